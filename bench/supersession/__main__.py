@@ -34,7 +34,9 @@ def main() -> int:
     parser.add_argument("--repositories", type=Path, help="a folder of Git directories")
     parser.add_argument("--days", type=int, default=365, help="days between two versions")
     parser.add_argument("--steps", type=int, default=6, help="pairs of versions per repository")
-    parser.add_argument("--details", action="store_true", help="print wrong pairs of the develop group, and missed ones")
+    parser.add_argument(
+        "--details", action="store_true", help="print wrong pairs of the develop group, and missed ones"
+    )
     args = parser.parse_args()
     verdicts = Verdicts()
     for name, group in GROUPS.items():
@@ -106,7 +108,9 @@ def _hits() -> Sequence[DatedText]:
     """Return entries of the made-up journals, three to a text, as captured turns are long."""
     entries = [text for pair in read_pairs("develop") for text in (pair.earlier, pair.later)]
     joined = ["\n".join(entry.text for entry in entries[at : at + 3]) for at in range(0, 3 * HITS, 3)]
-    return [DatedText(text, f"2026-10-{number + 1:02d}", "/app", f"/app/{number}.md") for number, text in enumerate(joined)]
+    return [
+        DatedText(text, f"2026-10-{number + 1:02d}", "/app", f"/app/{number}.md") for number, text in enumerate(joined)
+    ]
 
 
 def _minimum_ms(texts: Sequence[DatedText], *, fresh: bool) -> float:

@@ -21,7 +21,9 @@ from lorelog.retrieval.value_changes import DatedText, context_words, find_value
 
 MAX_FILES = 600
 _VALUE = re.compile(r"`[^`]+`|\d[\w.,:%-]*")
-_DATED = re.compile(r"(?i)change|release|history|whats.?new|blog|news|_posts|/zh|/ja|/ko|/fr|/de|/es|/pt|/id/|/vi|/ru|/uk|/pl|/hi|/it/|translat|test|fixture")
+_DATED = re.compile(
+    r"(?i)change|release|history|whats.?new|blog|news|_posts|/zh|/ja|/ko|/fr|/de|/es|/pt|/id/|/vi|/ru|/uk|/pl|/hi|/it/|translat|test|fixture"
+)
 """Logs and posts tell of one day and stay as they are; translations repeat; test data is made up."""
 _FENCE = re.compile(r"^\s*(```|~~~)")
 
@@ -55,7 +57,10 @@ def measure_repository(git: Path, *, days: int, steps: int) -> HistoryResult:
     """Compare versions that are `days` apart, newest first."""
     result = HistoryResult(git.parent.name if git.name == "repo" else git.name)
     newest = int(_git(git, "log", "-1", "--format=%ct", "HEAD"))
-    commits = [_git(git, "rev-list", "-1", f"--before={newest - number * days * 86_400}", "HEAD") for number in range(steps + 1)]
+    commits = [
+        _git(git, "rev-list", "-1", f"--before={newest - number * days * 86_400}", "HEAD")
+        for number in range(steps + 1)
+    ]
     for new, old in zip(commits, commits[1:], strict=False):
         if old and new and old != new:
             result.add(_compare_commits(git, old, new))
@@ -63,7 +68,9 @@ def measure_repository(git: Path, *, days: int, steps: int) -> HistoryResult:
 
 
 def _compare_commits(git: Path, old: str, new: str) -> HistoryResult:
-    names = _git(git, "diff", "--name-only", "--diff-filter=M", "--no-renames", old, new, "--", "*.md", "*.markdown").splitlines()
+    names = _git(
+        git, "diff", "--name-only", "--diff-filter=M", "--no-renames", old, new, "--", "*.md", "*.markdown"
+    ).splitlines()
     names = [name for name in names if not _DATED.search(f"/{name}")]
     names = names[:: max(1, len(names) // MAX_FILES)]
     before = _read_files(git, old, names)
@@ -81,7 +88,9 @@ def _version(files: dict[str, str], day: str) -> _Version:
         for name, text in files.items()
         for chunk in chunk_markdown(text, f"/{name}", ChunkOptions()).chunks
     ]
-    return _Version(texts, {f"/{name}": " ".join(text.replace("**", "").replace("__", "").split()) for name, text in files.items()})
+    return _Version(
+        texts, {f"/{name}": " ".join(text.replace("**", "").replace("__", "").split()) for name, text in files.items()}
+    )
 
 
 def _compare_versions(before: _Version, after: _Version, result: HistoryResult) -> None:
@@ -115,7 +124,10 @@ def _count_changed(old: str, new: str, name: str, result: HistoryResult) -> None
         candidates = [other for other in added.get(_VALUE.sub("#", line), ()) if _differ_in_value(line, other)]
         if len(candidates) == 1:
             result.changed += 1
-            texts = [DatedText(text, day, "", f"/{name}") for text, day in ((line, "2024-01-01"), (candidates[0], "2025-01-01"))]
+            texts = [
+                DatedText(text, day, "", f"/{name}")
+                for text, day in ((line, "2024-01-01"), (candidates[0], "2025-01-01"))
+            ]
             result.recognised += bool(find_value_pairs(texts))
 
 

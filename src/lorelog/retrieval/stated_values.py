@@ -9,12 +9,14 @@ values, commands, quotations and code blocks state nothing. A text that gives on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.patterns import lazy_pattern
 
+SHORT_TEXT_CHARS = 400
+"""A longer text is about more than one thing."""
 MAX_TEXT_CHARS = 4_000
 """Statements are looked for in the first characters of a text."""
 _MAX_SENTENCE_CHARS = 400
@@ -91,7 +93,9 @@ TOOL_PURPOSES = {
 """Tools that are used in place of each other, by their purpose."""
 _TOOLS = {name: purpose for purpose, names in TOOL_PURPOSES.items() for name in names.split()}
 _SAME_TOOLS = {"postgresql": "postgres"}
-_NEVER_ALONE = _words("standard express render teams echo linear solid black state rye hatch drone ant ava on off true false active inactive")
+_NEVER_ALONE = _words(
+    "standard express render teams echo linear solid black state rye hatch drone ant ava on off true false active inactive"
+)
 """Names and switches that are everyday words, too."""
 _NAMED = frozenset(part for name in (*_TOOLS, *_SWITCHES) for part in name.replace("-", ".").split("."))
 _TURNING = _words("enable enabled disable disabled turn turned switched")
@@ -147,7 +151,9 @@ _ATTRIBUTES = _words(
     """
 )
 """Nouns that a value may follow directly: "port 8080", "Python 3.12"."""
-_PAST = _words("was were previously formerly originally initially earlier once before old former previous ago yesterday until")
+_PAST = _words(
+    "was were previously formerly originally initially earlier once before old former previous ago yesterday until"
+)
 _HEDGES = _words(
     """
     maybe perhaps might could would consider considering suppose propose proposed proposal suggest suggested suggests eg example examples
@@ -190,7 +196,9 @@ _LABELS = _words(
     preference rule convention correction lesson learned now new config configuration setting settings user feedback fixed done
     """
 )
-_CHOOSERS = _words("we i they team project repo repository app codebase everyone everybody all always please will should must let now currently")
+_CHOOSERS = _words(
+    "we i they team project repo repository app codebase everyone everybody all always please will should must let now currently"
+)
 _NO_CHOICE = _words("not if when unless cannot can without can't don't how why who to or")
 _SKIPPED_LABELS = ("- files:", "- commands:", "- errors:", "- user asked:", "- went on with:", "- ended:")
 
@@ -220,7 +228,8 @@ _LEFT_CUT = lazy_pattern(
 )
 _ALTERNATIVE = lazy_pattern(r"\s*(?:,|/|or|and|\||-|–|to|\.\.+|…)\s*(?:or\s+)?[`\"\d]|\s*[=+*]")
 _SCOPE_START = lazy_pattern(
-    r"(?:in|on|for|with|without|under|during|at|when|if|unless|inside|within|using|by|per|outside|behind|before|after|except)\b", 2
+    r"(?:in|on|for|with|without|under|during|at|when|if|unless|inside|within|using|by|per|outside|behind|before|after|except)\b",
+    2,
 )
 _CHOICE = lazy_pattern(
     r"^(?P<who>[^,;()\n]{0,60}?)\b(?:use|uses|using|chose|choose|picked|prefer|prefers|adopted|standardi[sz]ed on|settled on|went with|go with|going with"
@@ -240,7 +249,8 @@ _ABANDONED = lazy_pattern(
     2,
 )
 _TURNED = lazy_pattern(
-    r"^(?:(?:we|i)\s+)?(?:have\s+|now\s+)?(?P<how>enabled?|disabled?|turn(?:ed)? on|turn(?:ed)? off|switched on|switched off)\s+(?P<what>[^.,;\n]{3,60})", 2
+    r"^(?:(?:we|i)\s+)?(?:have\s+|now\s+)?(?P<how>enabled?|disabled?|turn(?:ed)? on|turn(?:ed)? off|switched on|switched off)\s+(?P<what>[^.,;\n]{3,60})",
+    2,
 )
 _CHOICE_VERB = lazy_pattern(
     r"\b(?:use|uses|using|chose|choose|picked|prefers?|adopted|standardi[sz]ed|settled|go(?:ing)? with|went|deploys?|runs? on|host|switch|migrat|mov(?:ed|e|ing)|chang|port"
@@ -267,9 +277,38 @@ class StatedValue:
     """The value that the sentence itself says was replaced."""
 
 
-def find_stated_values(text: str) -> tuple[StatedValue, ...]:
-    """Return the values that a text states, each subject once."""
-    return _find_cached(text[:MAX_TEXT_CHARS])
+def find_stated_values(text: str, terms: Sequence[str] = ()) -> tuple[StatedValue, ...]:
+    """Return the values that a text states, each subject once.
+
+    With the terms of a question, a long text is read only in the lines that have one of them: reading all of twenty hits would take
+    longer than the search.
+    """
+    text = text[:MAX_TEXT_CHARS]
+    if terms and len(text) > SHORT_TEXT_CHARS:
+        text = _asked_lines(text, terms)
+    return _find_cached(text) if text else ()
+
+
+def _asked_lines(text: str, terms: Sequence[str]) -> str:
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        return text
+    lines: dict[int, str] = {}
+    for term in terms:
+        at = lowered.find(term)
+        while at >= 0:
+            start, end = lowered.rfind("\n", 0, at) + 1, lowered.find("\n", at)
+            if start not in lines:
+                is_skipped = lowered.count("```", 0, start) % 2 or _is_below_label(lowered, start)
+                lines[start] = "" if is_skipped else text[start : end if end >= 0 else None]
+            at = lowered.find(term, end) if end >= 0 else -1
+    return "\n".join(lines[start] for start in sorted(lines) if lines[start])
+
+
+def _is_below_label(lowered: str, start: int) -> bool:
+    """Return whether a line is in a list whose items state nothing, such as the commands of a turn."""
+    bullet = start if lowered.startswith("- ", start) else lowered.rfind("\n- ", 0, start) + 1
+    return lowered.startswith(_SKIPPED_LABELS, bullet)
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
@@ -355,7 +394,11 @@ def _read_value(sentence: str, span: tuple[int, int], parsed: tuple[str, str], u
     """Return the statement of a value at a place of a sentence; None if nothing is stated there."""
     (kind, value), (start, end) = parsed, span
     left, right = sentence[:start].rstrip(), sentence[end:]
-    if _ALTERNATIVE.match(right) or left.count("(") > left.count(")") or left.endswith(("(", "[", "/", "-", "–", "+", "~", "<", "|")):
+    if (
+        _ALTERNATIVE.match(right)
+        or left.count("(") > left.count(")")
+        or left.endswith(("(", "[", "/", "-", "–", "+", "~", "<", "|"))
+    ):
         return None
     attributed = _read_left(left, kind)
     if attributed is None:
@@ -367,7 +410,11 @@ def _read_value(sentence: str, span: tuple[int, int], parsed: tuple[str, str], u
     tail_words = tail.lower().split()
     if tail_words[:1] == ["or"] or tail_words[:2] == ["and", "up"]:
         extra += " minimum"
-        tail = " ".join(word for word in tail_words if word not in ("or", "newer", "later", "higher", "above", "more", "greater", "and", "up"))
+        tail = " ".join(
+            word
+            for word in tail_words
+            if word not in ("or", "newer", "later", "higher", "above", "more", "greater", "and", "up")
+        )
     scope = _leading_scope(sentence, left)
     if scope is None:
         return None
@@ -379,16 +426,21 @@ def _read_value(sentence: str, span: tuple[int, int], parsed: tuple[str, str], u
     key |= key_words(f"{extra} {scope} {tail}")
     if not 0 < len(key) <= _MAX_KEY_WORDS:
         return None
-    shown = sentence[start:end].strip("`\"")
+    shown = sentence[start:end].strip('`"')
     replaced = _QUANTITY.fullmatch(replaces)
     old = _parse_quantity(replaced["number"], replaced["unit"] or unit) if replaced else None
-    about = " ".join(subject.split())
+    about = _without_article(" ".join(subject.split()))
     return StatedValue(key, kind, value, shown, about, sentence, old[1] if old else replaces)
+
+
+def _without_article(subject: str) -> str:
+    first, _, rest = subject.partition(" ")
+    return rest if rest and first.lower() in ("the", "a", "an", "our") else subject
 
 
 def _fits_purpose(key: frozenset[str], kind: str) -> bool:
     """Return whether a subject names what a tool is for; "the error is Postgres" does not."""
-    return bool(key & key_words(kind[5:])) or kind == "tool:database" and "store" in key
+    return bool(key & key_words(kind[5:])) or (kind == "tool:database" and "store" in key)
 
 
 def _parse_value(match: re.Match[str]) -> tuple[str, str] | None:
@@ -401,7 +453,7 @@ def _parse_value(match: re.Match[str]) -> tuple[str, str] | None:
         lowered = text.lower()
         if lowered in _SWITCHES or lowered in _TOOLS:
             return _parse_name(lowered)
-        return ("code", text) if text and " " not in text or match["code"] else None
+        return ("code", text) if (text and " " not in text) or match["code"] else None
     if match["day"]:
         return "day", match["day"]
     return _parse_quantity(match["number"], match["unit"])
@@ -486,7 +538,7 @@ def _read_prepositional(tokens: list[str], preposition: str, extra: str) -> tupl
         old = " ".join(tokens[at + 1 :])
         if len(old) > 40:
             return None
-        replaces, tokens = old.strip("`\""), tokens[:at]
+        replaces, tokens = old.strip('`"'), tokens[:at]
     tokens = _drop_fillers(tokens)
     if not tokens:
         return None
@@ -495,10 +547,31 @@ def _read_prepositional(tokens: list[str], preposition: str, extra: str) -> tupl
         return _clause(tokens, extra, "") if last.strip("`") in _ATTRIBUTES else None
     if last in _CHANGE_VERBS and preposition in ("to", "at"):  # "the timeout was raised to"
         rest = tokens[:-1]
-        while rest and rest[-1].lower() in ("is", "are", "was", "were", "been", "has", "have", "be", "now", "got", "and"):
+        while rest and rest[-1].lower() in (
+            "is",
+            "are",
+            "was",
+            "were",
+            "been",
+            "has",
+            "have",
+            "be",
+            "now",
+            "got",
+            "and",
+        ):
             rest = rest[:-1]
         return _clause(rest, extra, replaces, changed=True)
-    if preposition == "to" and last in ("defaults", "default", "equal", "mapped", "limited", "points", "goes", "configured"):
+    if preposition == "to" and last in (
+        "defaults",
+        "default",
+        "equal",
+        "mapped",
+        "limited",
+        "points",
+        "goes",
+        "configured",
+    ):
         rest = _drop_copula(tokens[:-1])
         return _clause(rest, f"{extra} {'default' if last.startswith('default') else ''}", replaces)
     if preposition in _STATE_PREPOSITIONS and last in _STATE_VERBS:
@@ -508,7 +581,19 @@ def _read_prepositional(tokens: list[str], preposition: str, extra: str) -> tupl
     if preposition in ("to", "at"):  # "raised the timeout from 5 s to"
         start = _clause_start(tokens)
         clause = tokens[start:]
-        while clause and clause[0].lower() in ("we", "i", "have", "has", "also", "now", "agent", "he", "she", "they", "user"):
+        while clause and clause[0].lower() in (
+            "we",
+            "i",
+            "have",
+            "has",
+            "also",
+            "now",
+            "agent",
+            "he",
+            "she",
+            "they",
+            "user",
+        ):
             clause = clause[1:]
         if clause and clause[0].lower() in _CHANGE_VERBS:
             return " ".join(clause[1:]), extra, replaces
@@ -524,7 +609,17 @@ def _drop_copula(tokens: list[str]) -> list[str]:
 def _clause_start(tokens: list[str]) -> int:
     start = 0
     for number, token in enumerate(tokens):
-        if token.endswith((",", ";", ":", ")")) or token.lower() in ("and", "but", "so", "because", "then", "that", "–", "—", "-"):
+        if token.endswith((",", ";", ":", ")")) or token.lower() in (
+            "and",
+            "but",
+            "so",
+            "because",
+            "then",
+            "that",
+            "–",
+            "—",
+            "-",
+        ):
             start = number + 1
     return start
 
@@ -549,7 +644,10 @@ def _clause(
         return None
     if _CONDITIONS & frozenset(words):
         return None
-    if words[0] in ("it", "this", "that", "these", "there", "they", "he", "she", "what", "who", "which", "i") or "not" in words:
+    if (
+        words[0] in ("it", "this", "that", "these", "there", "they", "he", "she", "what", "who", "which", "i")
+        or "not" in words
+    ):
         return None
     if "n't" in text or any(word.endswith("n't") for word in words):
         return None
@@ -634,7 +732,9 @@ def _make_choice(sentence: str, tool: str, rest: str, what: str, replaces: str =
     if len(key) > _MAX_KEY_WORDS:
         return None
     about = purpose[5:]
-    return StatedValue(key, purpose, _SAME_TOOLS.get(name, name), tool.strip("`"), about, sentence, _SAME_TOOLS.get(old, old))
+    return StatedValue(
+        key, purpose, _SAME_TOOLS.get(name, name), tool.strip("`"), about, sentence, _SAME_TOOLS.get(old, old)
+    )
 
 
 def forget_texts() -> None:

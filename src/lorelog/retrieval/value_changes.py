@@ -33,7 +33,9 @@ _GENERIC_TITLES = frozenset(
 )
 
 
-_EXAMPLE_TITLES = frozenset({"example", "sample", "alternative", "tutorial", "demo", "snippet", "troubleshooting", "faq", "benchmark"})
+_EXAMPLE_TITLES = frozenset(
+    {"example", "sample", "alternative", "tutorial", "demo", "snippet", "troubleshooting", "faq", "benchmark"}
+)
 """Headings above statements that are not about this project."""
 
 
@@ -84,12 +86,15 @@ class ValuePair:
     now_sentence: str
 
 
-def find_value_pairs(texts: Sequence[DatedText]) -> list[ValuePair]:
-    """Return the pairs among the first texts: each outdated or contradicted statement with the newest about the same subject."""
+def find_value_pairs(texts: Sequence[DatedText], terms: Sequence[str] = ()) -> list[ValuePair]:
+    """Return the pairs among the first texts: each outdated or contradicted statement with the newest about the same subject.
+
+    `terms` are the words of the question that long texts must have near a statement.
+    """
     subjects: dict[tuple[str, str, frozenset[str]], list[_Statement]] = {}
     replacing: list[_Statement] = []
     for number, text in enumerate(texts[:MAX_TEXTS]):
-        values = find_stated_values(text.text)
+        values = find_stated_values(text.text, terms)
         context = context_words(text) if values else frozenset()
         if context & _EXAMPLE_TITLES:
             continue
@@ -158,7 +163,11 @@ def _compare(statement: _Statement, newest: _Statement) -> ValuePair | None:
         return None
     if statement.text.source == newest.text.source and not (statement.text.date and newest.text.date):
         return None
-    if (value.startswith("not ") or current.startswith("not ")) and value != f"not {current}" and current != f"not {value}":
+    if (
+        (value.startswith("not ") or current.startswith("not "))
+        and value != f"not {current}"
+        and current != f"not {value}"
+    ):
         return None
     is_later = _later(statement.text.date, newest.text.date) > 0
     return _make_pair(statement, newest, is_settled=is_later and (newest.text.is_own or not statement.text.is_own))
@@ -215,4 +224,6 @@ def context_words(text: DatedText) -> frozenset[str]:
 
 
 def _is_time(title: str) -> bool:
-    return not title or (title[0].isdigit() and _DAY_OR_TIME.fullmatch(title) is not None and ":" in title or title[:4].isdigit())
+    return not title or (
+        (title[0].isdigit() and _DAY_OR_TIME.fullmatch(title) is not None and ":" in title) or title[:4].isdigit()
+    )

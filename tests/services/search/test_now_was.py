@@ -107,7 +107,10 @@ def test_other_scopes_are_not_compared(memory: Lorelog, tmp_path: Path) -> None:
     write(
         memory,
         tmp_path,
-        {"2026-10-02 09:00": "In staging, the timeout is 5 s.", "2026-10-09 09:00": "In production, the timeout is 30 s."},
+        {
+            "2026-10-02 09:00": "In staging, the timeout is 5 s.",
+            "2026-10-09 09:00": "In production, the timeout is 30 s.",
+        },
     )
 
     assert [hit.now_was for hit in memory.search("timeout", k=2).hits] == [(), ()]
@@ -116,12 +119,12 @@ def test_other_scopes_are_not_compared(memory: Lorelog, tmp_path: Path) -> None:
 def test_text_from_elsewhere_supersedes_nothing_of_ours(memory: Lorelog, tmp_path: Path) -> None:
     """A newer value that a tool or an import brought is a conflict, and does not rank above the user's own."""
     write(memory, tmp_path, {"2026-10-02 09:00": "The HTTP timeout is 5 s."})
-    write(memory, tmp_path, {"2026-10-09 09:00": "The HTTP timeout is 30 s, as the report of a vendor of slow servers claims."}, anchor="origin:import ")
+    write(memory, tmp_path, {"2026-10-09 09:00": "The HTTP timeout is 30 s, they say."}, anchor="origin:import ")
 
     hits = memory.search("HTTP timeout", k=2).hits
 
     assert {change.role for hit in hits for change in hit.now_was} == {ValueRole.CONFLICT}
-    assert hits[0].date.startswith("2026-10-02")
+    assert all("now" not in [part.name for part in hit.explanation.parts] for hit in hits)
 
 
 def test_an_entry_in_several_chunks_is_one_hit(memory: Lorelog, tmp_path: Path) -> None:

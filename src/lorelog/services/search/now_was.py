@@ -1,13 +1,13 @@
 """Marks hits that state different values of one thing, and ranks an outdated value below the current one.
 
-Only the best candidates of a search are compared (`retrieval.value_changes`). The newer hit of a pair takes the place right above the older
-one if the question is about that statement: the pair stands where its better half stood, and nothing is removed. Contradictions
-that the dates do not settle are marked on both hits, in their order.
+Only the best candidates of a search are compared (`retrieval.value_changes`), short ones whole, long ones in the lines that have words of the
+question. The newer hit of a pair takes the place right above the older one: the pair stands where its better half stood, and nothing is
+removed. Contradictions that the dates do not settle are marked on both hits, in their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import ChunkKey
@@ -15,11 +15,10 @@ from lorelog.core.query import Hit, ScorePart, ValueChange, ValueRole
 from lorelog.retrieval.dedupe import RankedChunk
 from lorelog.retrieval.value_changes import DatedText, ValuePair, find_value_pairs
 
-MAX_COMPARED = 20
+_COMPARED_PER_HIT = 2
+_MIN_COMPARED, _MAX_COMPARED = 10, 20
 _LEAD = 1e-6
 """Score of the newer hit above the older one."""
-_SHORT_CHARS = 400
-"""A text of at most this length is about its statement; a longer one must state it in the question's words."""
 _MAX_ABOUT_CHARS = 80
 
 
@@ -32,18 +31,18 @@ class MarkedRanking:
     raised: dict[ChunkKey, ChunkKey] = field(default_factory=dict)
 
 
-def mark_changes(ranked: list[RankedChunk], is_asked: Callable[[str], bool], *, reorder: bool) -> MarkedRanking:
-    """Compare the first chunks of a ranking. `is_asked` tells whether a sentence has words of the question."""
+def mark_changes(ranked: list[RankedChunk], terms: Sequence[str], k: int, *, reorder: bool) -> MarkedRanking:
+    """Compare what the first chunks of a ranking, of which `k` are shown, state about the terms of a question."""
     marked = MarkedRanking(ranked)
-    best = ranked[:MAX_COMPARED]
-    pairs = find_value_pairs([DatedText.from_chunk(item.stored) for item in best])
+    best = ranked[: min(max(_COMPARED_PER_HIT * k, _MIN_COMPARED), _MAX_COMPARED)]
+    pairs = find_value_pairs([DatedText.from_chunk(item.stored) for item in best], terms)
     for pair in pairs:
         older, newer = best[pair.older], best[pair.newer]
         was, now = (ValueRole.WAS, ValueRole.NOW) if pair.is_settled else (ValueRole.CONFLICT, ValueRole.CONFLICT)
         marked.changes.setdefault(older.fused.key, []).append(_change(was, pair.was, pair.now, pair, newer))
         marked.changes.setdefault(newer.fused.key, []).append(_change(now, pair.now, pair.was, pair, older))
     if reorder and pairs:
-        _raise_newer(marked, best, (pair for pair in pairs if pair.is_settled and pair.older < pair.newer), is_asked)
+        _raise_newer(marked, best, (pair for pair in pairs if pair.is_settled and pair.older < pair.newer))
     return marked
 
 
@@ -52,15 +51,10 @@ def _change(role: ValueRole, value: str, other_value: str, pair: ValuePair, othe
     return ValueChange(role, about, value, other_value, other.stored.id, other.stored.chunk.date)
 
 
-def _raise_newer(
-    marked: MarkedRanking, best: Sequence[RankedChunk], pairs: Iterable[ValuePair], is_asked: Callable[[str], bool]
-) -> None:
+def _raise_newer(marked: MarkedRanking, best: Sequence[RankedChunk], pairs: Iterable[ValuePair]) -> None:
     raised: dict[int, int] = {}
     for pair in pairs:
-        if _is_subject(best[pair.older], pair.was_sentence, is_asked) and _is_subject(
-            best[pair.newer], pair.now_sentence, is_asked
-        ):
-            raised[pair.newer] = min(raised.get(pair.newer, pair.older), pair.older)
+        raised[pair.newer] = min(raised.get(pair.newer, pair.older), pair.older)
     for newer, older in raised.items():
         item, target = best[newer], best[older]
         value = target.fused.score + _LEAD - item.fused.score
@@ -69,10 +63,6 @@ def _raise_newer(
         marked.raised[item.fused.key] = target.fused.key
     if raised:
         marked.ranked.sort(key=lambda item: -item.fused.score)
-
-
-def _is_subject(item: RankedChunk, sentence: str, is_asked: Callable[[str], bool]) -> bool:
-    return len(item.stored.chunk.text) <= _SHORT_CHARS or is_asked(sentence)
 
 
 def forget_hidden(hits: Sequence[Hit], hidden: frozenset[str]) -> tuple[Hit, ...]:

@@ -316,12 +316,8 @@ class HitBuilder:
             return ranked
         from lorelog.services.search.now_was import mark_changes
 
-        query_words = frozenset(term.text for term in self._question.terms)
-        self._marked = mark_changes(
-            ranked,
-            lambda sentence: not query_words.isdisjoint(self._analyser.words(sentence)),
-            reorder=self._uses_own_ranking,
-        )
+        terms = [term.text for term in self._question.terms]
+        self._marked = mark_changes(ranked, terms, self._options.k, reorder=self._uses_own_ranking)
         return self._marked.ranked
 
     def _relevance(self, key: ChunkKey) -> float:
