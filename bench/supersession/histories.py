@@ -12,6 +12,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from lorelog.core.options import ChunkOptions
@@ -61,7 +62,7 @@ def measure_repository(git: Path, *, days: int, steps: int) -> HistoryResult:
         _git(git, "rev-list", "-1", f"--before={newest - number * days * 86_400}", "HEAD")
         for number in range(steps + 1)
     ]
-    for new, old in zip(commits, commits[1:], strict=False):
+    for new, old in pairwise(commits):
         if old and new and old != new:
             result.add(_compare_commits(git, old, new))
     return result

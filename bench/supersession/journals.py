@@ -45,7 +45,7 @@ def read_pairs(name: str) -> Iterator[JournalPair]:
 
 
 def _entry(text: str, date: str) -> DatedText:
-    heading = ()
+    heading: tuple[str, ...] = ()
     if text.startswith("["):
         title, _, text = text[1:].partition("] ")
         heading = (title,)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.patterns import lazy_pattern
@@ -22,7 +23,11 @@ MAX_TEXT_CHARS = 4_000
 _MAX_SENTENCE_CHARS = 400
 _MAX_KEY_WORDS = 9
 _MAX_SUBJECT_WORDS = 7
+_MAX_REPLACED_CHARS = 40
 _CACHED_TEXTS = 4096
+NEGATED = "negated"
+_AXES = frozenset(("switch", "need", "permission", "support"))
+"""Kinds with two values."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -30,34 +35,42 @@ def _words(text: str) -> frozenset[str]:
 
 
 _UNITS = {
-    **dict.fromkeys("us µs microsecond microseconds".split(), ("s", 1e-6)),  # noqa: SIM905
-    **dict.fromkeys("ms millisecond milliseconds".split(), ("s", 1e-3)),  # noqa: SIM905
-    **dict.fromkeys("s sec secs second seconds".split(), ("s", 1.0)),  # noqa: SIM905
-    **dict.fromkeys("min mins minute minutes".split(), ("s", 60.0)),  # noqa: SIM905
-    **dict.fromkeys("h hr hrs hour hours".split(), ("s", 3600.0)),  # noqa: SIM905
-    **dict.fromkeys("d day days".split(), ("s", 86400.0)),  # noqa: SIM905
-    **dict.fromkeys("week weeks".split(), ("s", 604800.0)),  # noqa: SIM905
-    **dict.fromkeys("month months".split(), ("month", 1.0)),  # noqa: SIM905
-    **dict.fromkeys("year years".split(), ("month", 12.0)),  # noqa: SIM905
-    **dict.fromkeys("b byte bytes".split(), ("byte", 1.0)),  # noqa: SIM905
-    **dict.fromkeys("kb k".split(), ("byte", 1e3)),  # noqa: SIM905
-    **dict.fromkeys("kib ki".split(), ("byte", 1024.0)),  # noqa: SIM905
-    **dict.fromkeys("mb m".split(), ("byte", 1e6)),  # noqa: SIM905
-    **dict.fromkeys("mib mi".split(), ("byte", 1048576.0)),  # noqa: SIM905
-    **dict.fromkeys("gb g".split(), ("byte", 1e9)),  # noqa: SIM905
-    **dict.fromkeys("gib gi".split(), ("byte", 1073741824.0)),  # noqa: SIM905
-    "tb": ("byte", 1e12),
-    **dict.fromkeys("% percent".split(), ("%", 1.0)),  # noqa: SIM905
+    name: (unit, factor)
+    for unit, factor, names in (
+        ("s", 1e-6, "us µs microsecond microseconds"),
+        ("s", 1e-3, "ms millisecond milliseconds"),
+        ("s", 1.0, "s sec secs second seconds"),
+        ("s", 60.0, "min mins minute minutes"),
+        ("s", 3600.0, "h hr hrs hour hours"),
+        ("s", 86400.0, "d day days"),
+        ("s", 604800.0, "week weeks"),
+        ("month", 1.0, "month months"),
+        ("month", 12.0, "year years"),
+        ("byte", 1.0, "b byte bytes"),
+        ("byte", 1e3, "kb k"),
+        ("byte", 1024.0, "kib ki"),
+        ("byte", 1e6, "mb m"),
+        ("byte", 1048576.0, "mib mi"),
+        ("byte", 1e9, "gb g"),
+        ("byte", 1073741824.0, "gib gi"),
+        ("byte", 1e12, "tb"),
+        ("%", 1.0, "% percent"),
+    )
+    for name in names.split()
 }
 _SWITCHES = {
-    **dict.fromkeys("enabled on true active".split(), ("switch", True)),  # noqa: SIM905
-    **dict.fromkeys("disabled off false inactive".split(), ("switch", False)),  # noqa: SIM905
-    **dict.fromkeys("required mandatory".split(), ("need", True)),  # noqa: SIM905
-    "optional": ("need", False),
-    **dict.fromkeys("allowed permitted".split(), ("permission", True)),  # noqa: SIM905
-    **dict.fromkeys("forbidden prohibited banned disallowed".split(), ("permission", False)),  # noqa: SIM905
-    "supported": ("support", True),
-    "unsupported": ("support", False),
+    name: (axis, state)
+    for axis, state, names in (
+        ("switch", "on", "enabled on true active"),
+        ("switch", "off", "disabled off false inactive"),
+        ("need", "on", "required mandatory"),
+        ("need", "off", "optional"),
+        ("permission", "on", "allowed permitted"),
+        ("permission", "off", "forbidden prohibited banned disallowed"),
+        ("support", "on", "supported"),
+        ("support", "off", "unsupported"),
+    )
+    for name in names.split()
 }
 TOOL_PURPOSES = {
     "package manager": "npm yarn pnpm bun",
@@ -187,7 +200,15 @@ _GENERIC_SUBJECTS = _words(
     """
 )
 """A subject of only these words says nothing about what it is."""
-_CONDITIONS = _words("when if unless whether once while except depending")
+_CONDITIONS = _words("when if unless whether once while except depending not")
+_OR_MORE = _words("or newer later higher above more greater and up")
+_PRONOUNS = _words("it this that these there they he she what who which i")
+_AUXILIARIES = _words("is are was were been has have be now got and")
+_COPULAS = _words("is are now be been")
+_EQUALITIES = _words("defaults default equal mapped limited points goes configured")
+_ACTORS = _words("we i have has also now agent he she they user")
+_JOINTS = _words("and but so because then that – — -")
+_POSSESSIVE_VERBS = _words("requires require needs need supports keeps allows retries has expects")
 _EVENTS = _words("support supports added adds add fixed fixes removed deprecated introduced released returns shows")
 """A subject with these words tells of an event or of one of several."""
 _LABELS = _words(
@@ -385,9 +406,9 @@ def _values_of(sentence: str, *, has_names: bool) -> Iterator[StatedValue]:
             yield stated
     for match in _NAME.finditer(sentence) if has_names else ():
         name = match[0].lower()
-        if name in _SWITCHES or (name in _TOOLS and name not in _NEVER_ALONE):
-            if stated := _read_value(sentence, match.span(), _parse_name(name), None):
-                yield stated
+        is_value = name in _SWITCHES or (name in _TOOLS and name not in _NEVER_ALONE)
+        if is_value and (stated := _read_value(sentence, match.span(), _parse_name(name), None)):
+            yield stated
 
 
 def _read_value(sentence: str, span: tuple[int, int], parsed: tuple[str, str], unit: str | None) -> StatedValue | None:
@@ -404,17 +425,9 @@ def _read_value(sentence: str, span: tuple[int, int], parsed: tuple[str, str], u
     if attributed is None:
         return None
     subject, extra, replaces = attributed
-    if kind in ("switch", "need", "permission", "support") and extra == "negated":
+    if extra == NEGATED:
         value, extra = ("off" if value == "on" else "on"), ""
-    tail = _cut_tail(right)
-    tail_words = tail.lower().split()
-    if tail_words[:1] == ["or"] or tail_words[:2] == ["and", "up"]:
-        extra += " minimum"
-        tail = " ".join(
-            word
-            for word in tail_words
-            if word not in ("or", "newer", "later", "higher", "above", "more", "greater", "and", "up")
-        )
+    tail = _read_tail(right)
     scope = _leading_scope(sentence, left)
     if scope is None:
         return None
@@ -431,6 +444,14 @@ def _read_value(sentence: str, span: tuple[int, int], parsed: tuple[str, str], u
     old = _parse_quantity(replaced["number"], replaced["unit"] or unit) if replaced else None
     about = _without_article(" ".join(subject.split()))
     return StatedValue(key, kind, value, shown, about, sentence, old[1] if old else replaces)
+
+
+def _read_tail(right: str) -> str:
+    """Return the words after a value that belong to its subject; "or newer" makes it a minimum."""
+    words = _cut_tail(right).lower().split()
+    if words[:1] == ["or"] or words[:2] == ["and", "up"]:
+        return " ".join(("minimum", *(word for word in words if word not in _OR_MORE)))
+    return " ".join(words)
 
 
 def _without_article(subject: str) -> str:
@@ -461,8 +482,7 @@ def _parse_value(match: re.Match[str]) -> tuple[str, str] | None:
 
 def _parse_name(name: str) -> tuple[str, str]:
     if name in _SWITCHES:
-        axis, state = _SWITCHES[name]
-        return axis, "on" if state else "off"
+        return _SWITCHES[name]
     return f"tool:{_TOOLS[name]}", _SAME_TOOLS.get(name, name)
 
 
@@ -484,176 +504,125 @@ def _parse_quantity(number: str, unit: str | None) -> tuple[str, str] | None:
     return name, f"{float(plain) * factor:.9g}"
 
 
+class _Attribution(NamedTuple):
+    """What the words before a value say: whose value it is."""
+
+    tokens: list[str]
+    """Words up to the verb, the last clause of which is the subject."""
+    extra: str = ""
+    """Further words of the key."""
+    replaces: str = ""
+    has_changed: bool = False
+    """Whether a verb of change attributes the value: then a past tense is no past value."""
+
+
 def _read_left(left: str, kind: str) -> tuple[str, str, str] | None:
-    """Return subject, further key words and the replaced value of what stands before a value; None if it attributes nothing."""
-    tokens = left.split()
-    extra = ""
+    """Return subject, further key words and the replaced value; None if the words before a value attribute it to nothing."""
+    tokens, extra = _drop_qualifier(left)
+    if kind in _AXES and tokens and tokens[-1].lower() in ("not", "longer"):
+        tokens = _drop_last(tokens[: -2 if tokens[-1].lower() == "longer" else -1], _FILLERS)
+        extra = NEGATED
+    found = _attribute(tokens, kind) if tokens else None
+    subject = _read_subject(found) if found is not None else ""
+    return (subject, f"{extra} {found.extra}".strip(), found.replaces) if found is not None and subject else None
+
+
+def _drop_qualifier(left: str) -> tuple[list[str], str]:
     lowered = left.lower()
     for phrase, word in _QUALIFIERS:
         if lowered.endswith(phrase):
-            tokens = left[: -len(phrase)].split()
-            extra = word
-            break
-    tokens = _drop_fillers(tokens)
-    if not tokens:
-        return None
-    last = tokens[-1].lower()
-    if last in ("not", "longer") and kind in ("switch", "need", "permission", "support"):
-        tokens = tokens[: -2 if last == "longer" else -1]
-        extra = "negated"
-        tokens = _drop_fillers(tokens)
-        if not tokens:
-            return None
-        last = tokens[-1].lower()
-    if last in ("=", ":="):
-        return _clause(tokens[:-1], extra, "") if len(tokens) > 1 else None
-    if last.endswith(":") and len(last) > 1:
-        return _clause([*tokens[:-1], tokens[-1].rstrip(":=")], extra, "")
-    if last in ("is", "are", "equals", "be"):
-        rest = tokens[:-1]
-        if last == "be" and (not rest or rest[-1].lower() not in ("must", "should", "to")):
-            return None
-        return _clause(rest, extra, "")
-    if kind in ("switch", "need", "permission", "support"):
-        return None
-    if last in _PREPOSITIONS:
-        return None if last == "of" and kind == "code" else _read_prepositional(tokens[:-1], last, extra)
-    if last.strip("`") in _ATTRIBUTES and not kind.startswith(("tool:", "code", "day")):
-        return _clause(tokens, extra, "", adjacent=True)
-    if last in ("requires", "require", "needs", "need", "supports", "keeps", "allows", "retries", "has", "expects"):
-        return _clause(tokens[:-1], f"{extra} {last}", "")
-    return None
+            return _drop_last(left[: -len(phrase)].split(), _FILLERS), word
+    return _drop_last(left.split(), _FILLERS), ""
 
 
-def _drop_fillers(tokens: list[str]) -> list[str]:
-    while tokens and tokens[-1].lower() in _FILLERS:
+def _drop_last(tokens: list[str], words: frozenset[str]) -> list[str]:
+    while tokens and tokens[-1].lower() in words:
         tokens = tokens[:-1]
     return tokens
 
 
-def _read_prepositional(tokens: list[str], preposition: str, extra: str) -> tuple[str, str, str] | None:
-    replaces = ""
-    if preposition == "to" and "from" in (lowered := [token.lower() for token in tokens]):
-        at = len(lowered) - 1 - lowered[::-1].index("from")
-        old = " ".join(tokens[at + 1 :])
-        if len(old) > 40:
-            return None
-        replaces, tokens = old.strip('`"'), tokens[:at]
-    tokens = _drop_fillers(tokens)
+def _attribute(tokens: list[str], kind: str) -> _Attribution | None:
+    rest, last = tokens[:-1], tokens[-1].lower()
+    found = None
+    if last in ("=", ":="):
+        found = _Attribution(rest)
+    elif last.endswith(":") and len(last) > 1:
+        found = _Attribution([*rest, tokens[-1].rstrip(":")])
+    elif last in ("is", "are", "equals") or (last == "be" and rest and rest[-1].lower() in ("must", "should", "to")):
+        found = _Attribution(rest)
+    elif kind in _AXES:
+        pass
+    elif last in _PREPOSITIONS and not (last == "of" and kind == "code"):
+        found = _attribute_by_preposition(rest, last)
+    elif last.strip("`") in _ATTRIBUTES and not kind.startswith(("tool:", "code", "day")):
+        found = _Attribution(tokens) if len(tokens) <= _MAX_SUBJECT_WORDS + 3 else None
+    elif last in _POSSESSIVE_VERBS:
+        found = _Attribution(rest, last)
+    return found
+
+
+def _attribute_by_preposition(tokens: list[str], preposition: str) -> _Attribution | None:
+    tokens, replaces = _take_replaced(tokens) if preposition == "to" else (tokens, "")
+    tokens = _drop_last(tokens, _FILLERS)
     if not tokens:
         return None
-    last = tokens[-1].lower()
+    rest, last = tokens[:-1], tokens[-1].lower()
+    found = None
     if preposition == "of":
-        return _clause(tokens, extra, "") if last.strip("`") in _ATTRIBUTES else None
-    if last in _CHANGE_VERBS and preposition in ("to", "at"):  # "the timeout was raised to"
-        rest = tokens[:-1]
-        while rest and rest[-1].lower() in (
-            "is",
-            "are",
-            "was",
-            "were",
-            "been",
-            "has",
-            "have",
-            "be",
-            "now",
-            "got",
-            "and",
-        ):
-            rest = rest[:-1]
-        return _clause(rest, extra, replaces, changed=True)
-    if preposition == "to" and last in (
-        "defaults",
-        "default",
-        "equal",
-        "mapped",
-        "limited",
-        "points",
-        "goes",
-        "configured",
-    ):
-        rest = _drop_copula(tokens[:-1])
-        return _clause(rest, f"{extra} {'default' if last.startswith('default') else ''}", replaces)
-    if preposition in _STATE_PREPOSITIONS and last in _STATE_VERBS:
-        return _clause(_drop_copula(tokens[:-1]), f"{extra} {last} {preposition}", "")
-    if preposition in ("on", "in", "at", "to") and last == "is":
-        return _clause(tokens[:-1], f"{extra} {preposition}", "")
-    if preposition in ("to", "at"):  # "raised the timeout from 5 s to"
-        start = _clause_start(tokens)
-        clause = tokens[start:]
-        while clause and clause[0].lower() in (
-            "we",
-            "i",
-            "have",
-            "has",
-            "also",
-            "now",
-            "agent",
-            "he",
-            "she",
-            "they",
-            "user",
-        ):
+        found = _Attribution(tokens) if last.strip("`") in _ATTRIBUTES else None
+    elif last in _CHANGE_VERBS and preposition in ("to", "at"):  # "the timeout was raised to"
+        found = _Attribution(_drop_last(rest, _AUXILIARIES), "", replaces, has_changed=True)
+    elif last in _EQUALITIES and preposition == "to":
+        found = _Attribution(_drop_last(rest, _COPULAS), "default" if last.startswith("default") else "", replaces)
+    elif last in _STATE_VERBS and preposition in _STATE_PREPOSITIONS:
+        found = _Attribution(_drop_last(rest, _COPULAS), f"{last} {preposition}")
+    elif last == "is" and preposition in ("on", "in", "at", "to"):
+        found = _Attribution(rest, preposition)
+    elif preposition in ("to", "at"):  # "raised the timeout from 5 s to"
+        clause = tokens[_clause_start(tokens) :]
+        while clause and clause[0].lower() in _ACTORS:
             clause = clause[1:]
         if clause and clause[0].lower() in _CHANGE_VERBS:
-            return " ".join(clause[1:]), extra, replaces
-    return None
+            found = _Attribution(clause[1:], "", replaces, has_changed=True)
+    return found
 
 
-def _drop_copula(tokens: list[str]) -> list[str]:
-    while tokens and tokens[-1].lower() in ("is", "are", "now", "be", "been"):
-        tokens = tokens[:-1]
-    return tokens
+def _take_replaced(tokens: list[str]) -> tuple[list[str], str]:
+    """Return the words before "from 5 s", and the value that was replaced."""
+    lowered = [token.lower() for token in tokens]
+    if "from" not in lowered:
+        return tokens, ""
+    at = len(lowered) - 1 - lowered[::-1].index("from")
+    old = " ".join(tokens[at + 1 :]).strip('`"')
+    return (tokens[:at], old) if len(old) <= _MAX_REPLACED_CHARS else (tokens, "")
 
 
 def _clause_start(tokens: list[str]) -> int:
     start = 0
     for number, token in enumerate(tokens):
-        if token.endswith((",", ";", ":", ")")) or token.lower() in (
-            "and",
-            "but",
-            "so",
-            "because",
-            "then",
-            "that",
-            "–",
-            "—",
-            "-",
-        ):
+        if token.endswith((",", ";", ":", ")")) or token.lower() in _JOINTS:
             start = number + 1
     return start
 
 
-def _clause(
-    tokens: list[str], extra: str, replaces: str, *, adjacent: bool = False, changed: bool = False
-) -> tuple[str, str, str] | None:
-    """Return the subject: the words since the last clause, and a label in front of them that is not generic."""
-    text = " ".join(tokens)
-    label = ""
-    head, separator, rest = text.partition(": ")
+def _read_subject(found: _Attribution) -> str:
+    """Return the words since the last clause, and a label in front of them that is not generic; empty if they are no subject."""
+    text = " ".join(found.tokens)
+    label, separator, rest = text.partition(": ")
     if separator:
         text = rest
-        label = "" if frozenset(_KEY_WORD.findall(head.lower())) <= _LABELS else head
-        if len(head.split()) > 5:
-            return None
+        if frozenset(_KEY_WORD.findall(label.lower())) <= _LABELS:
+            label = ""
+    else:
+        label = ""
     cuts = [match.end() for match in _LEFT_CUT.finditer(text)]
-    if cuts:
-        text = text[cuts[-1] :]
-    words = text.lower().split()
-    if not words or (not changed and _PAST & frozenset(words)):
-        return None
-    if _CONDITIONS & frozenset(words):
-        return None
-    if (
-        words[0] in ("it", "this", "that", "these", "there", "they", "he", "she", "what", "who", "which", "i")
-        or "not" in words
-    ):
-        return None
-    if "n't" in text or any(word.endswith("n't") for word in words):
-        return None
-    if adjacent and len(words) > _MAX_SUBJECT_WORDS - 2:
-        return None
-    return f"{label} {text}" if label else text, extra, replaces
+    text = text[cuts[-1] :] if cuts else text
+    tokens = text.lower().split()
+    words = frozenset(tokens)
+    is_past = not found.has_changed and not words.isdisjoint(_PAST)
+    if not tokens or is_past or tokens[0] in _PRONOUNS or not words.isdisjoint(_CONDITIONS) or "n't" in text:
+        return ""
+    return f"{label} {text}" if label else text
 
 
 def _leading_scope(sentence: str, left: str) -> str | None:
@@ -692,17 +661,17 @@ def _choices_of(sentence: str) -> Iterator[StatedValue]:
         if stated := _make_choice(sentence, new, rest, match["what"] or "", replaces=old):
             yield stated
         return
-    if match := _ABANDONED.search(sentence):
-        name = match["tool"].strip("`").lower()
+    if abandoned := _ABANDONED.search(sentence):
+        name = abandoned["tool"].strip("`").lower()
         if name in _TOOLS:
             purpose = f"tool:{_TOOLS[name]}"
             name = _SAME_TOOLS.get(name, name)
-            scope = key_words(_cut_tail(match["rest"]))
-            yield StatedValue(scope | {purpose}, purpose, f"not {name}", f"not {match['tool']}", "", sentence, name)
+            scope = key_words(_cut_tail(abandoned["rest"]))
+            yield StatedValue(scope | {purpose}, purpose, f"not {name}", f"not {abandoned['tool']}", "", sentence, name)
         return
-    if match := _CHOICE.match(sentence):
-        who = _choosers(match["who"])
-        if who is not None and (stated := _make_choice(sentence, match["tool"], match["rest"], who)):
+    if choice := _CHOICE.match(sentence):
+        who = _choosers(choice["who"])
+        if who is not None and (stated := _make_choice(sentence, choice["tool"], choice["rest"], who)):
             yield stated
 
 
