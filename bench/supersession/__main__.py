@@ -22,7 +22,7 @@ from lorelog.retrieval.value_changes import DatedText, find_value_pairs
 
 ASKED = 0.95
 ASKED_MS = 0.5
-DEVELOP = ("vite", "prometheus", "etcd", "caddy", "home-assistant", "kubernetes", "sqlfluff", "ripgrep")
+DEVELOP = ("vite", "prometheus", "etcd", "caddy", "home-assistant", "kubernetes", "sqlfluff", "ripgrep", "mdn")
 """Repositories whose pairs were read while the rules were written; any other is held out."""
 GROUPS = {"develop": "develop", "held_out": "held out"}
 HITS = 20

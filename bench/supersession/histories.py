@@ -142,11 +142,12 @@ def _prose(text: str) -> list[str]:
     return kept
 
 
-def _differ_in_value(line: str, other: str) -> bool:
-    values, others = _VALUE.findall(line), _VALUE.findall(other)
-    if _VALUE.sub("#", line) != _VALUE.sub("#", other) or len(values) != len(others):
+def _differ_in_value(line: str, changed_line: str) -> bool:
+    values, others = _VALUE.findall(line), _VALUE.findall(changed_line)
+    if _VALUE.sub("#", line) != _VALUE.sub("#", changed_line) or len(values) != len(others):
         return False
-    return sum(value != changed for value, changed in zip(values, others, strict=True)) == 1
+    changed = [value for value, other in zip(values, others, strict=True) if value != other]
+    return len(changed) == 1
 
 
 def _read_files(git: Path, commit: str, names: Sequence[str]) -> dict[str, str]:

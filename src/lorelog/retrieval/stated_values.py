@@ -24,10 +24,10 @@ _MAX_SENTENCE_CHARS = 400
 _MAX_KEY_WORDS = 9
 _MAX_SUBJECT_WORDS = 7
 _MAX_REPLACED_CHARS = 40
+_MAX_VERSION_DIGITS = 3
 _CACHED_TEXTS = 4096
-NEGATED = "negated"
+_NEGATED = "negated"
 _AXES = frozenset(("switch", "need", "permission", "support"))
-"""Kinds with two values."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -112,24 +112,14 @@ _NEVER_ALONE = _words(
 """Names and switches that are everyday words, too."""
 _NAMED = frozenset(part for name in (*_TOOLS, *_SWITCHES) for part in name.replace("-", ".").split("."))
 _TURNING = _words("enable enabled disable disabled turn turned switched")
-_SYNONYMS = {
-    "maximum": "max",
-    "minimum": "min",
-    "db": "database",
-    "configuration": "config",
-    "env": "environment",
-    "prod": "production",
-    "dev": "development",
-    "repository": "repo",
-    "javascript": "js",
-    "typescript": "ts",
-    "seconds": "second",
-    "defaults": "default",
-    "timeouts": "timeout",
-    "nodejs": "node",
-    "app": "application",
-    "applications": "application",
-}
+_SYNONYMS = dict(
+    pair.split(":")
+    for pair in """
+    maximum:max minimum:min db:database configuration:config env:environment prod:production dev:development repository:repo
+    javascript:js typescript:ts seconds:second defaults:default timeouts:timeout nodejs:node app:application
+    applications:application
+    """.split()  # noqa: SIM905
+)
 _LIGHT = _words(
     """
     a an the our its my your their this these that s be been is are was were has have had having will we i you they it also
@@ -175,19 +165,13 @@ _HEDGES = _words(
     measured took takes hypothetical imagine like hope expect expected guess probably likely evaluating evaluate compared compare
     """
 )
-_QUALIFIERS = (
-    ("at least", "min"),
-    ("at most", "max"),
-    ("no more than", "max"),
-    ("no less than", "min"),
-    ("more than", "min"),
-    ("less than", "max"),
-    ("fewer than", "max"),
-    ("up to", "max"),
-    (">=", "min"),
-    ("<=", "max"),
-    ("≥", "min"),
-    ("≤", "max"),
+_QUALIFIERS = tuple(
+    (phrase, word)
+    for word, phrases in (
+        ("min", "at least|no less than|more than|>=|≥"),
+        ("max", "at most|no more than|less than|fewer than|up to|<=|≤"),
+    )
+    for phrase in phrases.split("|")
 )
 _GENERIC_SUBJECTS = _words(
     """
@@ -202,6 +186,8 @@ _GENERIC_SUBJECTS = _words(
 """A subject of only these words says nothing about what it is."""
 _CONDITIONS = _words("when if unless whether once while except depending not")
 _OR_MORE = _words("or newer later higher above more greater and up")
+_BRACKETS = frozenset("[](){}<>$\\")
+"""Marks of code and links in a subject."""
 _PRONOUNS = _words("it this that these there they he she what who which i")
 _AUXILIARIES = _words("is are was were been has have be now got and")
 _COPULAS = _words("is are now be been")
@@ -224,8 +210,8 @@ _NO_CHOICE = _words("not if when unless cannot can without can't don't how why w
 _SKIPPED_LABELS = ("- files:", "- commands:", "- errors:", "- user asked:", "- went on with:", "- ended:")
 
 _LINE_START = lazy_pattern(r"\s*(?:[-*+•]|\d+[.)])?\s*(?:\[[ xX]\]\s*)?")
-_MARKUP = lazy_pattern(r"</|/>|^\s+[\w.-]+:(?:\s|$)|[{}]{2}|\{%")
-"""Lines of HTML, of templates, and of indented YAML."""
+_MARKUP = lazy_pattern(r"[;{}(\[]\s*$|</|/>|^\s+[\w.-]+:(?:\s|$)|[{}]{2}|\{%")
+"""Lines of code, of HTML, of templates, and of indented YAML; a piece of a code block may have no fence."""
 _MARK = lazy_pattern(r"[\d`\"]")
 _SENTENCE = lazy_pattern(r"(?<=[.!?;])\s+(?=\S)")
 _NUMBER = r"(?<![\w.,:/#$€£@\\-])(?:v(?=\d))?\d+(?:[.,_]\d+)*"
@@ -239,7 +225,6 @@ _VALUE = lazy_pattern(
 )
 _NAME = lazy_pattern(r"(?<![\w`\"./-])[A-Za-z][\w.-]*\w(?![\w`\"/])")
 _QUANTITY = lazy_pattern(rf"v?(?P<number>\d+(?:[.,_]\d+)*)(?P<unit>{_UNIT})?")
-_TOKEN = lazy_pattern(r"[^\s,;()—–]+|[,;()—–]")
 _KEY_WORD = lazy_pattern(r"[a-z0-9]+(?:[+#]+)?|[^\W\d_a-z]+")
 _TAIL_CUT = lazy_pattern(
     r"[,;()—–]|\s-\s|\b(?:because|since|so|but|and|which|until|instead|rather|from|to avoid|while|where|after|before|that|not|was|it|we|this|as)\b"
@@ -425,7 +410,7 @@ def _read_value(sentence: str, span: tuple[int, int], parsed: tuple[str, str], u
     if attributed is None:
         return None
     subject, extra, replaces = attributed
-    if extra == NEGATED:
+    if extra == _NEGATED:
         value, extra = ("off" if value == "on" else "on"), ""
     tail = _read_tail(right)
     scope = _leading_scope(sentence, left)
@@ -493,6 +478,9 @@ def _parse_quantity(number: str, unit: str | None) -> tuple[str, str] | None:
         if not all(len(group) == 3 for group in groups[1:]):
             return None
         plain = "".join(groups)
+    whole, _, fraction = plain.partition(".")
+    if len(fraction) > _MAX_VERSION_DIGITS and "." not in fraction:  # not a version: 3.10 is not 3.1
+        plain = f"{whole}.{fraction.rstrip('0')}".rstrip(".")
     if unit is None or not unit.strip(" -"):
         return "number", plain.lstrip("0") or "0"
     raw = unit.strip(" -")
@@ -521,7 +509,7 @@ def _read_left(left: str, kind: str) -> tuple[str, str, str] | None:
     tokens, extra = _drop_qualifier(left)
     if kind in _AXES and tokens and tokens[-1].lower() in ("not", "longer"):
         tokens = _drop_last(tokens[: -2 if tokens[-1].lower() == "longer" else -1], _FILLERS)
-        extra = NEGATED
+        extra = _NEGATED
     found = _attribute(tokens, kind) if tokens else None
     subject = _read_subject(found) if found is not None else ""
     return (subject, f"{extra} {found.extra}".strip(), found.replaces) if found is not None and subject else None
@@ -638,6 +626,8 @@ def _leading_scope(sentence: str, left: str) -> str | None:
 def _subject_key(subject: str) -> frozenset[str] | None:
     words = frozenset(_KEY_WORD.findall(subject.lower()))
     key = key_words(subject)
+    if not _BRACKETS.isdisjoint(subject):
+        return None
     if not key or len(subject.split()) > _MAX_SUBJECT_WORDS + 3 or len(key) > _MAX_SUBJECT_WORDS:
         return None
     if words <= _GENERIC_SUBJECTS | _LIGHT or words & _PAST or words & _EVENTS:

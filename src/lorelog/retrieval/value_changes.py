@@ -36,7 +36,6 @@ _GENERIC_TITLES = frozenset(
 _EXAMPLE_TITLES = frozenset(
     {"example", "sample", "alternative", "tutorial", "demo", "snippet", "troubleshooting", "faq", "benchmark"}
 )
-"""Headings above statements that are not about this project."""
 
 
 @dataclass(frozen=True, slots=True)
