@@ -5,7 +5,8 @@
 user's or an agent's own, the two contradict each other; neither is called outdated.
 
 Texts of different projects are never compared. Headings, and for documents the file's name, are part of the subject: two files that say
-"port: 8080" and "port: 3000" are about two ports. Sections of one undated document are of one time, so they are not compared.
+"port: 8080" and "port: 3000" are about two ports, and two documents are never compared with each other, only with notes. Sections of one undated
+document are of one time, so they are not compared either.
 A subject of a single word ("timeout") is compared only between short texts and texts with mostly the same words.
 """
 
@@ -24,6 +25,8 @@ MAX_TEXTS = 24
 _SHORT_CHARS = 200
 _MIN_SHARED_WORDS = 0.5
 _DAY_OR_TIME = lazy_pattern(r"(?:session\s+)?(?:\d{4}-\d\d-\d\d)?[T\s]*(?:\d{1,2}:\d\d(?::\d\d)?)?.{0,60}#?\d*", 2)
+_DAY = lazy_pattern(r"\d{4}-\d\d-\d\d")
+"""Beginning of a journal's name."""
 _GENERIC_TITLES = frozenset(
     """
     config configuration setting setup note notes decision decisions journal memory readme index docs doc documentation general overview
@@ -64,7 +67,7 @@ class DatedText:
             stored.project,
             chunk.source,
             chunk.heading_path,
-            chunk.anchor is not None,
+            chunk.anchor is not None or _DAY.match(chunk.source.rpartition("/")[2]) is not None,
             origin not in UNTRUSTED_ORIGINS and origin != REPOSITORY_ORIGIN,
         )
 
@@ -160,7 +163,10 @@ def _compare(statement: _Statement, newest: _Statement) -> ValuePair | None:
     value, current = statement.value.value, newest.value.value
     if value == current or not statement.is_about_same(newest) or not _is_specific(statement, newest):
         return None
-    if statement.text.source == newest.text.source and not (statement.text.date and newest.text.date):
+    if statement.text.source == newest.text.source:
+        if not (statement.text.date and newest.text.date):
+            return None
+    elif not (statement.text.is_memory or newest.text.is_memory):
         return None
     if (
         (value.startswith("not ") or current.startswith("not "))
@@ -214,8 +220,7 @@ def context_words(text: DatedText) -> frozenset[str]:
     titles = [title for title in text.headings if not _is_time(title)]
     if not text.is_memory and text.source:
         folder, _, name = text.source.removeprefix(text.project).rpartition("/")
-        if not name[:4].isdigit():  # a journal's name is its day
-            titles += [folder.rpartition("/")[2], name.rpartition(".")[0]]
+        titles += [folder.rpartition("/")[2], name.rpartition(".")[0]]
     if not titles:
         return frozenset()
     words = key_words(" ".join(titles).replace("_", " "))
