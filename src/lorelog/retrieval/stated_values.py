@@ -187,7 +187,6 @@ _GENERIC_SUBJECTS = _words(
 _CONDITIONS = _words("when if unless whether once while except depending not")
 _OR_MORE = _words("or newer later higher above more greater and up")
 _BRACKETS = frozenset("[](){}<>$\\")
-"""Marks of code and links in a subject."""
 _PRONOUNS = _words("it this that these there they he she what who which i")
 _AUXILIARIES = _words("is are was were been has have be now got and")
 _COPULAS = _words("is are now be been")
