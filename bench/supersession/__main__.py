@@ -23,7 +23,8 @@ from lorelog.retrieval.value_changes import DatedText, find_value_pairs
 ASKED = 0.95
 ASKED_MS = 0.5
 DEVELOP = ("vite", "prometheus", "etcd", "caddy", "home-assistant", "kubernetes", "sqlfluff", "ripgrep", "mdn")
-"""Repositories whose pairs were read while the rules were written; any other is held out."""
+"""Repositories whose pairs were read while the rules were written; any other is held out. mdn was held out at first: 9 of its 12 pairs were wrong (lines of a
+code block that a chunk had cut from its fence), so the rules were changed, and it is not held out any more."""
 GROUPS = {"develop": "develop", "held_out": "held out"}
 HITS = 20
 ROUNDS = 200
