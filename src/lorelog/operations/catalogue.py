@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 import msgspec
-import msgspec.inspect
+import msgspec
 
 from lorelog.core.errors import UsageError
 from lorelog.operations.operation import SURFACES, Operation

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from hashlib import sha256
 
 from lorelog.core.dataclasses import dataclass
+from lorelog.core.digests import sha256
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import AUTO_PROVIDER, EmbedOptions
 
