@@ -154,6 +154,7 @@ PARTS_LEFT_OUT: dict[str, dict[str, dict[str, Any] | None]] = {
         "numpy._core._add_newdocs_scalars": {},
         "numpy._typing": {"NDArray": _AnyType},
     },
+    "urllib.parse": {"ipaddress": {}},
     "http.client": {"ssl": {}, "email.utils": {}},
     "onnxruntime": {"platform": _PLATFORM},
 }
