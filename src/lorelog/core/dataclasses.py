@@ -186,9 +186,7 @@ class _Filler:
         self._names = {spec.name for spec in specs}
         self._positional = [spec.name for spec in specs if not spec.kw_only]
         self._factories = [(spec.name, spec.factory) for spec in specs if spec.factory is not None]
-        self._defaults = {
-            spec.name: spec.declared_default for spec in specs if spec.declared_default is not _MISSING
-        }
+        self._defaults = {spec.name: spec.declared_default for spec in specs if spec.declared_default is not _MISSING}
 
     def fill(self, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Set the fields; return False, with nothing set, if the arguments do not fit the fields."""

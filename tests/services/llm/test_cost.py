@@ -154,7 +154,9 @@ def test_a_receipt_that_cannot_be_written_costs_no_vector(tmp_path: Path) -> Non
     """What was embedded is given all the same."""
     (tmp_path / "receipts.jsonl").mkdir()
 
-    assert MeteredEmbedder(Embedder(70), lambda: Receipts.of_tenant(tmp_path), "/p").embed_documents(["a"]).vectors == (b"v",)
+    assert MeteredEmbedder(Embedder(70), lambda: Receipts.of_tenant(tmp_path), "/p").embed_documents(["a"]).vectors == (
+        b"v",
+    )
 
 
 def test_a_damaged_log_is_told(receipts: Receipts, tmp_path: Path) -> None:

@@ -49,9 +49,9 @@ def test_a_question_that_costs_nothing_is_on_no_bill(tmp_path: Path, lent: objec
     """An embedder that does not say what a question costs is asked as ever."""
     inner = SharedEmbedder(FakeEmbedder()) if lent else FakeEmbedder()
 
-    assert MeteredEmbedder(inner, lambda: Receipts.of_tenant(tmp_path), "/p").embed_query("q") == FakeEmbedder().embed_query(
+    assert MeteredEmbedder(inner, lambda: Receipts.of_tenant(tmp_path), "/p").embed_query(
         "q"
-    )
+    ) == FakeEmbedder().embed_query("q")
     assert spent(tmp_path) == []
 
 

@@ -24,9 +24,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.code import Freshness
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Anchor, ChunkKey, StoredChunk
+from lorelog.core.freshness import Freshness
 from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
