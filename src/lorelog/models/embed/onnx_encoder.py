@@ -17,7 +17,6 @@ import json
 import os
 import sys
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as foreign
 
 from lorelog.core.dataclasses import dataclass
+from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.ports import Vector
 from lorelog.core.processes import acquire_file_lock

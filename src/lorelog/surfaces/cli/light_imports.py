@@ -123,6 +123,15 @@ def _call_later(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
+def _has_surrogates(text: str) -> bool:
+    """Return what the function of `email.utils` returns: every header of a reply is checked with it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
 def _system_name() -> str:
     from os import uname
 
@@ -131,8 +140,12 @@ def _system_name() -> str:
 
 _PLATFORM: dict[str, Any] = {} if sys.platform == "win32" else {"system": _system_name}
 
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_NUMPY_TYPES = {"NDArray": _AnyType}
+
 PARTS_LEFT_OUT: dict[str, dict[str, dict[str, Any] | None]] = {
     "pathlib": {"urllib.parse": {"quote_from_bytes": _call_later("urllib.parse", "quote_from_bytes")}},
+    "urllib.parse": {"ipaddress": {}},
     "uuid": {"platform": _PLATFORM},
     "msgspec": {
         "typing_extensions": None,  # with Python 3.11 msgspec needs nothing from there
@@ -152,11 +165,20 @@ PARTS_LEFT_OUT: dict[str, dict[str, dict[str, Any] | None]] = {
         "textwrap": {},
         "numpy._core._add_newdocs": {},
         "numpy._core._add_newdocs_scalars": {},
-        "numpy._typing": {"NDArray": _AnyType},
+        "numpy._typing": _NUMPY_TYPES,
+        "numpy.linalg": {
+            name: _call_later("numpy.linalg", name) for name in ("eigvals", "inv", "lstsq", "matrix_power")
+        },
     },
-    "urllib.parse": {"ipaddress": {}},
-    "http.client": {"ssl": {}, "email.utils": {}},
+    "numpy.linalg._linalg": {"numpy._typing": _NUMPY_TYPES},
     "onnxruntime": {"platform": _PLATFORM},
+    "socket": {"selectors": {}},
+    "http.client": {
+        "ssl": {},
+        "email.header": {},
+        "email.utils": {"_has_surrogates": _has_surrogates},
+        "string": {"ascii_letters": _LETTERS, "digits": "0123456789", "hexdigits": "0123456789abcdefABCDEF"},
+    },
 }
 """By module: the parts that it imports and a short command does not need, each with attributes that are used meanwhile.
 None makes the import fail, where the module has another way."""
