@@ -463,11 +463,12 @@ class Engine:
         """
         from datetime import date
 
-        from lorelog.services.delivery.standing import DeliverySource, code_check, write_delivery_files
+        from lorelog.services.delivery.refresh import DeliverySource, write_delivery_files
 
         check = None
         with suppress(LorelogError, OSError):
             if check_code:
+                from lorelog.services.delivery.standing import code_check
                 from lorelog.services.freshness.checker import FreshnessChecker
 
                 tables = self.deps.side_databases.code()

@@ -101,7 +101,7 @@ class LightFinder:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = LightLoader(spec.loader, parts)  # type: ignore[arg-type]
+                    spec.loader = LightLoader(spec.loader, parts)  # type: ignore[assignment]
                 return spec
         return None
 
