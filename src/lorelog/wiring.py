@@ -251,7 +251,7 @@ def open_engine(location: Location, flags: Mapping[str, object] | None = None) -
 
     settings = settings_at(location, flags)
     options = _embed_options(settings, location)
-    embedder = _open_embedder(options)
+    embedder = _open_embedder(options, lazily=True)
     workspace = _make_workspace(location, settings)
     analyser = WordAnalyser()
     reranker = _open_reranker(settings.rerank_options())
@@ -580,12 +580,12 @@ def _embed_options(settings: Settings, location: Location) -> EmbedOptions:
     return resolve_embed_options(options, location.environment)
 
 
-def _open_embedder(options: EmbedOptions) -> Embedder | None:
+def _open_embedder(options: EmbedOptions, *, lazily: bool = False) -> Embedder | None:
     if options.provider == "none":
         return None
-    from lorelog.models.embed import open_embedder
+    from lorelog.models.embed import open_embedder, open_lazily
 
-    return open_embedder(options)
+    return open_lazily(options) if lazily else open_embedder(options)
 
 
 def check_embedder(location: Location, settings: Settings) -> str:
