@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lorelog.surfaces.cli.light_imports import PARTS_LEFT_OUT, import_lightly
+from lorelog.surfaces.cli.light_imports import PARTS_LEFT_OUT
 
 START = "import sys\nfrom lorelog.surfaces.cli.light_imports import StandIn, import_lightly\nimport_lightly()\n"
 
@@ -82,13 +82,24 @@ def test_every_module_of_the_table_exists(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
 
 
-def test_it_is_done_once() -> None:
-    """Asking twice installs one finder."""
-    before = list(sys.meta_path)
-    try:
-        import_lightly()
-        import_lightly()
+def test_only_a_process_of_our_own_does_it(tmp_path: Path) -> None:
+    """A program that calls the command line as a function keeps its own imports and garbage collection."""
+    script = (
+        "import gc, sys\n"
+        "before = gc.get_threshold(), list(sys.meta_path)\n"
+        "from lorelog.surfaces.cli.main import main\n"
+        "assert main(['--daemon', 'off', 'search', 'alpha', '--lane', 'lexical']) == 0\n"
+        "assert (gc.get_threshold(), sys.meta_path) == before\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, capture_output=True)
 
-        assert len(sys.meta_path) == len(before) + 1
-    finally:
-        sys.meta_path[:] = before
+
+def test_it_is_done_once(tmp_path: Path) -> None:
+    """Asking twice installs one finder."""
+    assert (
+        run(
+            "import_lightly()\nprint([type(finder).__name__ for finder in sys.meta_path].count('LightFinder'))",
+            tmp_path,
+        )
+        == "1\n"
+    )

@@ -179,7 +179,11 @@ class OperationClient:
 
 
 def _prepare_process() -> None:
-    """Make this process quick to start: no garbage is collected while modules load, and these load without extras."""
+    """Make a process of our own quick to start: no garbage is collected while modules load, and these load without extras."""
+    from lorelog.surfaces import cli
+
+    if not cli.owns_process:
+        return
     import gc
 
     from lorelog.surfaces.cli.light_imports import import_lightly
