@@ -84,3 +84,13 @@ def test_searches_are_on_the_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     assert sum(spent(home / "data" / "default")) == 7 * len(server.requests)
     assert len(server.requests) >= 3
+
+
+def test_a_receipt_of_an_embedding_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search and an index do not wait until the receipt of their embedding is on the disk: no limit depends on it."""
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    MeteredEmbedder(Priced(), lambda: Receipts.of_tenant(tmp_path), "/p").embed_query("q")
+
+    assert (tmp_path / "receipts.jsonl").read_text("utf-8").count("\n") == 1
+    assert synced == []
