@@ -13,10 +13,10 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from lorelog.core.code import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.dataclasses import replace
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
+from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.ports import Embedder, Progress, Store
 from lorelog.core.query import Filters, Hit, LifecycleState, SearchReply
@@ -463,11 +463,12 @@ class Engine:
         """
         from datetime import date
 
-        from lorelog.services.delivery.standing import DeliverySource, code_check, write_delivery_files
+        from lorelog.services.delivery.refresh import DeliverySource, write_delivery_files
 
         check = None
         with suppress(LorelogError, OSError):
             if check_code:
+                from lorelog.services.delivery.standing import code_check
                 from lorelog.services.freshness.checker import FreshnessChecker
 
                 tables = self.deps.side_databases.code()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 from math import fsum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from lorelog.core.code import UNCHECKED_VERDICT, CodeReply, FreshnessVerdict
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.document import DATE_IN_TEXT, Anchor, ChunkKey
 from lorelog.core.errors import UsageError
+from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.record import CANDIDATE_TRUST, Trust, TrustTier
 from lorelog.core.serializable import ReplyItems, Serializable
+
+if TYPE_CHECKING:
+    from lorelog.core.code import CodeReply
 
 
 class Lane(StrEnum):

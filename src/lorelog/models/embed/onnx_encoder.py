@@ -17,7 +17,6 @@ import json
 import os
 import sys
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as foreign
 
 from lorelog.core.dataclasses import dataclass
+from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.ports import Vector
 from lorelog.core.processes import acquire_file_lock
@@ -183,6 +183,8 @@ def open_session(path: Path, *, is_optimized: bool = False, save_as: Path | None
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     if save_as is not None:
         options.optimized_model_filepath = str(save_as)
+    # The plan for reusing buffers takes 40 % of the time to open e5-small-v2, and saves a single run no time and 7 MB at most.
+    options.enable_mem_reuse = False
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")

@@ -21,12 +21,12 @@ from lorelog.core.ports import Store
 from lorelog.core.query import Hit, LifecycleState, SearchReply, SupportingRecord, TrustFilter
 from lorelog.core.record import CANDIDATE_TRUST, UNTRUSTED_ORIGINS, Record, Trust, TrustTier
 from lorelog.services.places.workspace import RECORD_PAGES, Workspace
-from lorelog.services.search.postprocess import HitFilter
 
 if TYPE_CHECKING:
     from lorelog.core.memory import ExpandReply
     from lorelog.services.records.projection import RecordProjection
     from lorelog.services.records.store import RecordStore
+    from lorelog.services.search.postprocess import HitFilter
 
 
 _MAX_GROUNDING = 12

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from lorelog.core.code import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.dataclasses import dataclass, replace
+from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import Hit, SearchReply, SupportingRecord
 from lorelog.core.record import CANDIDATE_TRUST, REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Trust, TrustTier

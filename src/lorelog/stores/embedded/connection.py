@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import ParamSpec, TypeVar
-from urllib.parse import quote
 
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreIncompatible, StoreUnwritable
 from lorelog.core.processes import acquire_file_lock, enable_wal
@@ -287,9 +286,14 @@ def shrink_database(database: sqlite3.Connection) -> None:
         database.execute("VACUUM")
 
 
+def _escape_path(path: Path) -> str:
+    """Return a path for a URI, as SQLite's documentation describes it; `urllib.parse` takes 2 ms to import."""
+    return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     database = sqlite3.connect(
-        f"file:{quote(str(path))}?{mode}",
+        f"file:{_escape_path(path)}?{mode}",
         uri=True,
         isolation_level=None,
         check_same_thread=False,
