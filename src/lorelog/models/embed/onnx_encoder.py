@@ -209,9 +209,7 @@ def _processor() -> tuple[str, ...]:
     return sys.platform, os.uname().machine, features.decode("ascii", "replace")
 
 
-def open_session(
-    path: Path, *, is_optimized: bool = False, save_as: Path | None = None, weights_name: str = ""
-) -> Any:
+def open_session(path: Path, *, is_optimized: bool = False, save_as: Path | None = None, weights_name: str = "") -> Any:
     """Open an ONNX file with the options used for all models. Raise one of LOAD_ERRORS on failure.
 
     A file that is optimized already is opened as it is; `save_as` gets the optimized graph of any other, and the file
