@@ -2,7 +2,7 @@
 
     python -m bench.memory [--chunks 1000] [--questions 50] [--idle 20]
 
-A home with the built-in model and the daemon's own settings, files watched. Texts are indexed, then questions are asked, then nothing
+A home with the built-in model, whose optimized copy is there, and the daemon's own settings, files watched. Texts are indexed, then questions are asked, then nothing
 is. Idle means after `daemon.model_idle_s` without a call, which is 600 seconds by default and `--idle` seconds here: what follows is the
 same, only sooner. Resident memory is what the kernel says (VmRSS); the part that no file backs is RssAnon. The rest is libraries, the
 index and the model's weights: pages of files, which the system may drop, and which all processes share. Linux only.
@@ -36,6 +36,8 @@ def main() -> int:
         project = new_project(place)
         _write_notes(project / "notes", options.chunks, writer)
         environment = home_environment(place, WATCH_ENABLED="true", DAEMON_MODEL_IDLE_S=str(options.idle))
+        with start_daemon(project, environment) as home:
+            _ask(home, writer, 1)  # makes the optimized copy of the model, once in a home
         with start_daemon(project, environment) as home:
 
             def note(what: str) -> int:

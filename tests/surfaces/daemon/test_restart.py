@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -208,6 +210,37 @@ def test_a_restart_that_fails_changes_nothing(idle_daemon: Warm, tmp_path: Path)
     eventually(lambda: "In dens." in world.text(), "the turn is written")
     assert idle_daemon.ask("memory.stats", start=None) is not None
     assert (idle_daemon.status()["pid"], idle_daemon.status()["restarts"]) == (pid, 0)
+
+
+def test_the_state_is_read_as_it_was_written(home: Path) -> None:
+    """What a daemon hands over to itself arrives unchanged; what another version wrote is read; no other file stays open."""
+    run = home / "run"
+    run.mkdir(parents=True)
+    script = (
+        "import os, sys\n"
+        "from lorelog.surfaces.daemon import memory\n"
+        "from lorelog.surfaces.daemon.worker_pool import DaemonFailure\n"
+        "from lorelog.surfaces.daemon_client.address import DaemonAddress\n"
+        "other, lock, listener, client = (os.open('/', os.O_RDONLY) for _ in range(4))\n"
+        "failure = DaemonFailure('drain', 'store', 'locked', 1.5)\n"
+        "given = memory.Handover(lock=(lock, 2, 3), listener=listener, connections=[(client, True)], started=1.0,\n"
+        "    started_at=2.0, last_used_at=3.0, calls=4, errors=5, restarts=6, last_failure=failure,\n"
+        "    visited=[('default', '/a b')])\n"
+        "state = memory._write_state(DaemonAddress(sys.argv[1]), given)\n"
+        "assert memory.resume(state) == given\n"
+        "for number in (lock, listener, client): os.fstat(number)\n"
+        "bare = os.open(sys.argv[1] + '/bare', os.O_RDWR | os.O_CREAT)\n"
+        'os.write(bare, b\'{"lock": [%d, 2, 3], "listener": %d, "connections": [], "new": 1}\' % (lock, listener))\n'
+        "assert memory.resume(bare).calls == 0\n"
+        "client = lock\n"
+        "for number in (other, state):\n"
+        "    try: os.fstat(number)\n"
+        "    except OSError: continue\n"
+        "    sys.exit(f'{number} is open')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(home)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(run.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -12,10 +12,12 @@ import json
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import asdict, dataclass
+from lorelog.core.dataclasses import asdict, dataclass, field, fields
+from lorelog.surfaces.daemon.worker_pool import DaemonFailure
 
 if TYPE_CHECKING:
     from lorelog.surfaces.daemon.instance_lock import LockIdentity
@@ -37,14 +39,15 @@ class Handover:
     """Its descriptor."""
     connections: list[tuple[int, bool]]
     """Descriptors of connections without a request, each with whether it was accepted above the limit."""
-    started: float
+    started: float = field(default_factory=time.monotonic)
     """Time of `time.monotonic`, as `last_used_at`; it continues in the same process."""
-    started_at: float
-    last_used_at: float
-    calls: int
-    errors: int
-    restarts: int
-    visited: list[tuple[str, str]]
+    started_at: float = field(default_factory=time.time)
+    last_used_at: float = field(default_factory=time.monotonic)
+    calls: int = 0
+    errors: int = 0
+    restarts: int = 1
+    last_failure: DaemonFailure | None = None
+    visited: list[tuple[str, str]] = field(default_factory=list)
     """Tenants and directories whose projects are watched."""
 
 
@@ -67,11 +70,15 @@ def restart(address: DaemonAddress, handover: Handover) -> None:
 
 def resume(descriptor: int) -> Handover:
     """Return what this program takes over, and close all other descriptors but the standard ones."""
-    fields: dict[str, Any] = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
-    fields["lock"] = tuple(fields["lock"])
-    fields["connections"] = [(number, over_limit) for number, over_limit in fields["connections"]]
-    fields["visited"] = [(tenant, directory) for tenant, directory in fields["visited"]]
-    handover = Handover(**fields)
+    stored: dict[str, Any] = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
+    # Another version may have written it, if lorelog was updated since the daemon started.
+    known = {name: stored[name] for name in (part.name for part in fields(Handover)) if name in stored}
+    known["lock"] = tuple(known["lock"])
+    for name in known.keys() & {"connections", "visited"}:
+        known[name] = [tuple(pair) for pair in known[name]]
+    if known.get("last_failure"):
+        known["last_failure"] = DaemonFailure(**known["last_failure"])
+    handover = Handover(**known)
     kept = sorted({handover.lock[0], handover.listener, *(number for number, _ in handover.connections)})
     for low, high in zip([2, *kept], [*kept, 1_048_576], strict=True):
         os.closerange(low + 1, high)

@@ -234,7 +234,7 @@ class Daemon:
         runner.started, runner.started_at = handover.started, handover.started_at
         runner.last_used_at, runner.restarts = handover.last_used_at, handover.restarts
         runner.calls = self._fresh_calls = self._rested_after = handover.calls
-        runner.errors = handover.errors
+        runner.errors, runner.last_failure = handover.errors, handover.last_failure
         self._visited = set(handover.visited)
         for number, over_limit in handover.connections:
             server.adopt(socket.socket(fileno=number), over_limit=over_limit)
@@ -566,6 +566,7 @@ class Daemon:
             calls=runner.calls,
             errors=runner.errors,
             restarts=runner.restarts + 1,
+            last_failure=runner.last_failure,
             visited=list(self._visited),
         )
 
