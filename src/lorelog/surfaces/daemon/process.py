@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError
 from lorelog.core.version import VERSION
+from lorelog.operations.meter import resident_bytes
 from lorelog.surfaces.daemon.instance_lock import InstanceLock
 from lorelog.surfaces.daemon.memory import (
     RESUME_OPTION,
@@ -58,6 +59,8 @@ _MODEL_CHECK_S = 15.0
 """How often to look for models to unload."""
 _PAUSE_S = 2.0
 """Time without an operation after which free memory is given back."""
+_GROWTH_BYTES = 16_000_000
+"""Growth of the resident memory after which free memory is given back at once: indexing leaves 30 MB of it."""
 _END_S = 5.0
 """How long to wait for background threads before the daemon restarts."""
 _BACKGROUND_DELAY_S = 1.0
@@ -189,6 +192,8 @@ class Daemon:
         """Number of operations after which everything was closed."""
         self._trimmed_at = (0, 0, False)
         """When memory was last given back: number of operations and of loaded models, and whether there was a pause."""
+        self._trimmed_bytes = 0
+        """Resident memory after that."""
         self._fresh_calls = 0
         """Number of operations when this program began: more than 0 if it was restarted."""
         self._had_model = False
@@ -350,12 +355,14 @@ class Daemon:
         return self._unload_thread is not None and self._unload_thread.is_alive()
 
     def _is_check_due(self, now: float) -> bool:
-        """Return whether to look for memory to give back: now and then, after a model was loaded, and once in a pause."""
+        """Return whether to look for memory to give back: now and then, after it grew, and once in a pause."""
         if self._resources is None or self._settings is None:
             return False
         loaded = self._resources.unload_idle(float("inf"))
         self._had_model = self._had_model or loaded > 0
         if now - self._models_checked_at >= min(_MODEL_CHECK_S, self._settings.daemon.model_idle_s):
+            return True
+        if resident_bytes() > self._trimmed_bytes + _GROWTH_BYTES:
             return True
         is_new = (self._runner.calls, loaded, True) != self._trimmed_at
         return loaded != self._trimmed_at[1] or (is_new and self._quiet_s() >= _PAUSE_S)
@@ -512,7 +519,7 @@ class Daemon:
             resources.rest()
         if rests or state != self._trimmed_at:
             trim_memory(mapped=rests)
-        self._trimmed_at = state
+        self._trimmed_at, self._trimmed_bytes = state, resident_bytes()
         if quiet_s >= idle_s and self._may_restart(settings):
             self._ready_to_restart = self._end_background()
 
