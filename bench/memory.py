@@ -23,7 +23,8 @@ from bench.warm_home import WarmHome, home_environment, new_project, show_mb, sh
 MOST_IN_USE = {1_000: 130e6, 100_000: 260e6}
 MOST_IDLE = 45e6
 CHUNKS_IN_A_FILE = 20
-PATIENCE_S = 60.0
+PATIENCE_S = 330.0
+"""The watcher, which waited for the index run, tries again after at most 300 seconds; the daemon does not restart before."""
 
 
 def main() -> int:
