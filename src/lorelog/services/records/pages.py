@@ -222,8 +222,10 @@ class RecordPages:
 
     def projection(self) -> RecordProjection | None:
         """Return the projection; None, with nothing loaded, if the tenant has no records."""
-        folder = self.workspace.tenant_folder
-        if not (folder / "ledger.jsonl").exists() and not (self.workspace.cache_folder / RECORD_PAGES).exists():
+        # Not pathlib: it takes 20 times as long as the system call, and a search comes here four times.
+        if not os.path.exists(f"{self.workspace.tenant_folder}/ledger.jsonl") and not os.path.exists(  # noqa: PTH110
+            f"{self.workspace.cache_folder}/{RECORD_PAGES}"
+        ):
             return None
         from lorelog.services.records.projection import RecordProjection
 
