@@ -577,6 +577,8 @@ class DenseLane:
         codes = self._open_codes(state)
         if codes is None or (thoroughly and not vector_codes.is_intact(self._codes_file(state.codes))):
             return thoroughly or state.count > 2 * self._exact_up_to
+        if thoroughly and codes.has_useless_lists:
+            return True
         waiting = state.count - codes.count
         return waiting > (self._exact_up_to // 4 if thoroughly else 2 * self._exact_up_to)
 
@@ -596,7 +598,7 @@ class DenseLane:
         path = self._codes_file(name)
         codes = self._open_codes(state) if vector_codes.is_intact(self._codes_file(state.codes)) else None
         try:
-            if codes is not None and state.count < 2 * codes.trained:
+            if codes is not None and state.count < 2 * codes.trained and not codes.has_useless_lists:
                 vector_codes.extend_codes(path, codes, matrix, matrix.rows)
             elif not vector_codes.build_codes(path, matrix, matrix.rows):
                 return replace(state, codes="", refused=state.count, codes_time="")
