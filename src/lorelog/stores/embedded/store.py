@@ -86,6 +86,10 @@ class CatalogStore(ABC):
         """Return which kind of store maintains the lanes: after its writes, the lanes of another kind are behind."""
         return ""
 
+    def _finish_lanes(self) -> None:
+        """Close the files of lanes that were written. Called at the end of every write, under the writer lock."""
+        return
+
     @abstractmethod
     def _after_writing(self, vectors: CatalogLane, *, thoroughly: bool) -> None:
         """Do the work that can follow an index run, after its writes and without the writer lock."""
@@ -307,6 +311,7 @@ class CatalogStore(ABC):
             # Only our own steps are translated: errors that the caller raises inside the block are the caller's.
             with translate_errors(self._path):
                 stack.enter_context(hold_lock(self._lock, wait_s=wait_s))
+                stack.callback(self._finish_lanes)
                 database = stack.enter_context(closing(open_writer(self._path)))
                 catalog = CatalogReader(database, self._space)
                 if not take_over:
@@ -400,6 +405,7 @@ class CatalogStore(ABC):
                 return
             self._thread.catalog = catalog
             try:
+                catalog.refresh()
                 yield catalog if self._has_schema(catalog) else None
             finally:
                 self._thread.catalog = None
@@ -467,22 +473,25 @@ class CatalogStore(ABC):
             catalog.has_schema = bool(version)
         return catalog.has_schema
 
-    def _repair(self, catalog: CatalogReader, lane: CatalogLane) -> None:
+    def _repair(self, catalog: CatalogReader, lane: CatalogLane) -> bool:
         """Rebuild a lane that is missing or was made by another analyser, unless a writer is active or writing is forbidden.
+
+        Return True if there was nothing to do.
 
         A lane that only lags is used as it is: every chunk visible in the catalog reached the lanes first, and following the
         log is the writer's task. A lane that lags because another kind of store has written follows now. An index that
         serves another model is left alone.
         """
         if not catalog.is_current_space():
-            return
+            return False
         is_foreign = (catalog.fact("keeper") or "") != self._lane_owner()
         if not is_foreign and lane.applied(catalog.database) is not None:
-            return
+            return True
         if is_foreign or lane is self._lanes_of(self._space)[0] or catalog.vector_counts()[0]:
             with suppress(StoreBusy, StoreUnwritable), self.writer(wait_s=0):
                 pass
-            catalog.remember(on=catalog.remembers)  # what was read before the write may be outdated
+            catalog.refresh()  # what was read before the write is outdated
+        return False
 
 
 _SWAP_WAIT_S = 30.0
@@ -502,16 +511,17 @@ class EmbeddedStore(CatalogStore):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Check catalog and lanes once, and read each fact of the catalog once."""
+        """Check catalog and lanes once."""
         with self._open_reader() as catalog:
-            if catalog is None or catalog.remembers:
+            if catalog is None or catalog.is_checked:
                 yield
                 return
-            catalog.remember()
+            catalog.is_checked = True
             try:
                 yield
             finally:
-                catalog.remember(on=False)
+                catalog.is_checked = False
+                catalog.checked_lanes.clear()
 
     # -- lanes -------------------------------------------------------------------------------------------------------
 
@@ -527,6 +537,7 @@ class EmbeddedStore(CatalogStore):
             except StoreDamaged:
                 # The lane is derived data: rebuild it from the catalog and search again.
                 catalog.checked_lanes.discard(self._lexical)
+                catalog.usable_lanes.pop(self._lexical, None)
                 with self.writer(wait_s=1.0):
                     self._lexical.forget()
                 self._repair(catalog, self._lexical)
@@ -618,12 +629,17 @@ class EmbeddedStore(CatalogStore):
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _repair(self, catalog: CatalogReader, lane: CatalogLane) -> None:
+    def _repair(self, catalog: CatalogReader, lane: CatalogLane) -> bool:
         if lane in catalog.checked_lanes:
-            return
-        super()._repair(catalog, lane)
-        if catalog.remembers:
+            return True
+        # A lane that was usable and has not changed, like the catalog, is usable.
+        revision = lane.revision()
+        is_usable = catalog.usable_lanes.get(lane) == revision or super()._repair(catalog, lane)
+        if is_usable:
+            catalog.usable_lanes[lane] = revision
+        if catalog.is_checked:
             catalog.checked_lanes.add(lane)
+        return is_usable
 
     def _lanes_of(self, space: str) -> tuple[LexicalLane, DenseLane]:
         return self._lexical, self._dense_lane(space)
@@ -648,6 +664,9 @@ class EmbeddedStore(CatalogStore):
                 lane.mend(writer.catalog.database)
         except (StoreBusy, StoreUnwritable):
             raise error from None
+
+    def _finish_lanes(self) -> None:
+        self._lexical.finish()
 
     def _report_repairs(self, writer: CatalogWriter) -> None:
         lanes = list(self._dense_lanes.values())
