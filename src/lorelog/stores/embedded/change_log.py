@@ -88,7 +88,7 @@ def trim(database: sqlite3.Connection, applied: int) -> None:
 def read_state(path: Path, kind: type[StateT]) -> StateT | None:
     """Return a lane's state, or None if it cannot be read and the lane must be rebuilt."""
     try:
-        return cast("StateT", _parse_state(kind, _read_file(path)))
+        return cast("StateT", _parse_state(cast("Any", kind), _read_file(path)))
     except (OSError, ValueError, TypeError):
         return None
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import StoreDamaged, StoreError
 from lorelog.core.ports import MIN_BM25_WORDS, Analyser
-from lorelog.core.query import Candidate, Filters, Term
+from lorelog.core.query import Candidate, Filters, Term, make_candidates
 from lorelog.stores.embedded import change_log
 from lorelog.stores.embedded.connection import from_tantivy, translate_errors
 from lorelog.stores.embedded.rows import day_number, path_terms, tantivy_filters
@@ -105,7 +105,8 @@ class LexicalLane:
                 return []
             hits = searcher.search(whole, min(limit, searcher.num_docs), count=False).hits
             rows = searcher.fast_field_values("row", [address for _, address in hits])
-        return [Candidate(int(row), score) for (score, _), row in zip(hits, rows, strict=True) if row]
+        scores = [score for (score, _), row in zip(hits, rows, strict=True) if row]
+        return make_candidates([int(row) for row in rows if row], scores)
 
     def rarity(self, words: Sequence[str]) -> dict[str, float]:
         """Return BM25's weight of each word, by tantivy's formula."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock, RLock, local
+from typing import TypeVar, cast
 
 from lorelog.core.document import ChunkKey, Document, StoredChunk
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
@@ -50,7 +51,9 @@ from lorelog.stores.embedded.dense import EXACT_UP_TO, DenseLane
 from lorelog.stores.embedded.lexical import LexicalLane
 from lorelog.stores.embedded.migrations import SCHEMA_VERSION
 
-_RESET_WAIT_S = 2.0
+ReadT = TypeVar("ReadT")
+
+_RESET_WAIT_S, _SWAP_WAIT_S, _MEND_WAIT_S = 2.0, 30.0, 1.0
 _MAX_IDLE_READERS = 4
 _OPEN_TRIES, _OPEN_PAUSE_S = 5, 0.02
 """Connections that are kept for the next readers; each has a page cache of up to two megabytes."""
@@ -70,9 +73,7 @@ class CatalogStore(ABC):
         self._thread = local()
         self._inode = 0
         self._runs = 0
-        self._projects: tuple[str, dict[str, int]] = ("", {})
-        self._superseding: tuple[str, tuple[Supersession, ...]] = ("", ())
-        self._covering: tuple[str, tuple[SummaryLink, ...]] = ("", ())
+        self._read: dict[str, tuple[str, object]] = {}
         self._turn = RLock()
         """Held while files are closed or replaced."""
 
@@ -122,13 +123,7 @@ class CatalogStore(ABC):
 
     def projects(self) -> dict[str, int]:
         """Return the projects with their chunks; cached until the next write."""
-        with self._open_reader() as catalog:
-            if catalog is None:
-                return {}
-            revision = catalog.fact("revision") or ""
-            if not revision or self._projects[0] != revision:
-                self._projects = (revision, catalog.projects())
-            return dict(self._projects[1])
+        return dict(self._read_once("projects", CatalogReader.projects) or {})
 
     def document(self, source: str) -> Document | None:
         with self._open_reader() as catalog:
@@ -164,23 +159,11 @@ class CatalogStore(ABC):
 
     def supersessions(self) -> tuple[Supersession, ...]:
         """Return supersessions from anchors, oldest first; cached until the next write."""
-        with self._open_reader() as catalog:
-            if catalog is None:
-                return ()
-            revision = catalog.fact("revision") or ""
-            if not revision or self._superseding[0] != revision:
-                self._superseding = (revision, tuple(catalog.supersessions()))
-            return self._superseding[1]
+        return self._read_once("supersessions", lambda catalog: tuple(catalog.supersessions())) or ()
 
     def summary_links(self) -> tuple[SummaryLink, ...]:
         """Return summary links from anchors, oldest first; cached until the next write."""
-        with self._open_reader() as catalog:
-            if catalog is None:
-                return ()
-            revision = catalog.fact("revision") or ""
-            if not revision or self._covering[0] != revision:
-                self._covering = (revision, tuple(catalog.summary_links()))
-            return self._covering[1]
+        return self._read_once("summary links", lambda catalog: tuple(catalog.summary_links())) or ()
 
     def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
         with self._open_reader() as catalog:
@@ -381,6 +364,17 @@ class CatalogStore(ABC):
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
+    def _read_once(self, name: str, read: Callable[[CatalogReader], ReadT]) -> ReadT | None:
+        """Return what a function reads from the catalog, cached under a name until the next write; None without a catalog."""
+        with self._open_reader() as catalog:
+            if catalog is None:
+                return None
+            revision, (known, value) = catalog.fact("revision") or "", self._read.get(name, ("", None))
+            if not revision or known != revision:
+                value = read(catalog)
+                self._read[name] = (revision, value)
+            return cast("ReadT", value)
+
     def _close_files(self) -> None:
         """Close files: another process may have reset the index and replaced them."""
         with self._readers_lock:
@@ -494,10 +488,6 @@ class CatalogStore(ABC):
         return False
 
 
-_SWAP_WAIT_S = 30.0
-_MEND_WAIT_S = 1.0
-
-
 class EmbeddedStore(CatalogStore):
     """An index in one folder, including its lanes."""
 
@@ -550,11 +540,7 @@ class EmbeddedStore(CatalogStore):
             lane = self._dense_lane(catalog.space)
             self._repair(catalog, lane)
             admission = catalog.admission(filters)
-            try:
-                return lane.search(vector, admission, limit)
-            except StoreDamaged as error:
-                self._rebuild_damaged(lane, error)
-                return lane.search(vector, admission, limit)
+            return self._search_mended(lane, lambda: lane.search(vector, admission, limit))
 
     def propose(
         self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
@@ -575,11 +561,7 @@ class EmbeddedStore(CatalogStore):
             if catalog is None:
                 return {}
             lane = self._dense_lane(catalog.space)
-            try:
-                return lane.similarities(vector, keys)
-            except StoreDamaged as error:
-                self._rebuild_damaged(lane, error)
-                return lane.similarities(vector, keys)
+            return self._search_mended(lane, lambda: lane.similarities(vector, keys))
 
     def compare(self, *, repair: bool = False) -> StoreComparison:
         """Compare every vector with the catalog, and check the files by their checksums; `repair` rebuilds both lanes."""
@@ -655,15 +637,19 @@ class EmbeddedStore(CatalogStore):
         with self._open_reader() as catalog:
             return self._dense_lane(self._space if catalog is None else catalog.space)
 
-    def _rebuild_damaged(self, lane: DenseLane, error: StoreDamaged) -> None:
-        """Rebuild a damaged lane from the catalog. Raise the error again if another process writes or nobody may."""
+    def _search_mended(self, lane: DenseLane, search: Callable[[], ReadT]) -> ReadT:
+        """Search a lane; if it is damaged, rebuild it from the catalog first, unless another process writes or nobody may."""
         try:
-            with self.writer(wait_s=_MEND_WAIT_S) as writer:
-                assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
-                writer.mend_vectors()
-                lane.mend(writer.catalog.database)
-        except (StoreBusy, StoreUnwritable):
-            raise error from None
+            return search()
+        except StoreDamaged as error:
+            try:
+                with self.writer(wait_s=_MEND_WAIT_S) as writer:
+                    assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
+                    writer.mend_vectors()
+                    lane.mend(writer.catalog.database)
+            except (StoreBusy, StoreUnwritable):
+                raise error from None
+            return search()
 
     def _finish_lanes(self) -> None:
         self._lexical.finish()
