@@ -181,7 +181,8 @@ class LexicalLane:
             self._writing = None
             with self._translate_errors():
                 writer.wait_merging_threads()
-            _make_private(folder)
+            with suppress(FileNotFoundError):  # deleted in the meantime; the next search or write rebuilds it
+                _make_private(folder)
 
     def _write(self, folder: Path, documents: Iterable[tantivy.Document], deleted_rows: Sequence[int]) -> None:
         """Commit documents. The writer stays open for the next ones: its merges go on while the catalog is written."""
