@@ -82,6 +82,12 @@ def test_a_lane_that_could_not_be_repaired_is_tried_again(tmp_path: Path) -> Non
     assert search_texts(reader, "heron") == ["heron"]
 
 
+def _put_and_stop(store: Store, source: str, text: str) -> None:
+    with store.writer() as writer:
+        writer.put([update(source, [text])])
+        raise RuntimeError("stopped")
+
+
 def test_a_write_keeps_one_writer_of_words_and_frees_it(tmp_path: Path) -> None:
     """All puts of a write share tantivy's writer; afterwards, and after a failure, another process can write at once."""
     store, other = open_store(tmp_path), open_store(tmp_path)
@@ -93,9 +99,8 @@ def test_a_write_keeps_one_writer_of_words_and_frees_it(tmp_path: Path) -> None:
         assert store._lexical._writing is opened
     fill(other, "heron three", source="/c.md")
 
-    with pytest.raises(RuntimeError, match="stopped"), store.writer() as writer:
-        writer.put([update("/d.md", ["heron four"])])
-        raise RuntimeError("stopped")
+    with pytest.raises(RuntimeError, match="stopped"):
+        _put_and_stop(store, "/d.md", "heron four")
     fill(other, "heron five", source="/e.md")
 
     assert len(search_texts(store, "heron")) == 5
