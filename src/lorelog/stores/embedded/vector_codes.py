@@ -38,6 +38,8 @@ MAX_LOOK_SHARE = 1 / 2
 _LINES_PER_BLOCK = 1 << 13
 """Few enough that their codes stay in the processor's cache and that no memory is requested from the system in each search: with
 all lines at once, 700 page faults took 1 ms of 2.5."""
+_ALL_LINES = 1.0
+"""The share if large lists were tried and missed too much: they are not tried again."""
 _FEW_LISTS = 16
 _MIN_LINES_LOOKED_AT = 20_000
 _SAMPLE_INTERVAL = 16
@@ -124,7 +126,8 @@ class VectorCodes:
     @property
     def has_useless_lists(self) -> bool:
         """True if all lines are estimated though they are in many small lists, as earlier versions built them."""
-        return self.header.look_share >= MAX_LOOK_SHARE and self.header.lists > max(16, self.count // _LINES_PER_BLOCK)
+        small = self.header.lists > max(16, self.count // _LINES_PER_BLOCK)
+        return small and MAX_LOOK_SHARE <= self.header.look_share < _ALL_LINES
 
     @property
     def mapped_bytes(self) -> int:
@@ -425,7 +428,10 @@ def build_codes(path: Path, matrix: VectorLines, rows: Array) -> bool:
         # The lists do not tell where the nearest lines are, so all lines are estimated. Large lists are faster then.
         header, large = _build_lists(matrix, max(1, count // _LINES_PER_BLOCK))
         widest = trials.measure(header, large, _WIDE_SETTINGS)
-        measured, arrays = (measured, arrays) if widest is None else (widest, large)
+        if widest is not None:
+            measured, arrays = widest, large
+        elif measured is not None:
+            measured = replace(measured, look_share=_ALL_LINES)
     if measured is None:
         return False
     write_codes(path, measured, arrays | index)
