@@ -99,7 +99,9 @@ def assert_right(store: EmbeddedStore, admits: Callable[[Any], bool] = bool, fil
     for n in range(3):
         question = clustered(1, DIMENSION, 10**6 + n)[0].tobytes()
         got, wanted = nearest(store, question, filters), scanned(store, question, admits)
-        assert {text for text, _ in got} == {text for text, _ in wanted}
+        # Of texts that are as near as the last one, either may be returned.
+        last = wanted[-1][1] + 2e-4 if len(wanted) == 20 else -2.0
+        assert {text for text, score in got if score > last} == {text for text, score in wanted if score > last}
         assert [score for _, score in got] == pytest.approx([score for _, score in wanted], abs=2e-4)
 
 
