@@ -11,7 +11,15 @@ from pathlib import Path
 
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.importers.notes import MarkdownNote, matter_list, read_notes, split_note
-from lorelog.ingest.importers.source import ImportedEntry, ImportedItem, MachinePlaces, SkippedItem, clean_tags, clean_type, text_of
+from lorelog.ingest.importers.source import (
+    ImportedEntry,
+    ImportedItem,
+    MachinePlaces,
+    SkippedItem,
+    clean_tags,
+    clean_type,
+    text_of,
+)
 
 _OBSERVATION = lazy_pattern(r"^\s*[-*] \[([^\]\n\[( ][^\]\n\[]{0,60})\] ", 8)
 _RELATION = lazy_pattern(r"\[\[([^\]|\n]{1,200})(?:\|[^\]\n]*)?\]\]")
@@ -59,7 +67,9 @@ class BasicMemorySource:
 def _read_note(note: MarkdownNote) -> Iterator[ImportedItem]:
     title = text_of(note.matter.get("title")) or note.path.stem
     for heading, text in split_note(note):
-        categories = [f"category:{word}" for word in dict.fromkeys(_OBSERVATION.findall(text)) if word not in _CHECKBOXES]
+        categories = [
+            f"category:{word}" for word in dict.fromkeys(_OBSERVATION.findall(text)) if word not in _CHECKBOXES
+        ]
         links = [f"link:{target}" for target in dict.fromkeys(_RELATION.findall(text))]
         yield ImportedEntry(
             text=text if text.lstrip().startswith("#") else f"**{title}**\n\n{text}",

@@ -102,7 +102,10 @@ def _read_message(message: dict[str, Any]) -> ChatMessage | None:
         return None
     if content.get("content_type", "text") not in _TEXT_TYPES:
         return None
-    parts = [part if isinstance(part, str) else text_of(object_of(part).get("text")) for part in list_of(content.get("parts"))]
+    parts = [
+        part if isinstance(part, str) else text_of(object_of(part).get("text"))
+        for part in list_of(content.get("parts"))
+    ]
     text = "\n\n".join(filter(None, map(str.strip, parts))) or text_of(content.get("text"))
     return ChatMessage(_ROLES[role], text, parse_time(message.get("create_time")), text_of(metadata.get("model_slug")))
 

@@ -26,7 +26,13 @@ from lorelog.ingest.importers.source import (
     parse_time,
     text_of,
 )
-from lorelog.ingest.transcripts.json_files import SQLITE_MAGIC, bounded_column, open_database, read_members, table_columns
+from lorelog.ingest.transcripts.json_files import (
+    SQLITE_MAGIC,
+    bounded_column,
+    open_database,
+    read_members,
+    table_columns,
+)
 from lorelog.ingest.transcripts.turns import TranscriptStats
 
 _TYPES = {"bugfix": "lesson", "discovery": "fact", "change": "fact", "refactor": "fact", "feature": "fact"}

@@ -49,7 +49,12 @@ class LettaSource:
         document = object_of(read_small_json(path, _MAX_BYTES))
         agents = [object_of(agent) for agent in list_of(document.get("agents"))] or [document]
         at = parse_time(document.get("created_at")) or modification_time(path)
-        owners = {block: text_of(agent.get("name")) for agent in agents for block in list_of(agent.get("block_ids")) if isinstance(block, str)}
+        owners = {
+            block: text_of(agent.get("name"))
+            for agent in agents
+            for block in list_of(agent.get("block_ids"))
+            if isinstance(block, str)
+        }
         blocks = [*list_of(document.get("blocks")), *(b for agent in agents for b in list_of(agent.get("core_memory")))]
         for number, block in enumerate(map(object_of, blocks), 1):
             yield _read_block(block, f"{path.name}, block {number}", owners, at)
@@ -90,7 +95,9 @@ def _message_text(message: dict[str, Any]) -> str:
     if isinstance(content, str):
         return content.strip()
     parts = [object_of(part) for part in list_of(content)]
-    return "\n\n".join(filter(None, (text_of(part.get("text")) for part in parts if part.get("type", "text") == "text")))
+    return "\n\n".join(
+        filter(None, (text_of(part.get("text")) for part in parts if part.get("type", "text") == "text"))
+    )
 
 
 SOURCE = LettaSource()

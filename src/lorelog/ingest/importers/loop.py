@@ -43,7 +43,9 @@ class LoopSource:
 
     def accepts(self, path: Path) -> bool:
         """Return whether a path is Loop's folder, its settings, or a project with one."""
-        return path.name == ".loop" or (path / ".loop").is_dir() or (path.name == _CONFIG and path.parent.name == ".loop")
+        return (
+            path.name == ".loop" or (path / ".loop").is_dir() or (path.name == _CONFIG and path.parent.name == ".loop")
+        )
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield notes and settings."""
@@ -86,11 +88,9 @@ def _read_config(path: Path) -> tuple[dict[str, Any], SkippedItem | None]:
 
 def _read_settings(memory: dict[str, Any], paths: list[str]) -> Iterator[ImportedSetting]:
     embeddings = object_of(memory.get("embeddings"))
-    relative = [text for text in paths if not text.startswith(("!", "/", "~"))]
-    excluded = [text[1:] for text in paths if text.startswith("!")]
+    relative = [text for text in paths if not text.startswith(("/", "~"))]
     pairs = (
         ("index.paths", ",".join(relative), "memory.paths"),
-        ("index.exclude", ",".join(excluded), "memory.paths"),
         ("chunking.max_chunk_size", memory.get("max_chunk_chars"), "memory.max_chunk_chars"),
         ("embedding.provider", embeddings.get("provider"), "memory.embeddings.provider"),
         ("embedding.model", embeddings.get("model"), "memory.embeddings.model"),

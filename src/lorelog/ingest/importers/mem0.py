@@ -55,7 +55,11 @@ class Mem0Source:
             return "old_memory" in head or (path.name == "history.db" and path.parent.name == ".mem0")
         if path.name.startswith("mem0-export-") and path.suffix == ".md":
             return True
-        return head[:1] in "[{" and '"memory"' in head and any(word in head for word in ('"hash"', '"user_id"', '"agent_id"'))
+        return (
+            head[:1] in "[{"
+            and '"memory"' in head
+            and any(word in head for word in ('"hash"', '"user_id"', '"agent_id"'))
+        )
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the memories."""
@@ -110,7 +114,9 @@ def _read_history(path: Path) -> Iterator[ImportedItem]:
         columns = table_columns(connection).get("history", frozenset())
         if not {"memory_id", "new_memory", "event"} <= columns:
             raise SourceError(f"{path} has no history of memories", hint="name the file history.db of mem0")
-        optional = [name if name in columns else "NULL" for name in ("created_at", "updated_at", "actor_id", "is_deleted")]
+        optional = [
+            name if name in columns else "NULL" for name in ("created_at", "updated_at", "actor_id", "is_deleted")
+        ]
         rows = connection.execute(
             f"SELECT memory_id, new_memory, event, {', '.join(optional)} FROM history ORDER BY rowid"  # noqa: S608  (fixed names)
         )
@@ -135,7 +141,10 @@ def _read_plugin_export(path: Path) -> Iterator[ImportedItem]:
     body: list[str] = []
     is_head, number = False, 0
     with open_stream(str(path)) as stream:
-        lines = [line.decode("utf-8", "replace").rstrip("\r\n") for line in iter(lambda: stream.readline(_MAX_LINE_BYTES), b"")]
+        lines = [
+            line.decode("utf-8", "replace").rstrip("\r\n")
+            for line in iter(lambda: stream.readline(_MAX_LINE_BYTES), b"")
+        ]
     for position, line in enumerate((*lines, "---", "id: end")):
         following = lines[position + 1] if position + 1 < len(lines) else "id:"
         if line == "---" and not is_head and following.startswith(_HEAD):

@@ -66,7 +66,7 @@ class MemsearchSource:
     def accepts(self, path: Path) -> bool:
         """Return whether a path is its folder or its settings."""
         if path.is_file():
-            return path.parent.name == ".memsearch" and path.suffix == ".toml" or path.name == ".memsearch.toml"
+            return (path.parent.name == ".memsearch" and path.suffix == ".toml") or path.name == ".memsearch.toml"
         return ".memsearch" in path.parts[-2:] or (path / ".memsearch").is_dir()
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
@@ -105,8 +105,17 @@ def _read_journal(note: MarkdownNote, project: str) -> Iterator[ImportedItem]:
             levels.append(section.level)
             times.append(times[-1].refine(section.title))
         first = max(section.body, 2)
-        anchor = next((found for line in range(first, section.last + 1) if line in comments and (found := parse_anchor(comments[line]))), None)
-        lines = [line for number, line in enumerate(outline.lines[first : section.last + 1], first) if number not in comments]
+        anchor = next(
+            (
+                found
+                for line in range(first, section.last + 1)
+                if line in comments and (found := parse_anchor(comments[line]))
+            ),
+            None,
+        )
+        lines = [
+            line for number, line in enumerate(outline.lines[first : section.last + 1], first) if number not in comments
+        ]
         text = "\n".join(lines).strip()
         if not text or section.last < 2:
             continue
@@ -132,15 +141,21 @@ def _read_profile(path: Path, project: str) -> ImportedItem:
         return SkippedItem(path.name, "it has no text")
     is_user = path.name == "USER.md"
     return ImportedEntry(
-        text=note.text, kind="profile", place=path.name, type="note", at=note.at, key=path.name, project="" if is_user else project
+        text=note.text,
+        kind="profile",
+        place=path.name,
+        type="note",
+        at=note.at,
+        key=path.name,
+        project="" if is_user else project,
+        is_users=is_user,
     )
 
 
 def _read_settings(path: Path) -> Iterator[ImportedItem]:
     try:
-        if path.stat().st_size > _MAX_SETTINGS_BYTES:
-            raise ValueError("it is too large")
-        values = tomllib.loads(path.read_text("utf-8"))
+        with path.open("rb") as stream:
+            values = tomllib.loads(stream.read(_MAX_SETTINGS_BYTES).decode())
     except (OSError, ValueError, RecursionError) as error:
         yield SkippedItem(path.name, f"its settings cannot be read: {error}")
         return

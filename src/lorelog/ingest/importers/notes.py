@@ -111,7 +111,9 @@ def read_note(path: Path, root: Path) -> MarkdownNote | SkippedItem:
     return MarkdownNote(path, name, matter, "\n".join(lines[length:]).strip("\n"), length + 1)
 
 
-def read_notes(root: Path, suffixes: Sequence[str] = (".md",), *, hidden: bool = False) -> Iterator[MarkdownNote | SkippedItem]:
+def read_notes(
+    root: Path, suffixes: Sequence[str] = (".md",), *, hidden: bool = False
+) -> Iterator[MarkdownNote | SkippedItem]:
     """Yield the Markdown files below a folder, and those that cannot be read."""
     for path in walk_files(root, suffixes, hidden=hidden):
         yield path if isinstance(path, SkippedItem) else read_note(path, root)

@@ -11,7 +11,14 @@ from pathlib import Path
 
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.importers.notes import MarkdownNote, matter_list, read_notes, split_note, walk_files
-from lorelog.ingest.importers.source import ImportedEntry, ImportedItem, MachinePlaces, SkippedItem, clean_tags, clean_type
+from lorelog.ingest.importers.source import (
+    ImportedEntry,
+    ImportedItem,
+    MachinePlaces,
+    SkippedItem,
+    clean_tags,
+    clean_type,
+)
 from lorelog.ingest.metadata import find_day
 
 _LINK = lazy_pattern(r"(?<!!)\[\[([^\]|#^\n]{1,300})(?:[#^][^\]|\n]*)?(?:\|[^\]\n]*)?\]\]")

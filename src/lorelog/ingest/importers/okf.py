@@ -48,7 +48,11 @@ class OkfSource:
         if _declares_version(path):
             return True
         for number, note in enumerate(read_notes(path)):
-            if isinstance(note, MarkdownNote) and note.matter.get("type") and {"generated", "verified"} & note.matter.keys():
+            if (
+                isinstance(note, MarkdownNote)
+                and note.matter.get("type")
+                and {"generated", "verified"} & note.matter.keys()
+            ):
                 return True
             if number >= _SAMPLE_FILES:
                 break

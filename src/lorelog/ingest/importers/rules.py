@@ -34,7 +34,10 @@ class RulesSource:
 
     def find(self, places: MachinePlaces) -> Iterator[Path]:
         """Yield the files and folders of the project and of the home."""
-        folders = ((places.project, (*_PROJECT_FILES, *_PROJECT_FOLDERS)), (places.home, (*_HOME_FILES, *_HOME_FOLDERS)))
+        folders = (
+            (places.project, (*_PROJECT_FILES, *_PROJECT_FOLDERS)),
+            (places.home, (*_HOME_FILES, *_HOME_FOLDERS)),
+        )
         for base, names in folders:
             for name in names:
                 path = base / name
@@ -62,7 +65,7 @@ class RulesSource:
             if isinstance(note, SkippedItem):
                 yield note
             else:
-                yield from _read_sections(note)
+                yield from _read_sections(note, is_users=_is_users(path))
 
 
 def _files_of(project: Path) -> Iterator[Path | SkippedItem]:
@@ -74,7 +77,14 @@ def _files_of(project: Path) -> Iterator[Path | SkippedItem]:
             yield from walk_files(project / name, _SUFFIXES, hidden=True)
 
 
-def _read_sections(note: MarkdownNote) -> Iterator[ImportedItem]:
+def _is_users(path: Path) -> bool:
+    """Return whether a path is in an agent's folder of the home, and so belongs to the user."""
+    return any(
+        path.absolute().is_relative_to(Path.home() / Path(name).parts[0]) for name in (*_HOME_FILES, *_HOME_FOLDERS)
+    )
+
+
+def _read_sections(note: MarkdownNote, *, is_users: bool) -> Iterator[ImportedItem]:
     scope = ", ".join(matter_list(note.matter.get("globs") or note.matter.get("applyTo")))
     about = text_of(note.matter.get("description"))
     found = False
@@ -89,6 +99,7 @@ def _read_sections(note: MarkdownNote) -> Iterator[ImportedItem]:
             tags=clean_tags(f"file:{note.path.name}", *matter_list(note.matter.get("tags"))),
             at=note.at,
             key=f"{note.name}#{heading}",
+            is_users=is_users,
         )
     if not found:
         yield SkippedItem(note.name, "it has no text")

@@ -6,6 +6,7 @@ follows a link out of the folder that it was given, and never raises for a singl
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -48,6 +49,8 @@ class ImportedEntry:
     """Name that stays the same when the text changes, such as a note's path; empty if there is none."""
     anchor: tuple[tuple[str, str], ...] = ()
     """Fields for its anchor, such as `("session", "…")`."""
+    is_users: bool = False
+    """Whether it belongs to the user and not to a project, whatever the source says in general."""
     archive: bool = False
     """Whether it is a record of the past, such as a conversation: found by a search, never shown by a hook."""
 
@@ -134,6 +137,15 @@ def open_source(name: str) -> ImportSource:
 def detect_source(path: Path) -> ImportSource | None:
     """Return the source that a path looks like; None if none does."""
     return next((source for source in map(open_source, _DETECTION_ORDER) if source.accepts(path)), None)
+
+
+def import_id(text: str) -> str:
+    """Return the id of an imported text: its hash in the form of a UUID version 8."""
+    digest = bytearray(hashlib.sha256(b"lorelog import\0" + text.strip().encode("utf-8", "replace")).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x80
+    digest[8] = digest[8] & 0x3F | 0x80
+    digits = digest.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def parse_time(value: object) -> datetime | None:
