@@ -6,7 +6,7 @@ Deprecated concepts and `index.md` and `log.md`, which are about the bundle, are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +87,10 @@ def _read_concept(note: MarkdownNote) -> ImportedItem:
     title, about = text_of(matter.get("title")), text_of(matter.get("description"))
     head = "\n\n".join(filter(None, (f"**{title}**" if title and title not in note.text[:300] else "", about)))
     stale = text_of(matter.get("stale_after"))
-    ours = text_of(matter.get("lorelog_text"))
+    known = text_of(object_of(matter.get("lorelog")).get("memory"))
+    text = note.text if known or not head or (about and about in note.text) else f"{head}\n\n{note.text}"
     return ImportedEntry(
-        text=note.text if ours or not head or about in note.text else f"{head}\n\n{note.text}",
+        text=text if known else "\n\n".join(filter(None, (text, *_origins(matter)))),
         kind="concept",
         place=note.name,
         type=clean_type(matter.get("type")).lower(),
@@ -101,7 +102,18 @@ def _read_concept(note: MarkdownNote) -> ImportedItem:
         at=parse_time(generated.get("at")) or parse_time(matter.get("timestamp")) or note.at,
         author=text_of(generated.get("by")),
         key=note.name,
+        known_id=known,
     )
+
+
+def _origins(matter: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a concept is about and comes from, as lines of text: nothing else would keep it."""
+    resource = text_of(matter.get("resource"))
+    if resource:
+        yield f"Resource: {resource}"
+    for source in map(object_of, list_of(matter.get("sources"))):
+        if text_of(source.get("resource")):
+            yield f"Source: {' '.join(filter(None, (text_of(source.get('title')), text_of(source.get('resource')))))}"
 
 
 def _verifiers(value: object) -> list[str]:

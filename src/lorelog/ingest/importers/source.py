@@ -47,6 +47,8 @@ class ImportedEntry:
     """Project that the tool assigns: a directory or a name; empty if none."""
     key: str = ""
     """Name that stays the same when the text changes, such as a note's path; empty if there is none."""
+    known_id: str = ""
+    """Its id in the lorelog that exported it; empty if another tool did."""
     anchor: tuple[tuple[str, str], ...] = ()
     """Fields for its anchor, such as `("session", "…")`."""
     is_users: bool = False

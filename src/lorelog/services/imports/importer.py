@@ -318,7 +318,7 @@ class ImportRun:
         counts = self.summary.kind(entry.kind)
         counts.found += 1
         identity = import_id(entry.text)
-        if self._is_present(identity, root):
+        if self._is_present(identity, root) or (entry.known_id and self._is_present(entry.known_id, root)):
             counts.present += 1
             return None
         self._seen.add(identity)

@@ -402,8 +402,15 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
 def _to_entry(memory: ForeignMemory) -> Any:
     from lorelog.ingest.importers.source import ImportedEntry
 
-    place = repr(memory.text[:60])
-    return ImportedEntry(text=memory.text, kind="memory", place=place, type=memory.type, tags=memory.tags, at=memory.at)
+    return ImportedEntry(
+        text=memory.text,
+        kind="memory",
+        place=repr(memory.text[:60]),
+        type=memory.type,
+        tags=memory.tags,
+        at=memory.at,
+        known_id=memory.known_id,
+    )
 
 
 def _import_json(file_format: str, report: ImportReport, memories: ImportRun, *, dry_run: bool) -> dict[str, Any]:

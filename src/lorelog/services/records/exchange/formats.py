@@ -54,6 +54,8 @@ class ForeignMemory:
     tags: tuple[str, ...] = ()
     at: datetime | None = None
     """When it was written there, in local time."""
+    known_id: str = ""
+    """Its id in the lorelog that exported it; empty if another program did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,8 @@ class ExportedMemory:
     tags: tuple[str, ...]
     project: str
     at: str
+    origin: str = ""
+    expires: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,7 +327,8 @@ def _parse_omf_memory(place: int, item: Mapping[str, Any], ours: Mapping[str, An
     entry = read_omf_memory({**item, "extensions": {**_get_object(item, "extensions"), EXTENSION_KEY: ours}}, "")
     if isinstance(entry, SkippedItem):
         return ImportItem(place=place, problem=entry.reason)
-    memory = ForeignMemory(entry.text, entry.type, entry.tags, entry.at)
+    known = ours.get("memory")
+    memory = ForeignMemory(entry.text, entry.type, entry.tags, entry.at, known if isinstance(known, str) else "")
     return ImportItem(place=place, memory=memory, archived=is_inactive(item))
 
 

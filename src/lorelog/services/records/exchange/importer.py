@@ -73,6 +73,8 @@ def iter_journal_memories(
                 tags=chunk.tags,
                 project=memory.project,
                 at=chunk.date,
+                origin=anchor.origin,
+                expires=anchor.expires,
             )
 
 
