@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core.errors import SourceError
-from lorelog.ingest.importers.export_files import file_head
+from lorelog.ingest.importers.export_files import database_tables, file_head
 from lorelog.ingest.importers.source import (
     ImportedEntry,
     ImportedItem,
@@ -27,7 +27,6 @@ from lorelog.ingest.importers.source import (
     text_of,
 )
 from lorelog.ingest.transcripts.json_files import (
-    SQLITE_MAGIC,
     bounded_column,
     open_database,
     read_members,
@@ -60,9 +59,9 @@ class ClaudeMemSource:
         """Return whether a path is its folder, its database or its export."""
         if (path / "claude-mem.db").is_file():
             return True
+        if {"observations", "sdk_sessions"} <= database_tables(path):
+            return True
         head = file_head(path)
-        if head.startswith(SQLITE_MAGIC.decode()):
-            return "sdk_sessions" in head or path.name == "claude-mem.db"
         return head.startswith("{") and '"exportedAtEpoch"' in head
 
     def read(self, path: Path) -> Iterator[ImportedItem]:

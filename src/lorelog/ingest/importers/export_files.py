@@ -15,10 +15,17 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from lorelog.core.errors import SourceError
+from lorelog.core.errors import LorelogError, SourceError
 from lorelog.ingest.files import printable_path
 from lorelog.ingest.importers.source import SkippedItem
-from lorelog.ingest.transcripts.json_files import MAX_INFLATED_BYTES, open_stream, read_elements
+from lorelog.ingest.transcripts.json_files import (
+    MAX_INFLATED_BYTES,
+    SQLITE_MAGIC,
+    open_database,
+    open_stream,
+    read_elements,
+    table_columns,
+)
 from lorelog.ingest.transcripts.turns import TranscriptStats
 
 _MAX_MEMBERS = 200_000
@@ -67,6 +74,17 @@ def _head(path: Path) -> bytes:
 def file_head(path: Path) -> str:
     """Return the beginning of a regular file as text; empty if it cannot be read."""
     return _head(path).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+
+
+def database_tables(path: Path) -> frozenset[str]:
+    """Return the names of a database's tables; none if the file is not a database."""
+    if not _head(path).startswith(SQLITE_MAGIC):
+        return frozenset()
+    try:
+        with open_database(str(path)) as connection:
+            return frozenset(table_columns(connection))
+    except LorelogError:
+        return frozenset()
 
 
 def member_names(path: Path) -> list[str]:

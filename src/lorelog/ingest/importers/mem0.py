@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core.errors import SourceError
-from lorelog.ingest.importers.export_files import file_head, read_array
+from lorelog.ingest.importers.export_files import database_tables, file_head, read_array
 from lorelog.ingest.importers.notes import matter_list, parse_matter
 from lorelog.ingest.importers.source import (
     ImportedEntry,
@@ -52,7 +52,7 @@ class Mem0Source:
         """Return whether a path is one of its three forms."""
         head = file_head(path)
         if head.startswith(SQLITE_MAGIC.decode()):
-            return "old_memory" in head or (path.name == "history.db" and path.parent.name == ".mem0")
+            return "history" in database_tables(path) and (path.parent.name == ".mem0" or "memory_id" in head)
         if path.name.startswith("mem0-export-") and path.suffix == ".md":
             return True
         return (

@@ -112,7 +112,7 @@ class BatchLists:
 
     def finish(self, batch: ImportBatch) -> None:
         """Mark a batch as complete."""
-        if batch.entries or batch.settings:
+        if not batch.done and (batch.entries or batch.settings):
             self._log(batch.name).append([{"done": True}])
             batch.done = True
 
@@ -246,10 +246,13 @@ def take_back_files(batch: ImportBatch, within: Iterable[str], report: UndoRepor
 def _take_back(path: Path, entries: list[BatchEntry], report: UndoReport) -> list[BatchEntry]:
     """Remove entries from one file, and return those that were edited since."""
     try:
-        text = path.read_text("utf-8", "surrogateescape")
-    except FileNotFoundError:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except (FileNotFoundError, NotADirectoryError):
         report.missing += len(entries)
         return []
+    except OSError as error:
+        report.notes.append(f"{path} cannot be read: {error.strerror}; it stays as it is")
+        return entries
     starts = [match.start() for match in _ENTRY.finditer(text)]
     blocks = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
     wanted = {entry.id: entry for entry in entries}

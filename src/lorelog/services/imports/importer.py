@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from itertools import islice
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import ARCHIVE_TYPE, GLOBAL_PROJECT, FileStamp, SourceFile
@@ -53,7 +55,7 @@ from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.roots import Root
 from lorelog.services.sessions.capture_context import CaptureContext
 
-_PORTION = 500
+_PORTION = 200
 _MAX_SAMPLES = 3
 _MAX_LISTED = 100
 _SAMPLE_CHARS = 100
@@ -155,15 +157,13 @@ class Importer:
         """Import all items of a source, or show what that would do."""
         run = self.start(target)
         stream = iter(items)
-        try:
+        with run:
             while portion := list(islice(stream, _PORTION)):
                 run.take(portion)
-        finally:
-            run.finish()  # the portions that were written are found, whatever stopped the rest
         return run.summary
 
     def start(self, target: ImportTarget) -> ImportRun:
-        """Return a run that takes items in portions; `finish` completes it."""
+        """Return a run that takes items in portions. Use it as a context manager."""
         return ImportRun(self, target)
 
     def undo(self, name: str) -> tuple[ImportBatch, UndoReport]:
@@ -297,11 +297,17 @@ class ImportRun:
         for plan in planned:
             self._count(plan)
 
-    def finish(self) -> None:
-        """Index what was written, and complete the batch."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Index what was written, whatever stopped the rest, and complete the batch if nothing did."""
         if self._batch.entries:
             self.summary.batch = self._batch.name
-            self._importer.lists.finish(self._batch)
+            if kind is None:
+                self._importer.lists.finish(self._batch)
             self.summary.notes += self._importer.index(self._written)
 
     def _plan(self, entry: ImportedEntry) -> _Planned | None:

@@ -385,12 +385,10 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
         def take(some: Sequence[ForeignMemory]) -> None:
             memories.take([_to_entry(memory) for memory in some])
 
-        try:
+        with memories:
             report = RecordImporter(scope.records, scope.keyring, options, take).run(
                 lambda: read_import_file(path, file_format)
             )
-        finally:
-            memories.finish()
     reply = _import_json(file_format, report, memories, dry_run=args.dry_run)
     if args.json:
         print_json(reply)
