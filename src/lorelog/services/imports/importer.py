@@ -55,6 +55,8 @@ from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.roots import Root
 from lorelog.services.sessions.capture_context import CaptureContext
 
+FILE_SOURCE = "file"
+"""Source of memories in a file of `lorelog export`, or OMF: other homes are not other tools."""
 _PORTION = 200
 _MAX_SAMPLES = 3
 _MAX_LISTED = 100
@@ -363,7 +365,10 @@ class ImportRun:
         other = entry.project and not self._importer.names_project(entry.project)
         name = os.path.basename(entry.project.rstrip("/"))  # noqa: PTH119
         tags = clean_tags(
-            *entry.tags, f"from:{source}", entry.type if entry.archive else "", f"project:{name}" if other else ""
+            *entry.tags,
+            "" if source == FILE_SOURCE else f"from:{source}",
+            entry.type if entry.archive else "",
+            f"project:{name}" if other else "",
         )
         old = self._keys.get(key_digest(source, entry.key)) if entry.key else None
         return NewMemory(

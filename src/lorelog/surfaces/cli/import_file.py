@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import sys
 
-from lorelog.core.errors import LorelogError, NotFound, UsageError
+from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
 from lorelog.surfaces.cli.arguments import add_tenant_option, expand_path
 from lorelog.surfaces.cli.export import open_own_engine
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path, stylize
@@ -361,7 +361,7 @@ def _quoted(path: str) -> str:
 
 def _import_file(args: argparse.Namespace, path: str) -> int:
     """Import a file of ours, or OMF: records into the ledger, memories as a batch. Fail if something was refused."""
-    from lorelog.services.imports.importer import ImportTarget
+    from lorelog.services.imports.importer import FILE_SOURCE, ImportTarget
     from lorelog.services.records.exchange.importer import (
         ImportOptions,
         RecordImporter,
@@ -370,7 +370,7 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
     )
 
     if os.path.isdir(path):  # noqa: PTH112
-        raise UsageError(
+        raise SourceError(
             f"{short_path(path)} is not a folder of a known tool", hint="'lorelog index' reads Markdown where it is"
         )
     file_format = detect_format(path) if args.format == "auto" else args.format
@@ -378,7 +378,7 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
         scope = engine.records()
         project = scope.workspace.project.id if args.project else None
         memories = engine.importer().start(
-            ImportTarget("file", path, dry_run=args.dry_run, to_global=True if args.to_global else None)
+            ImportTarget(FILE_SOURCE, path, dry_run=args.dry_run, to_global=True if args.to_global else None)
         )
         options = ImportOptions(args.restore, args.dry_run, project, args.include_archived, scope.patterns)
 
