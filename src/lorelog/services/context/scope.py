@@ -63,9 +63,7 @@ class ContextScope:
         entries = [
             entry
             for journals in (workspace.journals, workspace.global_journals)
-            for entry in self._list_matching(
-                replace(self.filters, source_prefix=str(journals)), limit + _EXTRA_FETCHED
-            )
+            for entry in self._list_matching(replace(self.filters, source_prefix=str(journals)), limit + _EXTRA_FETCHED)
             if entry.chunk.type != ARCHIVE_TYPE
         ]
         return sorted(entries, key=lambda entry: (entry.chunk.date, entry.chunk.start_line), reverse=True)[:limit]
