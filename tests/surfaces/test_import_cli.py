@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.docs.test_json_page import documented, fields
 from tests.ingest.importers.test_sources import unpack
 from tests.surfaces.conftest import Shell, write
 
@@ -100,6 +101,16 @@ def test_edited_entries_are_named(shell: Shell, project: Path, person: Path) -> 
     assert shell("import", "--undo", "nothing").status == 1
 
 
+def test_what_was_forgotten_does_not_come_back(shell: Shell, project: Path, person: Path) -> None:
+    """A forget takes an imported text out of its file for good: importing again does not bring it back."""
+    batch = shell("import", "claude-mem", "--yes", "--json").json["batch"]
+    assert shell("forget", "--match", "Sessions are kept in Redis", "--yes").status == 0
+    assert shell("import", "claude-mem", "--yes", "--json").json["added"] == 0
+    assert not any(b"Redis" in path.read_bytes() for path in (project / ".lorelog").rglob("*") if path.is_file())
+    undone = shell("import", "--undo", batch, "--json").json
+    assert (undone["removed"], undone["missing"]) == (2, 1)
+
+
 def test_settings_are_taken_over_and_back(shell: Shell, project: Path, person: Path) -> None:
     """Settings of memsearch are shown, written only with --settings, and removed by undo unless they were changed since."""
     write(
@@ -184,6 +195,20 @@ def test_an_okf_bundle_goes_both_ways(shell: Shell, project: Path, tmp_path: Pat
     ]
     assert hit["content"].endswith("The otter lives in the river.\n\n---\nReally: yes")
     assert hit["tags"] == ["river", "from:okf"]
+
+
+def test_replies_are_documented(shell: Shell, project: Path, person: Path) -> None:
+    """Every field of the JSON of an import, its list and its undo is documented, and no other."""
+    write(person / ".memsearch" / "config.toml", "[chunking]\nmax_chunk_size = 900\n")
+    assert {*fields(shell("import", "memsearch", "--dry-run", "--json").json)} <= documented("import of another tool")
+    made = shell("import", "claude-mem", "--yes", "--json").json
+    tops = {name for name in documented("import of another tool") if "." not in name}
+    assert set(made) | {"changed_settings"} == tops
+    assert set(made["kinds"][0]) == {
+        name.rpartition(".")[2] for name in documented("import of another tool") if name.startswith("kinds[].")
+    }
+    assert set(fields(shell("import", "--json").json)) == documented("import without arguments")
+    assert set(shell("import", "--undo", made["batch"], "--json").json) == documented("import --undo")
 
 
 def test_both_spellings_of_output(shell: Shell, project: Path) -> None:

@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lorelog.core.errors import NotFound, StoreUnwritable
+from lorelog.core.memory import NewMemory
 from lorelog.core.options import SearchOptions
 from lorelog.engine import Engine
-from lorelog.ingest.importers.source import ImportedEntry, ImportedItem, ImportedSetting, SkippedItem
+from lorelog.ingest.importers.source import ImportedEntry, ImportedItem, ImportedSetting, SkippedItem, import_id
+from lorelog.services.imports.batches import BatchEntry, ImportBatch, UndoReport, entry_digest, take_back_files
 from lorelog.services.imports.importer import ImportSummary, ImportTarget
+from lorelog.services.memories.journal import append_entries, format_entry, journal_path
 from lorelog.services.sessions.recall import UserPrompt
 from lorelog.wiring import open_engine, resolve_location
 
@@ -60,7 +65,7 @@ def test_an_entry_is_found_dated_and_labelled(engine: Engine) -> None:
 
 def test_a_second_import_adds_nothing(engine: Engine) -> None:
     """Importing the same again adds nothing, also if the index is gone, and within one import a text comes once."""
-    items = [entry("One thing."), entry("Another thing."), entry("One thing.", place="y")]
+    items: list[ImportedItem] = [entry("One thing."), entry("Another thing."), entry("One thing.", place="y")]
     assert take(engine, *items).added == 2
     before = files_of(engine)
     again = take(engine, *items)
@@ -79,7 +84,7 @@ def test_what_was_deleted_does_not_come_back(engine: Engine) -> None:
 
 def test_a_dry_run_writes_nothing(engine: Engine) -> None:
     """A dry run counts what an import adds, shows samples, and writes no file."""
-    items = [
+    items: list[ImportedItem] = [
         entry("One thing."),
         entry("A turn.", kind="turn", archive=True),
         SkippedItem("z", "broken"),
@@ -113,10 +118,15 @@ def test_hostile_text_stays_one_entry(engine: Engine) -> None:
 def test_archive_is_searched_and_never_shown(engine: Engine) -> None:
     """Archive entries are found by a search; neither the recall of a hook nor the files that hooks read contain them."""
     turns = [
-        entry(f"The otter is fed at noon, turn {number}.", kind="turn", archive=True, type="correction")
+        entry(
+            f"Never edit `src/otter/feed.ts`: the otter is fed at noon, turn {number}.",
+            kind="turn",
+            archive=True,
+            type="correction",
+        )
         for number in range(30)
     ]
-    take(engine, *turns, entry("The otter is fed in the evening, really.", type="fact"))
+    take(engine, *turns, entry("The otter in `src/otter/river.ts` is fed in the evening, really.", type="fact"))
     hits = engine.search("otter fed noon", SearchOptions(k=40)).hits
     assert sum(hit.type == "archive" for hit in hits) > 5
     recalled = engine.recall(
@@ -130,6 +140,7 @@ def test_archive_is_searched_and_never_shown(engine: Engine) -> None:
         if path.is_file()
     )
     assert "at noon" not in delivered
+    assert "in the evening" in delivered
 
 
 def test_imported_corrections_are_not_the_users(engine: Engine) -> None:
@@ -146,7 +157,7 @@ def test_imported_corrections_are_not_the_users(engine: Engine) -> None:
 
 def test_projects(engine: Engine, tmp_path: Path) -> None:
     """Entries of this project come by name or directory; those of others are counted, or global on request."""
-    items = [
+    items: list[ImportedItem] = [
         entry("By name.", project="app"),
         entry("By directory.", project=str(tmp_path / "app")),
         entry("Of another.", project="other"),
@@ -169,8 +180,6 @@ def test_personal_sources_go_to_the_home(engine: Engine) -> None:
 
 def test_undo_takes_back_exactly_one_import(engine: Engine) -> None:
     """Taking an import back leaves every file as it was before, and what other imports and the user wrote."""
-    from lorelog.core.memory import NewMemory
-
     engine.add([NewMemory("My own note about otters.")])
     take(engine, entry("First import, otter."))
     before = files_of(engine)
@@ -283,8 +292,8 @@ def test_bad_texts_are_skipped(engine: Engine, text: str) -> None:
     assert summary.skipped_items[0].startswith("item 7: ")
 
 
-def test_an_import_is_in_the_backup_and_can_be_forgotten(engine: Engine, tmp_path: Path) -> None:
-    """Imported journals and lists are backed up, and a forget takes an imported text out of its file."""
+def test_an_import_is_in_the_backup(engine: Engine) -> None:
+    """Imported journals and the lists of batches are backed up."""
     from lorelog.services.backup.archive import BackupWriter
 
     take(engine, entry("The launch code is otter-seven."))
@@ -292,3 +301,38 @@ def test_an_import_is_in_the_backup_and_can_be_forgotten(engine: Engine, tmp_pat
     names = [file.path for file in manifest.files]
     assert any(name.startswith("imports/obsidian-") and name.endswith(".md") for name in names)
     assert any(name.startswith("imports/obsidian-") and name.endswith(".jsonl") for name in names)
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=80).filter(str.strip)
+
+
+@given(
+    first=st.lists(texts, max_size=4, unique_by=str.strip),
+    second=st.lists(texts, min_size=1, max_size=4, unique_by=str.strip),
+    edited=st.booleans(),
+)
+def test_any_text_can_be_taken_back(
+    tmp_path_factory: pytest.TempPathFactory, first: list[str], second: list[str], *, edited: bool
+) -> None:
+    """Whatever the texts are, taking a batch back removes its entries and no others, from a file that has both."""
+    folder = tmp_path_factory.mktemp("journal")
+    memories = {
+        name: [NewMemory(text, id=f"{name}-{import_id(text)}", origin="import") for text in given]
+        for name, given in (("a", first), ("b", second))
+    }
+    for some in memories.values():
+        if some:
+            append_entries(folder, some, AT)
+    path = journal_path(folder, AT)
+    whole = path.read_text("utf-8")
+    if edited:
+        path.write_text(whole + "\nan edit\n", "utf-8")
+    listed = [
+        BatchEntry(memory.id, str(path), entry_digest(format_entry(memory, memory.id, AT))) for memory in memories["b"]
+    ]
+    report = UndoReport("b")
+    list(take_back_files(ImportBatch("b", entries=listed), [str(folder)], report))
+    assert (report.removed, len(report.kept)) == (len(second) - edited, int(edited))
+    left = path.read_text("utf-8") if path.exists() else ""
+    assert all(memory.id in left for memory in memories["a"])
+    assert sum(memory.id in left for memory in memories["b"]) == int(edited)

@@ -103,16 +103,16 @@ def _read_sessions(connection: sqlite3.Connection, columns: Mapping[str, frozens
 
 
 def _read_export(path: Path) -> Iterator[ImportedItem]:
-    stats, sessions, later = TranscriptStats(), {}, []
+    # Sessions follow the observations that name them, and the file may be large: it is read twice.
+    sessions = {
+        value["memory_session_id"]: text_of(value.get("content_session_id"))
+        for name, value in read_members(str(path), frozenset(_ARRAYS), TranscriptStats())
+        if name == "sessions" and isinstance(value, dict) and text_of(value.get("memory_session_id"))
+    }
+    stats = TranscriptStats()
     for name, value in read_members(str(path), frozenset(_ARRAYS), stats):
-        if not isinstance(value, dict):
-            continue
-        if name == "sessions" and text_of(value.get("memory_session_id")):
-            sessions[value["memory_session_id"]] = text_of(value.get("content_session_id"))
-        elif _ARRAYS.get(name):
-            later.append((name, value))
-    for name, value in later:
-        yield _read_row(value, _TABLES[_ARRAYS[name]], sessions)
+        if isinstance(value, dict) and _ARRAYS.get(name):
+            yield _read_row(value, _TABLES[_ARRAYS[name]], sessions)
     if stats.broken:
         yield SkippedItem(path.name, "the file ends unexpectedly")
 

@@ -62,7 +62,7 @@ class LoopSource:
             if not place.resolve().is_relative_to(base.resolve()):
                 yield SkippedItem(str(place), f"it is outside of {base}: 'lorelog index' reads it where it is")
                 continue
-            yield from _read_folder(place, excluded, project=str(base))
+            yield from _read_folder(place, excluded, project="" if base == Path.home() else str(base))
         for channel in sorted(folder.glob("*/work/memory")):
             yield from _read_folder(channel, excluded, tag=f"channel:{channel.parent.parent.name}")
 
@@ -121,6 +121,7 @@ def _read_note(note: MarkdownNote, project: str, tag: str) -> Iterator[ImportedI
                 tags=clean_tags(tag),
                 at=note.at,
                 project=project,
+                is_users=not project and not tag,
                 key=f"{tag}{note.name}#{heading}",
                 archive=is_daily,
             )

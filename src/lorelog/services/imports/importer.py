@@ -20,6 +20,7 @@ from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import ARCHIVE_TYPE, GLOBAL_PROJECT, FileStamp, SourceFile
 from lorelog.core.errors import LorelogError, StoreError, UsageError
 from lorelog.core.memory import AdmissionDecision, NewMemory
+from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import Serializable
 from lorelog.ingest.importers.source import (
@@ -211,7 +212,8 @@ class Importer:
         """Return whether another tool's project, a directory or a name, is the current one."""
         own = self._context.workspace.project
         if os.path.isabs(project):  # noqa: PTH117
-            return os.path.realpath(project) in {os.path.realpath(own.id), os.path.realpath(own.root)}
+            real = os.path.realpath(project)
+            return is_below(real, os.path.realpath(own.id)) or is_below(real, os.path.realpath(own.root))
         return project.strip("/").lower() == os.path.basename(own.id.rstrip("/")).lower()  # noqa: PTH119
 
     def written_ids(self, root: Root) -> set[str]:
