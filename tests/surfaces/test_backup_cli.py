@@ -98,7 +98,9 @@ def test_export_is_plain_text(shell: Shell, full: Path, project: Path) -> None:
     assert shell("export", "--format", "jsonl", "--out", project).status == 0
     lines = [json.loads(line) for line in (project / "memories.jsonl").read_text("utf-8").splitlines()]
     assert sorted(line["item"] for line in lines) == ["memory", "record", "record"]
-    assert shell("export", "--since", "2999-01-01").out == ""
+    nothing = shell("export", "--since", "2999-01-01")
+    assert nothing.out == ""
+    assert "--with-global" in nothing.err
 
 
 def test_messages_name_what_is_wrong(shell: Shell, full: Path, project: Path) -> None:

@@ -35,10 +35,14 @@ def test_what_is_found_is_listed(shell: Shell, project: Path, person: Path) -> N
     done = shell("import")
     assert "lorelog import claude-mem ~/.claude-mem/claude-mem.db" in done.out
     assert "lorelog import rules AGENTS.md" in done.out
+    assert "(indexed where it is)" not in done.out
     found = shell("import", "--json").json
     assert [item["source"] for item in found["found"]] == ["claude-mem", "rules"]
     assert found["batches"] == []
     assert not (project / ".lorelog").exists()
+    assert shell("index").status == 0
+    assert "AGENTS.md  (indexed where it is)" in shell("import").out
+    assert "its entries would be found twice" in shell("import", "rules", "AGENTS.md", "--dry-run").err
 
 
 def test_preview_question_and_undo(shell: Shell, project: Path, person: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ import sys
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import add_common, expand_path
 from lorelog.surfaces.cli.client import OperationClient, with_scope_flags
-from lorelog.surfaces.cli.render import plural, print_json, short_path
+from lorelog.surfaces.cli.render import plural, print_json, print_note, short_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"Wrote {' and '.join(shown)} to {short_path(reply['path'])}.")
     else:
         sys.stdout.write(reply["text"])
+    if not (reply["memories"] or reply["records"] or args.with_global or args.all_projects):
+        print_note("nothing of this project was found; --with-global exports the global memories")
     return 0
 
 

@@ -317,7 +317,7 @@ def _list_found(args: argparse.Namespace) -> int:
     from lorelog.ingest.importers.source import SOURCE_MODULES, open_source
 
     places = _places(args)
-    found: list[dict[str, str]] = []
+    found: list[dict[str, Any]] = []
     for name in SOURCE_MODULES:
         source = open_source(name)
         try:
@@ -326,6 +326,9 @@ def _list_found(args: argparse.Namespace) -> int:
             print_note(f"{name}: {one_line(str(error))}")
     with open_own_engine(args) as engine:
         batches = engine.importer().lists.all()
+        roots = [status.root for status in engine.roots()]
+    for item in found:
+        item["indexed"] = any(root.holds(os.path.realpath(item["path"])) for root in roots)
     listed: list[dict[str, Any]] = [
         {
             "batch": batch.name,
@@ -341,9 +344,9 @@ def _list_found(args: argparse.Namespace) -> int:
         print_json({"found": found, "sources": list(SOURCE_MODULES), "batches": listed})
         return 0
     for item in found:
-        print(
-            f"{item['title']}: {short_path(item['path'])}\n    lorelog import {item['source']} {_quoted(item['path'])}"
-        )
+        mark = "  (indexed where it is)" if item["indexed"] else ""
+        print(f"{item['title']}: {short_path(item['path'])}{mark}")
+        print(f"    lorelog import {item['source']} {_quoted(item['path'])}")
     if not found:
         print("No other tool's memories were found in this project or your home.")
     print_note(f"sources: {', '.join(SOURCE_MODULES)}; each takes a path")
