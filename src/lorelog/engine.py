@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from lorelog.services.delivery.ownership import Ownership
     from lorelog.services.evaluation.search_quality import EvaluateReply, EvaluationOptions
     from lorelog.services.forget.forgetter import Forgetter
+    from lorelog.services.imports.importer import Importer
     from lorelog.services.indexing.incremental import FileChanges
     from lorelog.services.indexing.run import IndexJob
     from lorelog.services.maintenance.index import IndexMaintenance
@@ -572,6 +573,12 @@ class Engine:
             refresh=self.refresh_delivery,
             register=self._register_authored,
         )
+
+    def importer(self) -> Importer:
+        """Return the writer of other tools' memories."""
+        from lorelog.services.imports.importer import Importer
+
+        return Importer(self.capture_context(), self._tombstones(), self.defaults.capture.patterns)
 
     def records(self) -> RecordScope:
         """Return the tenant's records as visible from this project."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.dataclasses import dataclass, replace
-from lorelog.core.document import Anchor, ChunkKey, StoredChunk
+from lorelog.core.document import ARCHIVE_TYPE, Anchor, ChunkKey, StoredChunk
 from lorelog.core.freshness import Freshness
 from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
@@ -226,7 +226,7 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: D
     chunk, anchor = stored.chunk, stored.chunk.anchor
     bare = replace(stored, chunk=replace(chunk, content="", text="", content_hash=chunk.content_hash))
     draft = _Draft(mark, bare, ownership.claim_of(stored))
-    if anchor is None or stored.machine:
+    if anchor is None or stored.machine or chunk.type == ARCHIVE_TYPE:
         return draft
     is_captured = bool(anchor.session or anchor.turn)
     words, context = split_statement(chunk.text) if is_captured else (chunk.text, "")
