@@ -48,7 +48,7 @@ from lorelog.retrieval.score_features import (
     match_phrases,
 )
 from lorelog.retrieval.snippet import cut_snippet
-from lorelog.retrieval.time_expressions.hints import TimeHint, date_preference, find_time_hint, format_time_hint
+from lorelog.retrieval.time_expressions.vocabulary import may_name_time
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memory_state.feedback import IRRELEVANT_PENALTY, explain_penalty
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
@@ -56,6 +56,7 @@ from lorelog.services.memory_state.summary_links import rank_below_summaries
 from lorelog.services.search.candidates import MAX_HITS, CandidateSet, SearchQuestion, find_candidates
 
 if TYPE_CHECKING:
+    from lorelog.retrieval.time_expressions.hints import TimeHint
     from lorelog.services.search.now_was import MarkedRanking
 
 TIME_WEIGHT = 0.12
@@ -71,10 +72,14 @@ class TimePreference:
     @property
     def description(self) -> str:
         """The time in words."""
+        from lorelog.retrieval.time_expressions.hints import format_time_hint
+
         return format_time_hint(self.hint)
 
     def value(self, date: str) -> float:
         """Return the score that a chunk's date adds."""
+        from lorelog.retrieval.time_expressions.hints import date_preference
+
         return TIME_WEIGHT * date_preference(self.hint, date)
 
     def part(self, date: str) -> ScorePart:
@@ -84,6 +89,10 @@ class TimePreference:
 
 def find_time_preference(query: str, today: dt.date, stored: Sequence[StoredChunk]) -> TimePreference | None:
     """Return the time that the query names, if any of these chunks is from it."""
+    if not may_name_time(query):
+        return None
+    from lorelog.retrieval.time_expressions.hints import find_time_hint
+
     hint = find_time_hint(query, today)
     if hint is None or not any(_is_in_period(hint, entry.chunk.date[:10]) for entry in stored):
         return None
