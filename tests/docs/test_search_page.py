@@ -25,6 +25,8 @@ NAMES = {*(lane.value for lane in Lane if lane is not Lane.HYBRID), "neighbours"
     "quoted",
     "feedback",
     "covered",
+    "commands",
+    "now",
     rerank.RERANK_PART_NAME,
 }
 TIMES = [row for row in rows(PAGE["Time expressions"]) if row[0].startswith("`")]

@@ -151,6 +151,13 @@ def _fresh(desk: Desk) -> object:
     ]
 
 
+def _roles(desk: Desk) -> object:
+    write(desk.project / "notes" / "2026-10-02.md", "The otter timeout is 5 s.\n")
+    write(desk.project / "notes" / "2026-10-09.md", "The otter timeout is 30 s.\n")
+    desk.index("notes")
+    return {change["role"] for hit in desk.search("-k", 9).json["hits"] for change in hit["now_was"]}
+
+
 def _budget(desk: Desk) -> object:
     desk.index("notes", "long")
     packing = desk.search().json["packing"]
@@ -242,6 +249,7 @@ ROWS: list[Row[Desk]] = [
     Row("search.recency_weight", 0.3, _age, False, True),
     Row("search.half_life_days", 7.0, _half_life, "30 days", "7 days"),
     Row("search.freshness", False, _fresh, "fresh", "unchecked"),
+    Row("search.now_was", False, _roles, {"now", "was"}, set()),
     Row("index.paths", ("docs", "!docs/drafts"), _bare, set(), {"guide.md", "scratch.tmp.md"}),
     Row("index.exclude", ("*.tmp.md",), _docs, {"guide.md", "draft.md", "scratch.tmp.md"}, {"guide.md", "draft.md"}),
     Row(

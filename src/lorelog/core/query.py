@@ -169,6 +169,29 @@ class LifecycleState(Serializable):
 NO_LIFECYCLE_STATE = LifecycleState()
 
 
+class ValueRole(StrEnum):
+    """What a value is beside that of another hit about the same thing."""
+
+    NOW = "now"
+    WAS = "was"
+    CONFLICT = "conflict"
+    """Dates do not tell which of the two is current."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueChange(Serializable):
+    """A value that a hit states, and the different one that another hit states for the same thing."""
+
+    role: ValueRole
+    about: str
+    """The subject, as written."""
+    value: str
+    other_value: str
+    other: str
+    """Id of the other hit."""
+    other_date: str
+
+
 @dataclass(frozen=True, slots=True)
 class Hit(Serializable):
     """One result: location, text and explanation."""
@@ -212,6 +235,8 @@ class Hit(Serializable):
     """Whether its text states the date, or it is that of the file's last change."""
     confidence: str | None = None
     """The relevance in a word, in agreement with the order of the hits; None in a small index."""
+    now_was: tuple[ValueChange, ...] = ()
+    """Values that it states and other hits state differently."""
 
     @property
     def origin(self) -> str:

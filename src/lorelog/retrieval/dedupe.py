@@ -22,6 +22,8 @@ from lorelog.retrieval.tokens import find_tokens, is_unspaced
 NEAR_DUPLICATE_SHARE = 0.9
 """Minimum Jaccard similarity of the shingles of near duplicates."""
 MIN_WORDS = 20
+MAX_PIECES_APART = 3
+"""Pieces of a section without an id that are further apart are shown as different passages."""
 _KEY_WORDS = 8
 _LONG_WORD_CHARS = 8
 _MAX_COMPARED = 200
@@ -53,6 +55,40 @@ def drop_duplicates(ranked: Iterable[tuple[FusedCandidate, StoredChunk]]) -> lis
     for text, group in groups.items():
         kept.setdefault(nearly.first_like(text, words[text]), []).extend(group)
     return [_merge_group(group) for group in kept.values()]
+
+
+def fold_entries(ranked: Iterable[RankedChunk]) -> list[RankedChunk]:
+    """Keep the best chunk of each entry of a ranking: of a memory, and of a section that was cut into a few pieces."""
+    kept: list[RankedChunk] = []
+    entries: dict[object, list[RankedChunk]] = {}
+    for item in ranked:
+        chunk = item.stored.chunk
+        memory = chunk.anchor.memory if chunk.anchor is not None else ""
+        others = entries.setdefault(memory or chunk.heading_path, [])
+        if not any(_are_of_one_entry(item, other, is_memory=bool(memory)) for other in others):
+            others.append(item)
+            kept.append(item)
+    return kept
+
+
+def _are_of_one_entry(item: RankedChunk, other: RankedChunk, *, is_memory: bool) -> bool:
+    """Return whether two chunks under one memory id, or under the same headings, are of one entry.
+
+    The id alone does not tell: a file of somebody else could use it to hide a memory. Sections under the same headings are told apart
+    by their pieces, which count from 0 in each. Distant pieces of a long text without headings are different passages.
+    """
+    chunk, best = item.stored.chunk, other.stored.chunk
+    if chunk.source != best.source and not _sources(item) & _sources(other):
+        return False
+    if is_memory:
+        return True
+    distance = chunk.piece - best.piece
+    is_after = chunk.start_line > best.start_line if chunk.source == best.source else distance > 0
+    return 0 < (distance if is_after else -distance) <= MAX_PIECES_APART
+
+
+def _sources(item: RankedChunk) -> set[str]:
+    return {item.stored.chunk.source, *(place.rpartition(":")[0] for place in item.duplicates)}
 
 
 class _NearDuplicateFinder:

@@ -13,6 +13,9 @@ ten draws says less than a single one. So a chunk counts for more the fewer chun
 journal (`is_entry_path`). Measured with the set itself held out (nDCG@10): turns between a person and an agent .439
 to .511 and .530 to .565, sessions .558 to .568, nothing lower by more than .004.
 
+Commands. A captured entry lists the commands of its turn. A word that only the commands have counts for less than one of the outcome:
+the list repeats names of programs and files, whatever the turn was about.
+
 Quoted phrases. A text with the quoted phrase ranks before all texts with only its words: this part outweighs lanes,
 entry and match features together. Case and white space are ignored, and a phrase may cross a line end; it must begin
 and end at word borders. Backticks are not quotation marks: they mark code, not a literal phrase.
@@ -41,6 +44,10 @@ COVERAGE_WEIGHT = 0.08
 PHRASE_WEIGHT = 0.01
 PROXIMITY_WEIGHT = 0.07
 PART_WORDS_WEIGHT = 0.21
+
+COMMANDS_WEIGHT = 0.25
+"""What an entry loses that has the query's words in its list of commands only: its outcome says what came of them."""
+COMMANDS_LABEL = "\n- Commands:"
 
 _MAX_POSITIONS = 8
 _MIN_PART_CHARS = 4
@@ -107,6 +114,22 @@ class CloseReader:
             part_words=self._part_words(places, words),
         )
 
+    def commands_share(self, text: str) -> float:
+        """Return the share of the query's words that a journal entry has in its list of commands only, by rarity.
+
+        Parts of words are compared, because analysing the text again would cost more than everything else here.
+        """
+        start = text.find(COMMANDS_LABEL)
+        if start < 0 or self._whole <= 0.0:
+            return 0.0
+        end = start + 1
+        while (end := text.find("\n", end)) >= 0 and text[end + 1 : end + 2].isspace():
+            end += 1
+        commands, rest = text[start : end if end >= 0 else len(text)].casefold(), text[:start].casefold()
+        if end >= 0:
+            rest += text[end:].casefold()
+        return sum(self._rarity[term] for term in self._terms if term in commands and term not in rest) / self._whole
+
     def _places(self, words: Sequence[str]) -> dict[str, list[int]]:
         """Return the positions of each query word; by lookup, since most of a chunk's words are others."""
         places: dict[str, list[int]] = {}
@@ -142,6 +165,11 @@ class CloseReader:
             return 0.0
         joined = " ".join(words)
         return sum(self._rarity[text] for text in missing if text in joined) / self._whole
+
+
+def explain_commands(share: float) -> tuple[ScorePart, ...]:
+    """Return the part for words that are only in an entry's list of commands."""
+    return (ScorePart("commands", -COMMANDS_WEIGHT * share, f"{share:.0%} of the question's words only in commands"),)
 
 
 ENTRY_WEIGHT = 0.07

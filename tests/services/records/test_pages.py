@@ -278,3 +278,16 @@ def test_a_search_without_records_loads_nothing_that_reads_them(home: Path, tmp_
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert not list(home.glob("cache/*/records"))
+
+
+@pytest.mark.parametrize(
+    "summary", ["zebra cache", "zebra cache zebra: I measured the zebra cache twice and the zebra holds"]
+)
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_verification_never_ranks_above_what_it_verifies(engine: Engine, summary: str, k: int) -> None:
+    """Whatever a verification says, the record that it verifies comes first, also where only one hit is shown."""
+    long = "we keep the zebra in a cache of its own beside the herd because the others are in the way of it"
+    (decided,) = record(engine, draft("decision", {"summary": long}))
+    record(engine, draft("verification", {"summary": summary}, agent="otto", reply_to=decided.id, supports_claim=True))
+
+    assert memory_of(found(engine, "zebra cache", k=k)[0]) == decided.id

@@ -212,3 +212,23 @@ def test_an_empty_home_answers_with_nothing(desk: Desk) -> None:
     assert desk("task.search", query="walrus")["hits"] == []
     assert desk("artifact.search")["hits"] == []
     assert desk.lines() == 0
+
+
+def test_a_verification_is_listed_below_its_record(desk: Desk) -> None:
+    """`artifact.search` lists a record before the verification that repeats the question's words more often."""
+    task = desk.start("the walrus cache")
+    claim = desk.say(task, "we keep the walrus in a cache of its own because the others are in the way of it")
+    by = desk(
+        "artifact.verification",
+        reply_to_artifact_id=claim,
+        supports_claim=True,
+        writer="otto",
+        summary="walrus cache, walrus cache",
+    )
+
+    found = [
+        hit["artifact_id"]
+        for hit in desk("artifact.search", query="walrus cache", kinds=["evidence", "verification"])["hits"]
+    ]
+
+    assert found.index(claim) < found.index(by["artifact_id"])

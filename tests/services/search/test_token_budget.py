@@ -49,7 +49,7 @@ def test_every_hit_says_what_it_and_its_section_cost(memory: Lorelog) -> None:
     """A hit carries the cost of its snippet, and of exactly the section that expanding it shows."""
     hits = memory.search("otter", k=20).hits
 
-    assert len(hits) > 5
+    assert len(hits) >= 5
     assert [hit.tokens for hit in hits] == [estimate_tokens(hit.snippet) for hit in hits]
     assert [hit.expand_tokens for hit in hits] == [memory.expand(hit.id).tokens for hit in hits]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from lorelog.core.query import BudgetReport, LifecycleState, PackedHit, ScorePart, VectorCoverage
+from lorelog.core.query import BudgetReport, LifecycleState, PackedHit, ScorePart, ValueChange, VectorCoverage
 from lorelog.core.record import Trust
 from lorelog.operations.replies import CodeAnswer, FreshnessJson, GroundingRef, Json, OperationReply, VerificationHint
 from lorelog.operations.requests import FilteredRequest, Text
@@ -89,6 +89,7 @@ class HitJson(ChunkLocation, frozen=True, kw_only=True):
     verification_hint: VerificationHint
     grounding_refs: tuple[GroundingRef, ...]
     freshness: FreshnessJson
+    now_was: tuple[ValueChange, ...]
     packed: PackedHit | UnsetType = UNSET
     explanation: tuple[ScorePart, ...] | UnsetType = UNSET
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from lorelog.core.query import ValueChange
 from lorelog.core.record import Trust
 from lorelog.operations.replies import FreshnessJson, GroundingRef, OperationReply, VerificationHint
 from lorelog.operations.requests import OperationRequest, Text
@@ -91,6 +92,7 @@ class RecalledMemoryJson(OperationReply, frozen=True, kw_only=True):
     grounding_refs: tuple[GroundingRef, ...]
     verification_hint: VerificationHint
     freshness: FreshnessJson
+    now_was: tuple[ValueChange, ...]
     cue: str
 
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 _MAX_GROUNDING = 12
 _REVIEW_KINDS = frozenset({"review", "verification"})
 """Kinds that only rate another record."""
-_BARE_WORDS = 6
-"""A verification with fewer words says little of its own."""
+_VERIFIED_BELOW = 5
+"""Further hits to look at: a record may rank below its verifications."""
 _UNKNOWN_TRUST = replace(CANDIDATE_TRUST, reason="made from a record that is not in the ledger")
 _TAINTED_TRUST = replace(
     CANDIDATE_TRUST, reason="text from a tool or an import, without a record that supports it", tainted=True
@@ -50,7 +50,7 @@ class TrustAnnotator:
     _superseded: set[str] = field(default_factory=set)
     _known: set[str] = field(default_factory=set)
     _verified: dict[str, str] = field(default_factory=dict)
-    """By the id of a verification that says little itself: the record that it verifies."""
+    """By the id of a verification: the record that it verifies."""
 
     def annotate(self, reply: SearchReply) -> SearchReply:
         """Return the reply with the trust and the supporting records of each hit."""
@@ -65,7 +65,7 @@ class TrustAnnotator:
         return replace(reply, hits=self._rank_below_verified(hits, ids))
 
     def _rank_below_verified(self, hits: tuple[Hit, ...], ids: Mapping[str, str]) -> tuple[Hit, ...]:
-        """Return hits with each verification of few words after the record that it verifies, if both were found."""
+        """Return hits with each verification after the record that it verifies, if both were found."""
         if not self._verified:
             return hits
         scores = {ids[hit.id]: (hit.score, hit.relevance) for hit in reversed(hits) if hit.id in ids}
@@ -134,7 +134,7 @@ class TrustAnnotator:
             {
                 record.id: record.reply_to
                 for record in records.values()
-                if record.kind == "verification" and len(record.text("summary").split()) < _BARE_WORDS
+                if record.kind == "verification" and record.reply_to
             }
         )
         self._superseded.update(
@@ -242,10 +242,14 @@ class RecordPages:
 
         annotator = TrustAnnotator(self.folder, self.open_records() if self.projection() else None)
 
+        def search_annotated(options: SearchOptions) -> SearchReply:
+            if annotator.records is None:
+                return annotator.annotate(search(options))
+            reply = annotator.annotate(search(replace(options, k=options.k + _VERIFIED_BELOW)))
+            return replace(reply, hits=reply.hits[: options.k])
+
         def search_trusted(options: SearchOptions) -> SearchReply:
-            return search_until(
-                lambda options: annotator.annotate(search(options)), options, annotator.hit_filter(options)
-            )
+            return search_until(search_annotated, options, annotator.hit_filter(options))
 
         return self.search_raw(search_trusted, options)
 

@@ -296,6 +296,7 @@ class _RecordSearcher:
             ),
             token_budget=0,
             min_relevance=0.0,
+            now_was=False,
             # Trust and lifecycle are checked here, against the ledger.
             trust=TrustFilter.ANY,
             include_superseded=True,
@@ -350,7 +351,7 @@ class _RecordSearcher:
             parents = {profile.task.id: profile.task.parent for profile in profiles}
             matches = [match for match in matches if parents.get(match.rated.record.task) == self._filter.parent_task]
             self._has_left_out |= len(matches) < len(admitted)
-        return sorted(matches, key=lambda match: -match.score)
+        return _rank_below_verified(matches)
 
     def to_hits(self, matches: Iterable[RecordMatch]) -> Iterator[RecordHit]:
         """Yield matches with trust, goal and supporting records."""
@@ -457,9 +458,20 @@ class _RecordSearcher:
 
 def _make_task_hit(task: Task, candidates: Sequence[_RecordCandidate], bonus: float, chance: float) -> TaskHit:
     matches = [_make_match(candidate, _adjusted_score(candidate.hit, chance)) for candidate in candidates]
-    best, *further = matches = sorted(matches, key=lambda match: -match.score)
+    best, *further = matches = _rank_below_verified(matches)
     score = best.score + _EXTRA_RECORD_WEIGHT * sum(match.score for match in further[:_MAX_MATCHES]) + bonus
     return TaskHit(task, tuple(matches[:_MAX_MATCHES]), score, best.relevance)
+
+
+def _rank_below_verified(matches: Sequence[RecordMatch]) -> list[RecordMatch]:
+    """Return matches, best first, with each verification after the record that it verifies."""
+    scores = {match.rated.record.id: match.score for match in matches}
+    ranked = []
+    for match in matches:
+        record = match.rated.record
+        verified = scores.get(record.reply_to, match.score) if record.kind == "verification" else match.score
+        ranked.append(replace(match, score=verified) if verified < match.score else match)
+    return sorted(ranked, key=lambda match: (-match.score, match.rated.record.kind == "verification"))
 
 
 def _make_match(candidate: _RecordCandidate, score: float) -> RecordMatch:

@@ -39,6 +39,10 @@ def search_until(
     while True:
         reply = search(replace(options, k=limit))
         kept = tuple(hit for hit in reply.hits if keep(hit))
+        if len(kept) < len(reply.hits) and any(hit.now_was for hit in kept):
+            from lorelog.services.search.now_was import forget_hidden
+
+            kept = forget_hidden(kept, frozenset(hit.id for hit in reply.hits) - {hit.id for hit in kept})
         if len(kept) >= options.k or len(reply.hits) < limit or limit >= max_limit:
             return replace(reply, hits=kept[: options.k])
         limit = min(limit * _GROWTH_FACTOR, max_limit)

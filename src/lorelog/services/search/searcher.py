@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lorelog.core.dataclasses import dataclass, field, replace
@@ -34,10 +35,18 @@ from lorelog.core.query import (
 from lorelog.core.vectors import unit_vector
 from lorelog.retrieval.analyser import WordAnalyser
 from lorelog.retrieval.cache import AnswerKey, CachedChunk, Caches, HotChunkCache, normalize_spaces
-from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates
+from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
 from lorelog.retrieval.fusion import FusedCandidate, PartsFunction, non_latin_share
 from lorelog.retrieval.relevance import MIN_CHUNKS_FOR_CONFIDENCE, QueryFeatures, relevance_probability
-from lorelog.retrieval.score_features import CloseReader, MatchFeatures, Recency, find_quoted_phrases, match_phrases
+from lorelog.retrieval.score_features import (
+    COMMANDS_WEIGHT,
+    CloseReader,
+    MatchFeatures,
+    Recency,
+    explain_commands,
+    find_quoted_phrases,
+    match_phrases,
+)
 from lorelog.retrieval.snippet import cut_snippet
 from lorelog.retrieval.time_expressions.vocabulary import may_name_time
 from lorelog.retrieval.token_estimate import estimate_tokens
@@ -48,6 +57,7 @@ from lorelog.services.search.candidates import MAX_HITS, CandidateSet, SearchQue
 
 if TYPE_CHECKING:
     from lorelog.retrieval.time_expressions.hints import TimeHint
+    from lorelog.services.search.now_was import MarkedRanking
 
 TIME_WEIGHT = 0.12
 """Score gain of a chunk from the named time over one far from it."""
@@ -165,13 +175,15 @@ class HitBuilder:
         """Words of the chunks that were read: analysed once, for close reading and snippets."""
         self._plain_scores: dict[ChunkKey, float] = {}
         """Scores of lanes and close reading only, on which relevance was calibrated."""
+        self._marked: MarkedRanking | None = None
         self._rerank_reason = ""
         self._timing: TimePreference | None = None
         self._is_timed = False
 
     def hits(self) -> tuple[Hit, ...]:
         """Return the hits, best first."""
-        distinct = self._rank_below_summaries(self._rerank(self._distinct()))[: self._options.k]
+        ranked = self._mark_changes(self._rank_below_summaries(self._rerank(self._distinct())))
+        distinct = ranked[: self._options.k]
         # Sort by the displayed scores: they may differ from the ranking's in the last digit.
         hits = sorted((self._hit(ranked) for ranked in distinct), key=lambda hit: -hit.score)
         likely = [hit for hit in hits if hit.relevance >= self._options.min_relevance]
@@ -214,7 +226,7 @@ class HitBuilder:
             read += self._read(self._candidates.ranked[start : start + page])
             if self._uses_own_ranking:
                 read.sort(key=lambda candidate: -candidate.fused.score)
-            distinct = drop_duplicates((candidate.fused, candidate.stored) for candidate in read)
+            distinct = fold_entries(drop_duplicates((candidate.fused, candidate.stored) for candidate in read))
             if len(distinct) >= count:
                 break
         return distinct
@@ -265,6 +277,8 @@ class HitBuilder:
             fused = fused.plus(timing.value(date), lambda: (timing.part(date),))
         if recency.weight > 0.0:
             fused = fused.plus(recency.value(date), lambda: (recency.part(date),))
+        if share := self._reader.commands_share(candidate.stored.chunk.text):
+            fused = fused.plus(-COMMANDS_WEIGHT * share, partial(explain_commands, share))
         if self._phrases:
             quoted = match_phrases(self._phrases, candidate.stored.chunk.matched_text)
             fused = fused.plus(quoted.score, quoted.parts)
@@ -305,6 +319,24 @@ class HitBuilder:
             ranked, lifecycle.summary_links, lambda text: query_words & frozenset(self._analyser.words(text))
         )
 
+    def _mark_changes(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
+        """Mark newer and older values of the same thing, and rank the older below the newer."""
+        if not self._options.now_was or len(ranked) < 2:
+            return ranked
+        from lorelog.services.search.now_was import mark_changes
+
+        terms = [term.text for term in self._question.terms]
+        self._marked = mark_changes(ranked, terms, self._options.k, reorder=self._uses_own_ranking)
+        return self._marked.ranked
+
+    def _relevance(self, key: ChunkKey) -> float:
+        """Return the probability that a chunk is relevant; that of an older value counts for the newer one above it."""
+        relevance = relevance_probability(
+            self._query_features, self._readings[key], self._plain_scores.get(key), self._candidates.distance(key)
+        )
+        older = self._marked.raised.get(key) if self._marked is not None else None
+        return relevance if older is None else max(relevance, self._relevance(older))
+
     def _hit(self, ranked: RankedChunk) -> Hit:
         chunk = ranked.stored.chunk
         key = ranked.fused.key
@@ -335,9 +367,8 @@ class HitBuilder:
             fate=self._deps.lifecycle.state_of(ranked.stored)
             if self._deps.lifecycle is not None
             else NO_LIFECYCLE_STATE,
-            relevance=relevance_probability(
-                self._query_features, self._readings[key], self._plain_scores.get(key), self._candidates.distance(key)
-            ),
+            relevance=self._relevance(key),
+            now_was=tuple(self._marked.changes.get(key, ())) if self._marked is not None else (),
         )
 
 

@@ -16,7 +16,7 @@ from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import ARCHIVE_TYPE
 from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.options import SearchOptions
-from lorelog.core.query import Hit, SearchReply, SupportingRecord
+from lorelog.core.query import Hit, SearchReply, SupportingRecord, ValueChange
 from lorelog.core.record import CANDIDATE_TRUST, REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Trust, TrustTier
 from lorelog.core.serializable import Serializable
 from lorelog.services.sessions.captures import open_captures
@@ -62,6 +62,8 @@ class RecalledMemory(Serializable):
     trust: Trust = CANDIDATE_TRUST
     grounding: tuple[SupportingRecord, ...] = ()
     verdict: FreshnessVerdict = UNCHECKED_VERDICT
+    now_was: tuple[ValueChange, ...] = ()
+    """Values that it states and other hits state differently."""
     cue: str = ""
     """The cue that brought it, such as `topic=database migrations`; empty for a hit of the search."""
 
@@ -176,4 +178,5 @@ def _to_recalled_memory(hit: Hit) -> RecalledMemory:
         trust=hit.trust,
         grounding=hit.grounding,
         verdict=hit.verdict,
+        now_was=hit.now_was,
     )

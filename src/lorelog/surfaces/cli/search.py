@@ -47,6 +47,7 @@ from lorelog.surfaces.cli.render import (
 )
 from lorelog.surfaces.cli.render.hits import (
     INDENT,
+    format_change,
     format_head,
     format_row,
     format_snippet,
@@ -165,8 +166,9 @@ def _show(reply: Json, *, explain: bool) -> None:
     elif not hits and not (packing and packing["dropped"]):
         print("Nothing found.")
     records, ids = record_ids(hits), short_ids(hit["id"] for hit in hits)
+    numbers = {hit["id"]: f"hit {number}" for number, hit in enumerate(hits, 1)}
     for number, hit in enumerate(hits, 1):
-        _show_hit(number, hit, records.get(hit["id"], ""), ids, explain=explain)
+        _show_hit(number, hit, records.get(hit["id"], ""), ids, numbers, explain=explain)
     if hits and not packing:
         print(stylize("lorelog show ID shows one in full.", "dim"))
     if explain and reply["weighing"]:
@@ -184,7 +186,9 @@ def _format_dropped(dropped: Sequence[Json]) -> str:
     return f"left out: {plural(len(dropped), 'hit')}, of {shortest:,} tokens or more (--json lists them)"
 
 
-def _show_hit(number: int, hit: Json, record: str, ids: Mapping[str, str], *, explain: bool) -> None:
+def _show_hit(
+    number: int, hit: Json, record: str, ids: Mapping[str, str], numbers: Mapping[str, str], *, explain: bool
+) -> None:
     fields = record_fields(hit, record) if record else location_fields(hit, _format_lines(hit), ids[hit["id"]])
     print(format_head(f"{number}. ", fields))
     if explain:
@@ -192,7 +196,13 @@ def _show_hit(number: int, hit: Json, record: str, ids: Mapping[str, str], *, ex
     path = hit["heading_path"][:1] if record else hit["heading_path"]
     if path:
         print(wrap_styled(one_line(" > ".join(path)), "bold"))
-    warnings = (format_lifecycle(hit.get("fate")), format_freshness(hit.get("freshness")), format_repository(hit))
+    changes = (format_change(change, numbers.get(change["other"], change["other"])) for change in hit["now_was"])
+    warnings = (
+        format_lifecycle(hit.get("fate")),
+        format_freshness(hit.get("freshness")),
+        format_repository(hit),
+        *changes,
+    )
     for warning in warnings:
         if warning:
             print(wrap_styled(warning, "yellow"))

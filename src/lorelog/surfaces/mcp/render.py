@@ -22,6 +22,7 @@ from lorelog.surfaces.mcp.short_hits import (
     format_stale,
     format_trust,
     quote,
+    render_changes,
     render_short_hits,
     single_line,
     source_record,
@@ -143,6 +144,7 @@ def _slim_hit(hit: JsonMapping) -> dict[str, Any]:
         "worth": format_trust(hit["trust"]),
         "from": format_foreign(hit),
         "stale": format_stale(hit.get("freshness"))[:_MAX_STALE_CHARS],
+        "changes": render_changes(hit),
         "text": clean(packed["text"] if packed else hit["snippet"]),
         "within": packed["within"] if packed else "",
         "get_memory_tokens": None if packed and packed["form"] == "section" else hit["expand_tokens"],
@@ -162,6 +164,7 @@ def _render_hit(number: int, hit: JsonMapping) -> str:
         lines.append(quote(hit["heading"]))
     if hit.get("stale"):
         lines.append(f"**Out of date:** {hit['stale']}")
+    lines += hit.get("changes", [])
     if hit.get("within"):
         lines.append(f"Its text is in the section of {hit['within']}.")
     elif hit.get("text"):

@@ -21,6 +21,13 @@ _MAX_HEADING_CHARS = 60
 _MAX_PATH_CHARS = 60
 _MAX_TAGS = 4
 _MAX_STALE_CHARS = 120
+_MAX_CHANGE_CHARS = 60
+_CHANGE_FIELDS = ("about", "value", "other_value")
+_CHANGES = {
+    "now": "Now, differs from the older {}",
+    "was": "Was, superseded by {}",
+    "conflict": "Conflict with {}, the dates do not tell which is current",
+}
 MAX_QUOTE_CHARS = 40_000
 """Maximum characters of one quote; hosts truncate or reject results of more than about 25,000 tokens."""
 _CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}")
@@ -46,6 +53,7 @@ def _render_hit(number: int, hit: JsonMapping, shorten: Callable[[str], str] | N
     stale = format_stale(hit.get("freshness"))
     if stale:
         lines.append(f"Out of date: {stale[:_MAX_STALE_CHARS]}")
+    lines += render_changes(hit)
     if label := format_foreign(hit):
         lines.append(f"{label}, quoted:")
     if heading and heading.replace(" > ", " ") != date:  # headings of a journal are dates and times
@@ -101,6 +109,17 @@ def format_stale(freshness: JsonMapping | None) -> str:
     changes = [f"{finding['name']} {finding['how']}" for finding in freshness["findings"] if finding["how"]]
     changes = [f"on {freshness['unmerged']}, not merged", *changes] if freshness["unmerged"] else changes
     return single_line("; ".join(changes))
+
+
+def render_changes(hit: JsonMapping) -> list[str]:
+    """Return two lines about each value that another hit states differently; the values are quoted."""
+    lines = []
+    for change in hit.get("now_was", ()):
+        other = f"id {change['other']} ({change['other_date'].replace('T', ' ')[:16] or 'undated'})"
+        lines.append(f"{_CHANGES[change['role']].format(other)}:")
+        about, value, instead = (_cut(single_line(change[name]), _MAX_CHANGE_CHARS) for name in _CHANGE_FIELDS)
+        lines.append(quote(f"{about}: {value}, there {instead}"))
+    return lines
 
 
 def quote(text: str) -> str:

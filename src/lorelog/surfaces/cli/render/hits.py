@@ -96,6 +96,18 @@ def format_snippet(hit: Json) -> str:
     return wrap_marked(printable(hit["snippet"]), hit["matches"], INDENT)
 
 
+def format_change(change: Json, other: str) -> str:
+    """Return a line about a value that another hit, which `other` names, states differently."""
+    about, value, instead = (one_line(change[name]) for name in ("about", "value", "other_value"))
+    date = change["other_date"].replace("T", " ")[:16] or "undated"
+    subject = f"{about} " if about else ""
+    if change["role"] == "was":
+        return f"was: {subject}{value} (superseded by {other}, {date}: {instead})"
+    if change["role"] == "now":
+        return f"now: {subject}{value} ({other}, {date}, says {instead})"
+    return f"conflict: {subject}{value}, but {instead} in {other} ({date}); the dates do not tell which is current"
+
+
 def wrap_styled(text: str, style: str) -> str:
     """Return a text in a style, wrapped and indented; '' for an empty one."""
     return "\n".join(
