@@ -373,13 +373,13 @@ def _statements_of(sentence: str) -> Iterator[StatedValue]:
     if not named and _MARK.search(sentence) is None and words.isdisjoint(_TURNING):
         return
     if words.isdisjoint(_HEDGES) and "e.g." not in lowered and "such as" not in lowered:
-        yield from _values_of(sentence, has_names=bool(named))
+        yield from _values_of(sentence, is_turning=not words.isdisjoint(_TURNING), has_names=bool(named))
         if named:
             yield from _choices_of(sentence)
 
 
-def _values_of(sentence: str, *, has_names: bool) -> Iterator[StatedValue]:
-    if turned := _TURNED.match(sentence):
+def _values_of(sentence: str, *, is_turning: bool, has_names: bool) -> Iterator[StatedValue]:
+    if is_turning and (turned := _TURNED.match(sentence)):
         state = "on" if turned["how"].lower().startswith("enable") or turned["how"].lower().endswith("on") else "off"
         what = _cut_tail(turned["what"])
         if subject := _subject_key(what):

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lorelog.core.dataclasses import dataclass, field, replace
-from lorelog.core.document import ChunkKey, StoredChunk
+from lorelog.core.document import DATE_OF_FILE, ChunkKey, StoredChunk
 from lorelog.core.errors import ModelError, ModelFault, StoreDamaged, UsageError
 from lorelog.core.grammar import plural
 from lorelog.core.options import RerankOptions, SearchOptions
@@ -321,7 +321,7 @@ class HitBuilder:
 
     def _mark_changes(self, ranked: list[RankedChunk]) -> list[RankedChunk]:
         """Mark newer and older values of the same thing, and rank the older below the newer."""
-        if not self._options.now_was or len(ranked) < 2:
+        if not self._options.now_was or len(ranked) < 2 or not any(_may_be_outdated(item) for item in ranked[:20]):
             return ranked
         from lorelog.services.search.now_was import mark_changes
 
@@ -370,6 +370,15 @@ class HitBuilder:
             relevance=self._relevance(key),
             now_was=tuple(self._marked.changes.get(key, ())) if self._marked is not None else (),
         )
+
+
+def _may_be_outdated(ranked: RankedChunk) -> bool:
+    """Return whether a chunk is a memory or has a date of its own: documents are compared only with such chunks.
+
+    It saves searches in documents alone the import of the rules, and their patterns: 10 ms in a process that runs one command.
+    """
+    chunk = ranked.stored.chunk
+    return chunk.anchor is not None or (bool(chunk.date) and chunk.date_source != DATE_OF_FILE)
 
 
 def _single_part(part: ScorePart) -> PartsFunction:
