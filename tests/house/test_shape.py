@@ -15,7 +15,7 @@ import lorelog
 SOURCE = Path(lorelog.__file__).parent
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(SOURCE.rglob("*.py"))
-MAX_MODULES, MAX_MODULE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 550, 700, 60, 8
+MAX_MODULES, MAX_MODULE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 600, 700, 60, 8
 PUBLIC_METHODS = SOURCE / "surfaces" / "python" / "client.py"
 """Every option of an operation is a keyword parameter there, visible in help()."""
 SCHEMA = SOURCE / "stores" / "embedded" / "migrations.py"
