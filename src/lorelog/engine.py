@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         CompactOptions,
         CompactReply,
         DeleteReply,
+        EditReply,
         ExpandReply,
         GetReply,
         HealthReply,
@@ -431,6 +432,18 @@ class Engine:
 
         self.place.create()
         reply = restore_memory(identity, self.store, self._tombstones(), self._job(()))
+        self.refresh_delivery()
+        return reply
+
+    def edit(self, identity: str, before: str, after: str, *, keep_secrets: bool = False) -> EditReply:
+        """Replace the section of a memory in its file. Raise SourceChanged if the file says something else by now."""
+        from lorelog.services.memories.edit import MemoryEditor
+
+        self.place.create()
+        self._record_pages.reject_record_id(identity)
+        patterns = self.defaults.capture.patterns
+        editor = MemoryEditor(self.store, self.embedder, self._job(()), self._authored(), patterns)
+        reply = editor.edit(identity, before, after, keep_secrets=keep_secrets)
         self.refresh_delivery()
         return reply
 

@@ -122,6 +122,11 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "memory.set_expiry": {"id": MEMORY, "expires": "3m", "review_after": None},
         "memory.feedback": {"query": "newt", "id": MEMORY, "relevance": "relevant"},
         "memory.find_near_duplicates": {"threshold": 0.5, "limit": 5},
+        "memory.edit": {
+            "id": MEMORY,
+            "before": f"## C\n<!-- memory:{MEMORY} tags:episode:walk -->\n\na newt under the stone",
+            "text": f"## C\n<!-- memory:{MEMORY} tags:episode:walk -->\n\ntwo newts under the stone",
+        },
         "memory.supersede": {"id": MEMORY, "text": "the newt has left the stone", "origin": "agent"},
         "memory.delete": {"id": identity},
         "memory.forget": {"ids": [identity], "dry_run": True},

@@ -41,6 +41,7 @@ TYPED = {
     "memory.forget_receipts": "forget",
     "memory.restore": "restore",
     "memory.supersede": "supersede",
+    "memory.edit": "call",
     "memory.set_expiry": "expire",
     "memory.feedback": "feedback",
     "memory.find_near_duplicates": "duplicates",

@@ -15,6 +15,7 @@ from lorelog.core.memory import (
     AddReply,
     DeleteReply,
     DuplicatesReply,
+    EditReply,
     EpisodeReply,
     ExpandReply,
     ExpiryReply,
@@ -130,6 +131,19 @@ def supersede(engine: Engine, request: schema.SupersedeRequest, call: RequestCon
     tags, cues = tuple(dict.fromkeys(request.tags)), _parse_cues(request.cues)
     memory = NewMemory(request.text, request.type, tags, checked_origin(request.origin, call.agent), cues=cues)
     return engine.lifecycle().supersede(request.id, memory, keep_secrets=request.keep_secrets)
+
+
+def edit(engine: Engine, request: schema.EditRequest, call: RequestContext) -> EditReply:
+    """Edit the section of a memory in its file; its id stays.
+
+    `before` is the text that is replaced: if the file says something else by now, nothing is written and the error's code
+    is `changed`. Secrets in the new text are redacted.
+    """
+    if call.agent:
+        raise UsageError(
+            f"{call.agent} cannot edit a memory", hint="an agent replaces it: 'lorelog supersede' keeps the old text"
+        )
+    return engine.edit(request.id, request.before, request.text, keep_secrets=request.keep_secrets)
 
 
 def set_expiry(engine: Engine, request: schema.ExpiryRequest, call: RequestContext) -> ExpiryReply:

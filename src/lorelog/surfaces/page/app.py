@@ -47,6 +47,9 @@ _POLL_S = 0.7
 _KEEPALIVE_POLLS = 15
 _EVENT_HEADERS = {"Content-Security-Policy": POLICY, "X-Accel-Buffering": "no"}
 
+PERSON_OPERATIONS = frozenset({"memory.edit"})
+"""Operations that a program cannot call over HTTP, but a person in the page can."""
+
 ReadRevision = Callable[[], Mapping[str, str]]
 
 
@@ -64,7 +67,9 @@ class PageContext:
 def page_routes(call: CallOperation, caller: ClientIdentity, context: PageContext) -> PageRoutes:
     """Return what builds the routes. `caller` is the server's own identity."""
     person = replace(caller, own=True, names_files=False)
-    return lambda stopping: _Page(OperationEndpoints(call, person), context, person, stopping).routes()
+    return lambda stopping: _Page(
+        OperationEndpoints(call, person, also=PERSON_OPERATIONS), context, person, stopping
+    ).routes()
 
 
 class _Page:

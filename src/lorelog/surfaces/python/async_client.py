@@ -197,6 +197,7 @@ class AsyncLorelog:
     forget_receipts = awaitable(Lorelog.forget_receipts)
     restore = awaitable(Lorelog.restore)
     supersede = awaitable(Lorelog.supersede)
+    edit = awaitable(Lorelog.edit)
     set_expiry = awaitable(Lorelog.set_expiry)
     feedback = awaitable(Lorelog.feedback)
     find_near_duplicates = awaitable(Lorelog.find_near_duplicates)

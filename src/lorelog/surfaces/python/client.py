@@ -24,6 +24,7 @@ from lorelog.core.memory import (
     AddReply,
     DeleteReply,
     DuplicatesReply,
+    EditReply,
     EpisodeReply,
     ExpandReply,
     ExpiryReply,
@@ -435,6 +436,10 @@ class Lorelog:
             cues=cues,
             keep_secrets=keep_secrets,
         )
+
+    def edit(self, identity: Identity, before: str, text: str, *, keep_secrets: bool = False) -> EditReply:
+        """Edit a memory's section in its file. `before` is the text that `expand` returned, which is replaced."""
+        return self._run(handlers.edit, id=id_of(identity), before=before, text=text, keep_secrets=keep_secrets)
 
     def set_expiry(
         self,
