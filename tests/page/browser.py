@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ from queue import Empty, Queue
 from typing import Any, Self
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-WAIT_S = 30.0
+WAIT_S = 15.0
 
 
 def find_chromium() -> str | None:
@@ -50,10 +51,15 @@ class Browser:
             "--remote-debugging-pipe",
         ]
 
-        shell = f'exec "$@" 3<&{read_by_browser} 4>&{write_by_browser}'
+        def arrange() -> None:  # the protocol is spoken on the descriptors 3 and 4
+            incoming, outgoing = (fcntl.fcntl(each, fcntl.F_DUPFD, 64) for each in (read_by_browser, write_by_browser))
+            os.dup2(incoming, 3)
+            os.dup2(outgoing, 4)
+
         self._process = subprocess.Popen(
-            ["sh", "-c", shell, "chromium", *words],
-            pass_fds=(read_by_browser, write_by_browser),
+            words,
+            pass_fds=(3, 4),
+            preexec_fn=arrange,  # noqa: PLW1509  (it only duplicates descriptors)
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "HOME": self._profile},
@@ -162,16 +168,15 @@ class Tab:
             raise PageError(str(details.get("exception", {}).get("description") or details["text"]))
         return reply["result"].get("value")
 
-    def wait(self, condition: str, seconds: float = WAIT_S) -> Any:
-        """Wait until a JavaScript expression is true, and return its value."""
+    def wait(self, condition: str, seconds: float = WAIT_S) -> None:
+        """Wait until a JavaScript expression is true."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             try:
-                value = self.run(condition)
-            except PageError:
-                value = None
-            if value:
-                return value
+                if self.run(f"!!({condition})"):
+                    return
+            except PageError:  # the page is loading
+                pass
             time.sleep(0.03)
         raise PageError(f"waited in vain for {condition}\n{self.text()[:2000]}\n{self.errors}")
 

@@ -116,18 +116,20 @@ function build(node) {
   return h(tag, attributes.start ? { start: attributes.start } : null, inner);
 }
 
-export function Markdown({ text }) {
-  const { data, error } = useLoad(async () => ({ text, tree: (await renderMarkdown([text]))[0] }), [text]);
+export function Markdown({ text, headless = false }) {
+  const { data, error } = useLoad(async () => (await renderMarkdown([text]))[0], [text]);
   if (error) return html`<pre class="markdown">${visible(text)}</pre>`;
-  return html`<div class="markdown" dir="auto">${data ? data.tree.map(build) : null}</div>`;
+  const nodes = headless && /^h[1-6]$/.test(data?.[0]?.[0] || "") ? data.slice(1) : data || [];
+  return html`<div class="markdown" dir="auto">${nodes.map(build)}</div>`;
 }
 
 /* ---- small components ------------------------------------------------------------------------------------------- */
 
-export function Chip({ kind = "", title, onClick, children, label }) {
-  return onClick
-    ? html`<button type="button" class="chip ${kind}" title=${title} aria-label=${label} onClick=${(event) => { event.stopPropagation(); onClick(); }}>${children}</button>`
-    : html`<span class="chip ${kind}" title=${title}>${children}</span>`;
+// A chip that can be clicked is for the mouse only: it stands in rows, where a second target for the keyboard would be in the
+// way. The memory's own page has a link for each.
+export function Chip({ kind = "", title, onClick, children }) {
+  const act = onClick && ((event) => { event.stopPropagation(); onClick(); });
+  return html`<span class="chip ${kind} ${onClick ? "click" : ""}" title=${title} onClick=${act}>${children}</span>`;
 }
 
 export function Notice({ kind = "", title, children }) {

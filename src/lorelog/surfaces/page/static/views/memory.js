@@ -54,17 +54,22 @@ export function MemoryCard({ id, hit, question, full = false, verb = "" }) {
   };
   const keys = { e: () => setDialog("edit"), s: () => setDialog("supersede"), x: () => deleteMemory(section), o: () => document.querySelector(".conversation summary")?.click() };
   useKeys(full && section ? keys : { o: keys.o });
-  if (error) return html`<${ErrorNotice} error=${error} />`;
-  if (!data) return html`<p class="muted">${t.loading}</p>`;
-  if (!section) return html`<${Absent} id=${id} state=${data.state} />`;
-  const { state } = data;
+  const Verb = { edit: EditDialog, supersede: SupersedeDialog, expire: ExpiryDialog }[dialog];
+  return html`
+    ${error ? html`<${ErrorNotice} error=${error} />` : !data ? html`<p class="muted">${t.loading}</p>` : section ? html`<${Card} ...${{ id, data, hit, question, full, onVerb: setDialog }} />` : html`<${Absent} id=${id} state=${data.state} />`}
+    ${Verb && section && html`<${Verb} id=${id} section=${section} onClose=${close} />`}
+    ${dialog === "forget" && html`<${ForgetDialog} id=${id} onClose=${close} />`}`;
+}
+
+function Card({ id, data, hit, question, full, onVerb }) {
+  const { state, section } = data;
   return html`<article class="card" aria-label=${t.memory}>
-    <${Head} section=${section} onVerb=${setDialog} />
+    <${Head} section=${section} onVerb=${onVerb} />
     <${States} state=${state} section=${section} />
-    <${Markdown} text=${section.content} />
+    <${Markdown} text=${section.content} headless />
     ${section.notes.map((note) => html`<${Notice}>${visible(note)}<//>`)}
     <div class="card-blocks">
-      ${hit?.explanation && html`<${Section} title=${t.why} open=${full}><${ScoreTable} parts=${hit.explanation} score=${hit.score} /><${Judge} id=${id} question=${question} /><//>`}
+      ${hit?.explanation && html`<${Section} title=${t.why}><${ScoreTable} parts=${hit.explanation} score=${hit.score} /><${Judge} id=${id} question=${question} /><//>`}
       <${Facts} section=${section} />
       <${NowWas} state=${state} section=${section} />
       <${Mentions} freshness=${section.freshness} />
@@ -72,10 +77,6 @@ export function MemoryCard({ id, hit, question, full = false, verb = "" }) {
       <${Deliveries} id=${id} full=${full} />
       <${Conversation} id=${id} section=${section} />
     </div>
-    ${dialog === "edit" && html`<${EditDialog} id=${id} section=${section} onClose=${close} />`}
-    ${dialog === "supersede" && html`<${SupersedeDialog} id=${id} section=${section} onClose=${close} />`}
-    ${dialog === "expire" && html`<${ExpiryDialog} id=${id} section=${section} state=${state} onClose=${close} />`}
-    ${dialog === "forget" && html`<${ForgetDialog} id=${id} section=${section} onClose=${close} />`}
   </article>`;
 }
 
@@ -89,7 +90,7 @@ function Head({ section, onVerb }) {
   const base = section.project || project.value || session.value?.project || "";
   return html`<header class="card-head">
     <div class="card-title">
-      ${section.type && html`<${Chip} kind="type">${visible(section.type)}<//>`}
+      ${section.type && html`<a class="chip type" href=${address("search", [], { type: section.type })}>${visible(section.type)}</a>`}
       <h2 class="cut">${visible(section.heading_path.slice(-2).join(" › ") || shortPath(section.source, base))}</h2>
       <span class="grow"></span><time class="muted">${showDate(section.date)}</time>
       <${Copy} text=${memoryId(section)} title=${memoryId(section)}>${shortId(memoryId(section))}<//>
@@ -155,8 +156,8 @@ function NowWas({ state, section }) {
   if (!now.length && !before.length) return null;
   const other = (id) => (data || []).find((each) => each.id === id);
   const column = (title, ids) => html`<div><h4>${title}</h4>${ids.map((id) => html`<div class="version"><a href=${address("memory", [id])}>${shortId(id)}</a> <time class="muted">${showDate(other(id)?.memory?.date)}</time>
-    ${other(id)?.memory ? html`<${Markdown} text=${other(id).memory.content} />` : null}</div>`)}</div>`;
-  const self = html`<div><h4>${now.length ? t.card.was : t.card.now}</h4><div class="version here"><time class="muted">${showDate(section.date)}</time><${Markdown} text=${section.content} /></div></div>`;
+    ${other(id)?.memory ? html`<${Markdown} text=${other(id).memory.content} headless />` : null}</div>`)}</div>`;
+  const self = html`<div><h4>${now.length ? t.card.was : t.card.now}</h4><div class="version here"><time class="muted">${showDate(section.date)}</time><${Markdown} text=${section.content} headless /></div></div>`;
   return html`<${Section} title=${t.card.nowWas}><div class="now-was">${now.length ? html`${self}${column(t.card.now, now)}` : html`${column(t.card.was, before)}${self}`}</div><//>`;
 }
 
