@@ -99,7 +99,7 @@ def test_forget_needs_the_id_and_leaves_a_receipt(page: PageWorld) -> None:
     tab.click(".verbs button", "Forget")
     tab.wait_text("Taken out")
     assert tab.run("document.querySelector('dialog button.danger').disabled")
-    tab.fill("dialog input.mono", page.ids["pnpm"][:8])
+    tab.fill("dialog input.mono", page.call("memory.get", {"id": page.ids["pnpm"]})["memory"]["id"][:8])
     tab.wait("!document.querySelector('dialog button.danger').disabled")
     tab.click("dialog button.danger")
     tab.wait_text("Receipt")

@@ -6,7 +6,7 @@ import { route, go, refine, say, address } from "../state.js";
 import { t } from "../texts.js";
 import { EditDialog, SupersedeDialog, ExpiryDialog, ForgetDialog } from "./memory_verbs.js";
 
-// The id in the anchor stays when the text changes; that of a chunk does not.
+// The id in the anchor stays when the text changes; that of a chunk does not, but its first characters differ from others'.
 export const memoryId = (memory) => memory.anchor?.memory || memory.id;
 
 export async function deleteMemory(memory) {
@@ -58,7 +58,7 @@ export function MemoryCard({ id, hit, question, full = false, verb = "" }) {
   return html`
     ${error ? html`<${ErrorNotice} error=${error} />` : !data ? html`<p class="muted">${t.loading}</p>` : section ? html`<${Card} ...${{ id, data, hit, question, full, onVerb: setDialog }} />` : html`<${Absent} id=${id} state=${data.state} />`}
     ${Verb && section && html`<${Verb} id=${id} section=${section} onClose=${close} />`}
-    ${dialog === "forget" && html`<${ForgetDialog} id=${id} onClose=${close} />`}`;
+    ${dialog === "forget" && html`<${ForgetDialog} id=${id} section=${section} onClose=${close} />`}`;
 }
 
 function Card({ id, data, hit, question, full, onVerb }) {
@@ -93,7 +93,7 @@ function Head({ section, onVerb }) {
       ${section.type && html`<a class="chip type" href=${address("search", [], { type: section.type })}>${visible(section.type)}</a>`}
       <h2 class="cut">${visible(section.heading_path.slice(-2).join(" › ") || shortPath(section.source, base))}</h2>
       <span class="grow"></span><time class="muted">${showDate(section.date)}</time>
-      <${Copy} text=${memoryId(section)} title=${memoryId(section)}>${shortId(memoryId(section))}<//>
+      <${Copy} text=${shortId(section.id)} title=${memoryId(section)}>${shortId(section.id)}<//>
     </div>
     <div class="verbs" role="toolbar" aria-label=${t.memory}>
       <button type="button" onClick=${() => onVerb("edit")} title="e">${t.card.edit}</button>
@@ -117,7 +117,7 @@ function Facts({ section }) {
   const anchor = section.anchor || {};
   const base = section.project || project.value || session.value?.project || "";
   const rows = [
-    [t.card.where, html`<${Copy} text=${`${section.source}:${section.start_line}`} title=${section.source}>${visible(shortPath(section.source, base))}:${section.start_line}–${section.end_line}<//> <${Copy} text=${`lorelog open ${shortId(memoryId(section))}`}>lorelog open<//>`],
+    [t.card.where, html`<${Copy} text=${`${section.source}:${section.start_line}`} title=${section.source}>${visible(shortPath(section.source, base))}:${section.start_line}–${section.end_line}<//> <${Copy} text=${`lorelog open ${shortId(section.id)}`}>lorelog open<//>`],
     ["Project", visible(section.project || t.everywhere)],
     ["From", html`${t.origins[section.origin] || section.origin}${anchor.host ? ` · ${visible(anchor.host)}` : ""}${anchor.session ? html` · <a href=${address("timeline", [], { session: anchor.session })}>session ${visible(shortId(anchor.session))}</a>` : ""}`],
     ["Trust", html`${t.tiers[section.trust.tier] || section.trust.tier} <span class="muted">${visible(section.trust.reason)}</span>`],
@@ -155,7 +155,7 @@ function NowWas({ state, section }) {
   const { data } = useLoad((abort) => (now.length || before.length ? loadOther([...now, ...before], abort) : []), [now.join(), before.join(), revision.value.memories]);
   if (!now.length && !before.length) return null;
   const other = (id) => (data || []).find((each) => each.id === id);
-  const column = (title, ids) => html`<div><h4>${title}</h4>${ids.map((id) => html`<div class="version"><a href=${address("memory", [id])}>${shortId(id)}</a> <time class="muted">${showDate(other(id)?.memory?.date)}</time>
+  const column = (title, ids) => html`<div><h4>${title}</h4>${ids.map((id) => html`<div class="version"><a href=${address("memory", [id])}>${shortId(other(id)?.memory?.id || id)}</a> <time class="muted">${showDate(other(id)?.memory?.date)}</time>
     ${other(id)?.memory ? html`<${Markdown} text=${other(id).memory.content} headless />` : null}</div>`)}</div>`;
   const self = html`<div><h4>${now.length ? t.card.was : t.card.now}</h4><div class="version here"><time class="muted">${showDate(section.date)}</time><${Markdown} text=${section.content} headless /></div></div>`;
   return html`<${Section} title=${t.card.nowWas}><div class="now-was">${now.length ? html`${self}${column(t.card.now, now)}` : html`${column(t.card.was, before)}${self}`}</div><//>`;

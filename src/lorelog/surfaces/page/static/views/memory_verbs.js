@@ -101,7 +101,8 @@ export function ExpiryDialog({ id, section, onClose }) {
     </form><//>`;
 }
 
-export function ForgetDialog({ id, onClose }) {
+export function ForgetDialog({ id, section, onClose }) {
+  const [word] = useState(shortId(section?.id || id)); // the section is gone once it is forgotten
   const [typed, setTyped] = useState("");
   const [files, setFiles] = useState(false);
   const [transcripts, setTranscripts] = useState(false);
@@ -109,7 +110,6 @@ export function ForgetDialog({ id, onClose }) {
   const [state, setState] = useState({ busy: false, error: null });
   const choice = { ids: [id], edit_files: files, host_transcripts: transcripts };
   const plan = useLoad((abort) => (receipt ? null : call("memory.forget", { ...choice, dry_run: true }, abort)), [files, transcripts]);
-  const word = shortId(id);
   const forget = async () => {
     setState({ busy: true, error: null });
     try {
