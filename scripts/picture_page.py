@@ -1,6 +1,6 @@
 """Take the pictures of docs/page.md: the page over the world of the demo, in the browser of the page's tests.
 
-    python scripts/picture_page.py [FOLDER]
+python scripts/picture_page.py [FOLDER]
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -17,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from tests.page.browser import Browser, find_chromium  # noqa: E402
 from tests.page.conftest import PageWorld, start_world  # noqa: E402
 
-PICTURES = {
+PICTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "page-search": ("#/search?q=why%20did%20we%20shorten%20the%20cache%20TTL%3F", {}),
     "page-search-dark": ("#/search?q=webhook%20twice", {"dark": True}),
     "page-memory": ("#/memory/{ttl now}", {}),

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         CompactOptions,
         CompactReply,
         DeleteReply,
-        EditReply,
         ExpandReply,
         GetReply,
         HealthReply,
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from lorelog.services.indexing.incremental import FileChanges
     from lorelog.services.indexing.run import IndexJob
     from lorelog.services.maintenance.index import IndexMaintenance
+    from lorelog.services.memories.edit import EditedSection
     from lorelog.services.memories.lifecycle import MemoryLifecycle
     from lorelog.services.memories.transcript_access import TranscriptAccess
     from lorelog.services.memory_state.authored import AuthoredMemories
@@ -435,17 +435,13 @@ class Engine:
         self.refresh_delivery()
         return reply
 
-    def edit(self, identity: str, before: str, after: str, *, keep_secrets: bool = False) -> EditReply:
+    def edit(self, identity: str, before: str, after: str, *, keep_secrets: bool = False) -> EditedSection:
         """Replace the section of a memory in its file. Raise SourceChanged if the file says something else by now."""
         from lorelog.services.memories.edit import MemoryEditor
 
-        self.place.create()
         self._record_pages.reject_record_id(identity)
-        patterns = self.defaults.capture.patterns
-        editor = MemoryEditor(self.store, self.embedder, self._job(()), self._authored(), patterns)
-        reply = editor.edit(identity, before, after, keep_secrets=keep_secrets)
-        self.refresh_delivery()
-        return reply
+        editor = MemoryEditor(self.store, self.embedder, self._job(()), self._authored(), self.refresh_delivery)
+        return editor.edit(identity, before, after, None if keep_secrets else self.defaults.capture.patterns)
 
     def compact(
         self, options: CompactOptions, progress: Progress | None = None, aside: YieldWriteLock = nullcontext

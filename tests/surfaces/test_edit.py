@@ -10,6 +10,7 @@ from tests.surfaces.conftest import Shell
 from lorelog import Lorelog
 from lorelog.core.errors import SourceChanged, UsageError
 
+
 def test_an_edited_memory_stays_the_user_s_own(project: Path) -> None:
     """The file has the new text, the id stays, the memory is found by its new words, and it is still the user's word."""
     with Lorelog(project=project) as memory:

@@ -92,20 +92,6 @@ class SupersedeReply(Serializable):
 
 
 @dataclass(frozen=True, slots=True)
-class EditReply(Serializable):
-    """A memory that was edited in its file."""
-
-    memory: str
-    """Its id, which stays; that of a chunk without an id of its own is the old one."""
-    source: str
-    changed: bool
-    """False if the file said so already."""
-    redacted: dict[str, int]
-    """Number of secrets that were removed from the new text, by kind."""
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ExpiryReply(Serializable):
     """Until when a memory is shown, and from when on it is due for review."""
 

@@ -13,7 +13,7 @@ from lorelog.core.errors import (
     StoreBusy,
     StoreUnwritable,
 )
-from lorelog.core.memory import AddReply, CompactReply, DeleteReply, EditReply, EpisodeReply, ExpiryReply, FeedbackReply
+from lorelog.core.memory import AddReply, CompactReply, DeleteReply, EpisodeReply, ExpiryReply, FeedbackReply
 from lorelog.core.session import TranscriptReply
 from lorelog.operations.memory import handlers, schema, serialize
 from lorelog.operations.operation import Operation
@@ -145,7 +145,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
         "memory.edit",
         schema.EditRequest,
-        EditReply,
+        schema.EditReply,
         handlers.edit,
         errors=(NotFound, SourceChanged, StoreUnwritable, StoreBusy),
         writes=True,

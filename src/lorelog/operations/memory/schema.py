@@ -376,6 +376,16 @@ class SupersedeJson(OperationReply, frozen=True, kw_only=True):
     supersedes: str
 
 
+class EditReply(OperationReply, frozen=True, kw_only=True):
+    """A memory that was edited in its file. Its id stays; `changed` is false if the file said so already."""
+
+    memory: str
+    source: str
+    changed: bool
+    redacted: dict[str, int]
+    notes: tuple[str, ...]
+
+
 class DuplicateJson(OperationReply, frozen=True, kw_only=True):
     """One of several near-duplicate memories."""
 

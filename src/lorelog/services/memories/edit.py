@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import FileStamp, SourceFile, StoredChunk
 from lorelog.core.errors import NotFound, SourceChanged, StoreBusy, StoreUnwritable, UsageError
-from lorelog.core.memory import EditReply, NewMemory
+from lorelog.core.memory import NewMemory
 from lorelog.core.paths import sync_folder
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Embedder, Store
@@ -77,6 +77,19 @@ def _find_lines(text: str, part: str) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
+class EditedSection:
+    """A memory that was edited in its file."""
+
+    memory: str
+    source: str
+    changed: bool
+    """False if the file said so already."""
+    redacted: dict[str, int]
+    """Number of secrets that were removed from the new text, by kind."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryEditor:
     """Edits memories in their files, and brings the index up to date."""
 
@@ -84,15 +97,18 @@ class MemoryEditor:
     embedder: Embedder | None
     job: IndexJob
     authored: AuthoredMemories
-    patterns: tuple[str, ...] = ()
-    """Further patterns of secrets."""
+    refresh: Callable[[], None]
+    """Brings what hooks read up to date."""
 
-    def edit(self, identity: str, before: str, after: str, *, keep_secrets: bool = False) -> EditReply:
-        """Replace the section of a memory. Raise SourceChanged if its file says something else by now."""
+    def edit(self, identity: str, before: str, after: str, patterns: Sequence[str] | None) -> EditedSection:
+        """Replace the section of a memory. Raise SourceChanged if its file says something else by now.
+
+        Secrets in the new text are redacted, and what matches `patterns`; None keeps them.
+        """
         stored = find_memory(identity, self.store)
         path, root = self._own_file(stored)
         after = after.replace("\r\n", "\n").strip("\n")
-        redaction = None if keep_secrets else redact(after, self.patterns)
+        redaction = None if patterns is None else redact(after, patterns)
         after = after if redaction is None else redaction.text
         _check_section(stored, before, after)
         changed = replace_file(path, SectionEdit(before, after).apply)
@@ -101,7 +117,8 @@ class MemoryEditor:
         if changed:
             self._register(stored, before, after)
         notes = self._index(path, root)
-        return EditReply(
+        self.refresh()
+        return EditedSection(
             memory=_memory_id(stored),
             source=str(path),
             changed=changed,

@@ -24,7 +24,6 @@ from lorelog.core.memory import (
     AddReply,
     DeleteReply,
     DuplicatesReply,
-    EditReply,
     EpisodeReply,
     ExpandReply,
     ExpiryReply,
@@ -40,7 +39,7 @@ from lorelog.core.query import Fusion, Lane, SearchReply, TrustFilter
 from lorelog.engine import Engine
 from lorelog.operations.forget import handlers as forget_handlers
 from lorelog.operations.memory import handlers
-from lorelog.operations.memory.schema import IndexRequest, MemoryText
+from lorelog.operations.memory.schema import EditReply, IndexRequest, MemoryText
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.search import handlers as search_handlers
 from lorelog.operations.session import handlers as session_handlers
