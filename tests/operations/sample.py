@@ -143,6 +143,7 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "session.why": {"text": "KeyError: 1", "session": "s"},
         "session.capture": {"host": "claude", "session": "s", "transcript": "t.jsonl", "everything": True},
         "session.status": {},
+        "session.timeline": {"since": "7d"},
         "roots.list": {},
         "roots.add": {"paths": ["notes"]},
         "roots.remove": {"paths": ["notes"]},
@@ -167,6 +168,9 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         **GUARD_REQUESTS,
         "delivery.list": {"kind": "cue", "since": "7d", "limit": 5},
         "delivery.unused": {"min_deliveries": 1},
+        "delivery.inbox": {"kind": "guard"},
+        "delivery.approve": {"id": "g", "kind": "guard"},
+        "delivery.refuse": {"id": "g", "kind": "guard"},
         "code.forget": {},
         "memory.reset": {},
     }

@@ -210,6 +210,7 @@ class AsyncLorelog:
     error_hints = awaitable(Lorelog.error_hints)
     capture = awaitable(Lorelog.capture)
     session_status = awaitable(Lorelog.session_status)
+    timeline = awaitable(Lorelog.timeline)
     stats = awaitable(Lorelog.stats)
     cost = awaitable(Lorelog.cost)
     export = awaitable(Lorelog.export)
