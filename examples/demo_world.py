@@ -12,6 +12,8 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from examples.demo_sessions import add_guard_delivery, add_proposals, add_sessions
+
 HERE = Path(__file__).parent
 _DAY = re.compile(r"2026-(?:02|03)-\d\d")
 Call = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -47,9 +49,11 @@ def fill(project: Path, home: Path, call: Call) -> dict[str, str]:
     write_code(project)
     call("memory.index", {"paths": ["memory"]})
     ids = _add_memories(call)
-    _add_guards(call)
+    guard = _add_guards(call)
     _add_records(call)
-    _add_deliveries(home / "data" / "default" / "deliveries", str(project), ids)
+    add_sessions(project, home, call)
+    ids |= add_proposals(home, project, call)
+    _add_deliveries(home / "data" / "default" / "deliveries", str(project), ids, guard)
     return ids
 
 
@@ -74,9 +78,11 @@ def _add_memories(call: Call) -> dict[str, str]:
     return ids
 
 
-def _add_guards(call: Call) -> None:
-    call("guard.add", {"command": "npm *", "message": "Use pnpm, not npm.", "action": "warn"})
+def _add_guards(call: Call) -> str:
+    npm = call("guard.add", {"command": "npm *", "message": "Use pnpm, not npm.", "action": "warn"})["guard"]
+    call("guard.enable", {"id": npm["id"]})
     call("guard.add", {"paths": ["migrations/**"], "message": "Migrations are written by hand.", "action": "block"})
+    return str(npm["id"])
 
 
 def _add_records(call: Call) -> None:
@@ -93,7 +99,7 @@ def _add_records(call: Call) -> None:
     call("task.start", {"goal": "Move carrier polling to events", "writer": "codex"})
 
 
-def _add_deliveries(folder: Path, project: str, ids: dict[str, str]) -> None:
+def _add_deliveries(folder: Path, project: str, ids: dict[str, str], guard: str) -> None:
     from lorelog.services.delivery.history import used_file
     from lorelog.services.delivery.log import append_delivery, session_log
 
@@ -108,6 +114,7 @@ def _add_deliveries(folder: Path, project: str, ids: dict[str, str]) -> None:
         delivery = {"project": project, "moment": moment, "kind": kind, "tokens": tokens}
         memories = {"memories": [ids[name] for name in names]}
         append_delivery(str(folder), host, session, {**delivery, **memories, **({"cue": cue} if cue else {})})
+    add_guard_delivery(folder, project, guard, ids["pnpm"])
     log = Path(session_log(str(folder), "claude", "5e0c1a77-demo"))
     lines = ({"how": "changed", "memories": [ids["migrations"]]}, {"how": "none", "memories": [ids["pnpm"]]})
     used_file(log).write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")

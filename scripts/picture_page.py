@@ -22,10 +22,14 @@ PICTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "page-search": ("#/search?q=why%20did%20we%20shorten%20the%20cache%20TTL%3F", {}),
     "page-search-dark": ("#/search?q=webhook%20twice", {"dark": True}),
     "page-memory": ("#/memory/{ttl now}", {}),
+    "page-timeline": ("#/timeline", {}),
+    "page-told": ("#/told", {}),
+    "page-guards": ("#/told/guards", {}),
+    "page-inbox": ("#/told/inbox", {}),
     "page-small": ("#/search", {"width": 390, "height": 780}),
 }
 """Name of each picture, with the view and the browser it shows. `{name}` is the id of a memory of the demo."""
-READY = "!document.body.innerText.includes('Loading') && document.querySelector('main h1') && document.querySelector('.card .markdown li, .card .markdown p, .row')"
+READY = "!document.body.innerText.includes('Loading') && document.querySelector('main h1') && document.querySelector('.card .markdown li, .card .markdown p, .row, .tl-entries, .told-table, .replay-hit, .inbox-item .markdown p')"
 
 
 def take(world: PageWorld, browser: Browser, folder: Path) -> None:

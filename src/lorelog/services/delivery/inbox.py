@@ -21,8 +21,8 @@ from lorelog.services.delivery.standing import plain_text, split_statement
 RULE, CORRECTION, SUMMARY, IMPORT = "rule", "correction", "summary", "import"
 MAX_SCANNED = 5_000
 """Memories that are looked at, newest first."""
-MAX_CORRECTION_DAYS = 30
-"""Older remarks in conversations are not asked about."""
+MAX_AGE_DAYS = 30
+"""Nobody is asked about older memories."""
 _AGENT, _USER_ORIGINS, _FOREIGN_ORIGINS = "agent", ("", "user"), ("import", "tool")
 _SPOKEN_TYPES = frozenset({"correction", "preference"})
 
@@ -52,15 +52,9 @@ class InboxItem:
 
 def find_items(memories: Iterable[StoredChunk], is_reviewed: Callable[[str], bool], today: date) -> list[InboxItem]:
     """Return the memories that wait, in the given order. Superseded and expired ones must not be given."""
-    first_day = (today - timedelta(days=MAX_CORRECTION_DAYS)).isoformat()
+    first_day = (today - timedelta(days=MAX_AGE_DAYS)).isoformat()
     items = (make_item(stored) for stored in memories)
-    return [
-        item
-        for item in items
-        if item is not None
-        if not is_reviewed(item.id)
-        if item.kind != CORRECTION or item.date >= first_day
-    ]
+    return [item for item in items if item is not None if not is_reviewed(item.id) if item.date >= first_day]
 
 
 def make_item(stored: StoredChunk) -> InboxItem | None:

@@ -35,8 +35,14 @@ def _stamps(paths: Iterable[str]) -> Iterable[str]:
     for path in paths:
         yield _stamp(path)
         if path.endswith("/deliveries"):
-            with suppress(OSError):
-                yield from (_stamp(f"{path}/{name}") for name in sorted(os.listdir(path))[-2:])  # noqa: PTH208
+            yield _newest(path)
+
+
+def _newest(folder: str) -> str:
+    """Return the time of the last change of any file in a folder: a session appends to the file it has."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return f"{max((entry.stat().st_mtime_ns for entry in entries), default=0):x}"
+    return ""
 
 
 def _stamp(path: str) -> str:
