@@ -27,8 +27,10 @@ _TODAY_TURNS: list[Turn] = [
             ("Edit", {"file_path": "src/harbor/cache/shipments.py", "old_string": "300", "new_string": "60"}, "ok"),
             ("Bash", {"command": "pytest tests/cache -q"}, "14 passed"),
         ],
-        "The workers that were started before the deploy kept the old TTL of 5 minutes. It is read from the settings now, "
-        "and a test fails if a worker keeps its own.",
+        (
+            "The workers that were started before the deploy kept the old TTL of 5 minutes. It is read from the settings now, "
+            "and a test fails if a worker keeps its own."
+        ),
     ),
     (
         "Add a small page that shows the age of the cache.",
@@ -52,8 +54,10 @@ _YESTERDAY_TURNS: list[Turn] = [
             ("Bash", {"command": "scripts/check_migrations.py 0042"}, "ok: lock_timeout 3s, CONCURRENTLY"),
             ("Bash", {"command": "make rehearse MIGRATION=0042"}, "✗ERROR: canceling statement due to lock timeout"),
         ],
-        "The rehearsal failed: the index build waited for a long report. I moved the index to a migration of its own, and "
-        "the second rehearsal took 41 seconds without a blocked read.",
+        (
+            "The rehearsal failed: the index build waited for a long report. I moved the index to a migration of its own, and "
+            "the second rehearsal took 41 seconds without a blocked read."
+        ),
     ),
     (
         "From now on never run terraform apply here. Jonas applies changes himself.",

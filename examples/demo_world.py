@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +110,10 @@ def _add_deliveries(folder: Path, project: str, ids: dict[str, str], guard: str)
         ("codex", "c0dec0de-demo", "session-start", "standing", "", ["pnpm"], 27),
         ("codex", "c0dec0de-demo", "prompt", "recall", "", ["review", "ttl now"], 71),
     ]
-    for host, session, moment, kind, cue, names, tokens in shown:
-        delivery = {"project": project, "moment": moment, "kind": kind, "tokens": tokens}
+    now = datetime.now(UTC)
+    for number, (host, session, moment, kind, cue, names, tokens) in enumerate(shown):
+        at = (now - timedelta(minutes=24 - 4 * number)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        delivery = {"project": project, "moment": moment, "kind": kind, "tokens": tokens, "at": at}
         memories = {"memories": [ids[name] for name in names]}
         append_delivery(str(folder), host, session, {**delivery, **memories, **({"cue": cue} if cue else {})})
     add_guard_delivery(folder, project, guard, ids["pnpm"])

@@ -84,7 +84,8 @@ def list_timeline(engine: Engine, request: schema.TimelineRequest, call: Request
     if request.session:
         found = ListReply((), tuple(engine.store.session_chunks(request.session, filters, request.limit)), more=False)
     else:
-        found = engine.list(filters, limit=request.limit, options=ListOptions(True, True))
+        options = ListOptions(include_superseded=True, include_expired=True)
+        found = engine.list(filters, limit=request.limit, all_projects=everywhere, options=options)
     oldest = min((stored.chunk.date[:10] for stored in found.memories), default="") if found.more else ""
     shown = DeliveryFilter(projects=projects, session=request.session, since=max(since, oldest))
     deliveries = deliveries_between(engine.place.tenant_folder / "deliveries", shown, until)

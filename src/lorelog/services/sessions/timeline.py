@@ -81,11 +81,14 @@ def deliveries_between(folder: Path, filters: DeliveryFilter, until: str = "") -
 
 
 def build_timeline(
-    memories: Iterable[StoredChunk], fates: Mapping[str, LifecycleState], deliveries: Iterable[Delivery]
+    memories: Sequence[StoredChunk], fates: Mapping[str, LifecycleState], deliveries: Iterable[Delivery]
 ) -> list[TimelineSession]:
-    """Return the sessions, newest first; those of one day by their last time. Turns are in order of time."""
+    """Return the sessions, newest first; those of one day by their last time. Turns are in order of time.
+
+    The memories are given newest first.
+    """
     found: dict[tuple[str, str, str], TimelineSession] = {}
-    for stored in memories:
+    for stored in reversed(memories):
         _add_memory(found, stored, fates)
     for delivery in deliveries:
         _add_delivery(found, delivery)

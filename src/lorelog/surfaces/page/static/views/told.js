@@ -51,7 +51,7 @@ function SessionDeliveries({ deliveries }) {
   const known = memories.filter(({ used }) => used !== null);
   const tokens = deliveries.reduce((sum, each) => sum + each.tokens, 0);
   const first = localTime(deliveries.at(-1).at);
-  const ordered = [...deliveries].reverse();
+  const ordered = [...deliveries].sort((a, b) => a.at.localeCompare(b.at));
   return html`<section class="told-session">
     <h2><strong>${visible(host)}</strong> <a class="mono" href=${address("timeline", [], { session })} title=${t.told.timeline}>${visible(shortId(session))}</a>
       ${place !== here && html`<${Chip} title=${place}>${visible(baseName(place))}<//>`}
