@@ -46,7 +46,8 @@ def test_filters_are_set_and_removed_by_click(page: PageWorld) -> None:
     """Clicking a type shows memories of that type only; clicking the filter shows all again."""
     tab = page.open("#/search")
     tab.click(".hit .chip.type", "correction")
-    tab.wait("document.querySelectorAll('.row').length === 1")
+    types = "[...document.querySelectorAll('.row .chip.type')].map(e => e.innerText)"
+    tab.wait(f"{types}.length > 0 && {types}.every(type => type === 'correction')")
     tab.click(".filters .chip.active", "correction")
     tab.wait("document.querySelectorAll('.row').length > 5")
 

@@ -75,7 +75,7 @@ def test_an_approved_summary_or_import_stays_as_it_is(project: Path) -> None:
     with Lorelog(project=project) as memory:
         ids = proposals(memory)
         for kind in ("summary", "import"):
-            memory.delivery.approve(id=ids[kind], kind=kind)  # type: ignore[arg-type]
+            memory.delivery.approve(id=ids[kind], kind=kind)
         assert list(kinds(memory).values()) == ["rule"]
         kept = memory.get(ids["import"]).memory
         assert kept is not None

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.memory import NewMemory
-from lorelog.core.query import Filters
 from lorelog.engine import Engine
 from lorelog.operations.delivery import guard_handlers, guard_schema, schema
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import reply_from
+from lorelog.services.places.project import visible_projects
 
 if TYPE_CHECKING:
     from lorelog.services.delivery.inbox import InboxItem
@@ -25,11 +25,18 @@ def list_inbox(engine: Engine, request: schema.InboxRequest, call: RequestContex
     Rules that agents propose, corrections in conversations that may be meant to last, summaries, text from imports and
     repositories, guards of agents, and guards that your corrections suggest.
     """
-    from lorelog.services.delivery.inbox import MAX_SCANNED, find_items
+    from lorelog.services.delivery.inbox import Inbox
+    from lorelog.services.delivery.ownership import Ownership
+    from lorelog.services.memory_state.authored import AuthoredMemories
+    from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 
-    found = engine.list(Filters(), limit=MAX_SCANNED, all_projects=request.all_projects)
-    index = engine.lifecycle().lifecycle_index
-    items = find_items(found.memories, index.is_reviewed, datetime.now().astimezone().date())
+    ownership = Ownership(engine.place, AuthoredMemories.of_tenant(engine.place.tenant_folder))
+    today = datetime.now().astimezone().date()
+    lifecycle = LifecycleIndex(engine.store, engine.place.tenant_folder, today)
+    inbox = Inbox(store=engine.store, ownership=ownership, lifecycle=lifecycle)
+    everywhere = request.all_projects or engine.defaults.all_projects
+    projects = None if everywhere else visible_projects(engine.place.project, ())
+    items = inbox.items(projects, today)
     infos = [*guard_handlers.guard_items(engine, all_projects=request.all_projects), *map(_item_info, items)]
     infos.sort(key=lambda item: item.date, reverse=True)
     wanted = [item for item in infos if not request.kind or item.kind == request.kind]

@@ -8,23 +8,27 @@ remains visible. Summaries, and imported text that is not a rule, are only marke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import StoredChunk
-from lorelog.core.record import REPOSITORY_ORIGIN
+from lorelog.core.options import ListOptions
+from lorelog.core.ports import Store
+from lorelog.core.query import Filters
+from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.services.delivery.durable import is_lasting_rule
-from lorelog.services.delivery.ownership import STANDING_TYPES, memory_body
+from lorelog.services.delivery.ownership import STANDING_TYPES, Ownership, memory_body
 from lorelog.services.delivery.standing import plain_text, split_statement
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 
 RULE, CORRECTION, SUMMARY, IMPORT = "rule", "correction", "summary", "import"
 MAX_SCANNED = 5_000
 """Memories that are looked at, newest first."""
 MAX_AGE_DAYS = 30
 """Nobody is asked about older memories."""
-_AGENT, _USER_ORIGINS, _FOREIGN_ORIGINS = "agent", ("", "user"), ("import", "tool")
+_AGENT, _USER_ORIGINS = "agent", ("", "user")
 _SPOKEN_TYPES = frozenset({"correction", "preference"})
+_DECIDED_TYPES = STANDING_TYPES | {SUMMARY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +54,28 @@ class InboxItem:
     """True if refusing hides the memory; False if it stays as it is."""
 
 
-def find_items(memories: Iterable[StoredChunk], is_reviewed: Callable[[str], bool], today: date) -> list[InboxItem]:
-    """Return the memories that wait, in the given order. Superseded and expired ones must not be given."""
-    first_day = (today - timedelta(days=MAX_AGE_DAYS)).isoformat()
-    items = (make_item(stored) for stored in memories)
-    return [item for item in items if item is not None if not is_reviewed(item.id) if item.date >= first_day]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inbox:
+    """The memories of a tenant that wait, seen from one project."""
+
+    store: Store
+    ownership: Ownership
+    lifecycle: LifecycleIndex
+
+    def items(self, projects: tuple[str, ...] | None, today: date) -> list[InboxItem]:
+        """Return what waits, newest first; None stands for all projects."""
+        since = (today - timedelta(days=MAX_AGE_DAYS)).isoformat()
+        memories = self.store.authored_chunks(Filters(projects=projects, since=since), MAX_SCANNED)
+        shown = (self.ownership.with_shown_anchor(stored, self.store) for stored in memories if self._may_wait(stored))
+        return [item for item in map(make_item, shown) if item is not None]
+
+    def _may_wait(self, stored: StoredChunk) -> bool:
+        """Return False for most memories, without looking them up."""
+        chunk, anchor = stored.chunk, stored.chunk.anchor
+        if anchor is None or not (chunk.type in _DECIDED_TYPES or anchor.origin in UNTRUSTED_ORIGINS):
+            return False
+        hidden = self.lifecycle.is_record(stored) or self.lifecycle.hides(stored, ListOptions())
+        return not hidden and not self.lifecycle.is_reviewed(anchor.memory)
 
 
 def make_item(stored: StoredChunk) -> InboxItem | None:
@@ -90,7 +111,7 @@ def _kind_of(stored: StoredChunk, words: str, *, is_captured: bool) -> str:
     origin = anchor.origin if anchor else ""
     if chunk.type == "summary":
         return SUMMARY
-    if origin in _FOREIGN_ORIGINS or (origin == REPOSITORY_ORIGIN and chunk.type in _SPOKEN_TYPES):
+    if origin in UNTRUSTED_ORIGINS or (origin == REPOSITORY_ORIGIN and chunk.type in _SPOKEN_TYPES):
         return IMPORT
     if origin == _AGENT and chunk.type in STANDING_TYPES:
         return RULE
