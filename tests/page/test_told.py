@@ -41,7 +41,16 @@ def test_a_session_shows_what_it_was_told(page: PageWorld) -> None:
     tab = page.open("#/told")
     tab.wait_text("path=migrations/**")
     text = tab.text()
-    for shown in ("before a call", "changed the call", "2 of 4 used", "155 tokens", "warns", "codex", "not known"):
+    for shown in (
+        "before a call",
+        "changed the call",
+        "2 of 4 used",
+        "155 tokens",
+        "warns",
+        "codex",
+        "it stands",
+        "not known",
+    ):
         assert shown in text
     tab.run(
         "(e => { e.value = 'cue'; e.dispatchEvent(new Event('change', { bubbles: true })); })(document.querySelector('.filters select'))"
@@ -92,6 +101,9 @@ def test_a_guard_is_switched_and_removed(page: PageWorld) -> None:
     tab.click(".guard:first-child .verbs button", "Remove")
     tab.wait("document.querySelectorAll('.guard').length === 2")
     assert guard(page, "npm *") is None
+    tab.click(".toast button", "Undo")
+    tab.wait("document.querySelectorAll('.guard').length === 3 && document.querySelector('.guard .chip.bad')")
+    assert (guard(page, "npm *") or {})["state"] == "on"
 
 
 def test_a_guard_is_tried_and_added(page: PageWorld) -> None:

@@ -72,7 +72,7 @@ function DeliveryRows({ each, day }) {
   const at = localTime(each.at);
   const because = each.guard
     ? html`<a href=${address("told", ["guards"])}>${visible(shortId(each.guard))}</a> ${t.told.action[each.action] || visible(each.action)}`
-    : each.cue ? html`<code>${visible(each.cue)}</code>` : t.told.kinds[each.kind] || visible(each.kind);
+    : html`${each.cue ? html`<code>${visible(each.cue)}</code>` : t.told.because[each.kind] || visible(each.kind)}${each.action && html` · ${t.told.action[each.action] || visible(each.action)}`}`;
   const rows = each.memories.length ? each.memories : [null];
   return html`<tbody>${rows.map((memory, index) => html`<tr>
     ${index === 0 && html`<td rowSpan=${rows.length}><time>${at.startsWith(day) ? at.slice(11) : showDate(at)}</time></td>

@@ -24,13 +24,22 @@ const scope = (guard) => (guard.project ? { project: guard.project } : {});
 
 function Guard({ guard, open }) {
   const [error, setError] = useState(null);
-  const act = async (op, args, text) => {
+  const act = async (op, args, text, undo = null) => {
     try {
       const reply = await call(op, { id: guard.id, ...scope(guard), ...args });
       setError(null);
-      say(reply.notes[0] || text);
+      say(reply.notes[0] || text, undo);
     } catch (problem) {
       setError(problem);
+    }
+  };
+  const restore = async () => {
+    const { tool, paths, command, content, message, action, memory, id } = guard;
+    try {
+      await call("guard.add", { tool, paths, command, content, message, action, memory, to_global: !guard.project, ...scope(guard) });
+      if (on) await call("guard.enable", { id, action, ...scope(guard) });
+    } catch (problem) {
+      say(problem.message);
     }
   };
   const on = guard.state === "on";
@@ -49,7 +58,7 @@ function Guard({ guard, open }) {
         <button type="button" onClick=${() => act("guard.enable", { action: "warn" }, t.told.saySwitched("on"))}>${t.told.turnOn}</button>
         <button type="button" onClick=${() => act("guard.enable", { action: "block" }, t.told.saySwitched("on"))}>${t.told.turnOnBlock}</button>`}
       ${on && html`<button type="button" onClick=${() => act("guard.dismiss", {}, t.told.sayDismissed)}>${t.told.dismiss}</button>`}
-      <button type="button" class="danger" onClick=${() => act("guard.remove", {}, t.told.sayRemoved)}>${t.told.remove}</button>
+      <button type="button" class="danger" onClick=${() => act("guard.remove", {}, t.told.sayRemoved, restore)}>${t.told.remove}</button>
     </div>
     <${BackTest} id=${guard.id} project=${guard.project} open=${open} />
   </li>`;
