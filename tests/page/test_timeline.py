@@ -66,6 +66,21 @@ def test_today_is_live(page: PageWorld, tmp_path: Path) -> None:
     tab.wait_text("Where is the dashboard?")
 
 
+def test_hostile_text_is_only_text(page: PageWorld, tmp_path: Path) -> None:
+    """Markup in a request is shown as text, characters that reorder it are named, and a long line stays in its column."""
+    from tests.ingest.transcripts.conversations import claude_turn, write_lines
+
+    bad = "<img src=x onerror=\"document.title='owned'\"> \u202egnp.exe " + "x" * 5000
+    talk = write_lines(tmp_path / "bad.jsonl", claude_turn("u8", bad, bad, timestamp="2099-01-01T10:00:00.000Z"))
+    given = {"host": "claude", "session": "bad-1", "transcript": str(talk), "moment": "session-end"}
+    page.call("session.capture", {**given, "everything": True})
+    tab = page.open("#/timeline?session=bad-1")
+    tab.wait_text("onerror")
+    assert tab.run("document.querySelectorAll('.timeline img').length === 0 && document.title !== 'owned'")
+    assert "\u202e" not in tab.text()
+    assert tab.run("document.querySelector('main').scrollWidth <= document.querySelector('main').clientWidth")
+
+
 def test_keys_walk_the_entries(page: PageWorld) -> None:
     """J and k move the focus along the entries, Enter opens the memory, Escape leads back."""
     tab = page.open("#/timeline")
