@@ -1,4 +1,7 @@
-"""Runs `make demo`: indexes the sample memory in a temporary home, runs three searches, and suggests commands."""
+"""Runs `make demo`: indexes the sample memory in a temporary home, runs three searches, and suggests commands.
+
+`python examples/demo.py ui` opens the page over the same memory instead, with sessions, guards and records.
+"""
 
 from __future__ import annotations
 
@@ -44,5 +47,24 @@ def main() -> int:
     return 0
 
 
+def show_page(*options: str) -> int:
+    """Open the page over a temporary home until Ctrl-C."""
+    sys.path.insert(0, str(HERE.parent))
+    from examples.demo_world import fill
+
+    from lorelog import Lorelog
+
+    with tempfile.TemporaryDirectory(prefix="lorelog-demo-") as place:
+        project, home = Path(place) / "harbor", Path(place) / "home"
+        project.mkdir()
+        subprocess.run(["git", "init", "-q", str(project)], check=True)
+        os.environ.update(LORELOG_HOME=str(home), LORELOG_DAEMON_WARM="off")
+        os.chdir(project)
+        with Lorelog(project=project) as memory:
+            fill(project, home, memory.call)
+        words = [sys.executable, "-m", "lorelog", "ui", "--port", "0", *options]
+        return subprocess.run(words, check=False).returncode
+
+
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(show_page(*sys.argv[2:]) if sys.argv[1:2] == ["ui"] else main())

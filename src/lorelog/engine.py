@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from lorelog.services.indexing.incremental import FileChanges
     from lorelog.services.indexing.run import IndexJob
     from lorelog.services.maintenance.index import IndexMaintenance
+    from lorelog.services.memories.edit import EditedSection
     from lorelog.services.memories.lifecycle import MemoryLifecycle
     from lorelog.services.memories.transcript_access import TranscriptAccess
     from lorelog.services.memory_state.authored import AuthoredMemories
@@ -434,6 +435,14 @@ class Engine:
         reply = restore_memory(identity, self.store, self._tombstones(), self._job(()))
         self.refresh_delivery()
         return reply
+
+    def edit(self, identity: str, before: str, after: str, *, keep_secrets: bool = False) -> EditedSection:
+        """Replace the section of a memory in its file. Raise SourceChanged if the file says something else by now."""
+        from lorelog.services.memories.edit import MemoryEditor
+
+        self._record_pages.reject_record_id(identity)
+        editor = MemoryEditor(self.store, self.embedder, self._job(()), self._authored(), self.refresh_delivery)
+        return editor.edit(identity, before, after, None if keep_secrets else self.defaults.capture.patterns)
 
     def compact(
         self, options: CompactOptions, progress: Progress | None = None, aside: YieldWriteLock = nullcontext

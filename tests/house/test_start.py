@@ -153,7 +153,7 @@ def test_an_unchanged_index_loads_little(indexed: Path) -> None:
     rooms = {"lorelog.ingest.markdown", "lorelog.services.search.postprocess", "lorelog.services.delivery.standing"}
     assert start.modules & rooms == set()
     assert start.own_modules <= 115, TOO_MUCH
-    assert start.classes <= 336, TOO_MUCH
+    assert start.classes <= 338, TOO_MUCH
 
 
 def test_a_cold_search_for_words_loads_little(indexed: Path) -> None:

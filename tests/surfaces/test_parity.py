@@ -41,6 +41,7 @@ TYPED = {
     "memory.forget_receipts": "forget",
     "memory.restore": "restore",
     "memory.supersede": "supersede",
+    "memory.edit": "call",
     "memory.set_expiry": "expire",
     "memory.feedback": "feedback",
     "memory.find_near_duplicates": "duplicates",
@@ -57,6 +58,7 @@ TYPED = {
     "session.why": "call",
     "session.capture": "hosts",
     "session.status": "hosts",
+    "session.timeline": "call",
     "roots.list": "index",
     "roots.add": "index",
     "roots.remove": "index",
@@ -112,6 +114,7 @@ TYPED = {
     **{f"guard.{verb}": "guard" for verb in ("enable", "disable", "dismiss", "remove")},
     "delivery.list": "deliveries",
     "delivery.unused": "deliveries",
+    **{f"delivery.{verb}": "call" for verb in ("inbox", "approve", "refuse")},
 }
 """The command for each operation."""
 
@@ -205,7 +208,9 @@ def test_an_operation_is_reached_from_everywhere(op: str, ways: dict[str, Ask], 
             first("code.index", {})
         if op == "roots.remove" and answers:
             first("memory.index", {"paths": ["notes"]})
-        if op.startswith("guard."):  # a guard that every client may change: of an agent, and not approved
+        if op.startswith(
+            ("guard.", "delivery.")
+        ):  # a guard that every client may change: of an agent, and not approved
             ways["http"]("guard.add", NEW_GUARD)
         answers[name] = ask(op, asked)
         if op == "guard.enable":

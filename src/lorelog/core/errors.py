@@ -64,6 +64,12 @@ class SourceError(LorelogError):
     code = "source"
 
 
+class SourceChanged(LorelogError):
+    """A file has changed since the caller read it; nothing was written."""
+
+    code = "changed"
+
+
 class Cancelled(LorelogError):
     """The client no longer waits for the reply; completed work is kept."""
 

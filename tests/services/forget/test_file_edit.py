@@ -13,9 +13,10 @@ from lorelog.core.memory import NewMemory
 from lorelog.core.options import ChunkOptions
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import MAX_HEADINGS
-from lorelog.services.forget.file_edit import replace_file, reword_summary, take_out
+from lorelog.services.forget.file_edit import reword_summary, take_out
 from lorelog.services.forget.plan import ForgottenEntry
 from lorelog.services.forget.quotes import Quotes, make_quotes
+from lorelog.services.memories.edit import replace_file
 from lorelog.services.memories.journal import append_entries
 from lorelog.services.memory_state.tombstones import deletion_keys, memory_key
 

@@ -1,4 +1,4 @@
-"""Operations on what is delivered to agents: `delivery.*` and `guard.*`.
+"""Operations on what is delivered to agents, and on what waits for a person's word: `delivery.*` and `guard.*`.
 
 Every surface offers all of them. The handlers of guards limit agents (MCP, HTTP, and shells of agents): their guards
 only warn, and they cannot change a guard that a person wrote or approved.
@@ -9,14 +9,34 @@ from __future__ import annotations
 from typing import Any
 
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable
-from lorelog.operations.delivery import guard_handlers, guard_schema, handlers, schema
+from lorelog.operations.delivery import guard_handlers, guard_schema, handlers, inbox_handlers, schema
 from lorelog.operations.operation import Operation
 
+_ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
 _WRITE_ERRORS = (NotFound, StoreUnwritable, StoreBusy)
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation("delivery.list", schema.DeliveryListRequest, schema.DeliveryListReply, handlers.list_shown),
     Operation("delivery.unused", schema.UnusedRequest, schema.UnusedReply, handlers.list_unused),
+    Operation("delivery.inbox", schema.InboxRequest, schema.InboxReply, inbox_handlers.list_inbox),
+    Operation(
+        "delivery.approve",
+        schema.ApproveRequest,
+        schema.InboxDecision,
+        inbox_handlers.approve_item,
+        errors=_WRITE_ERRORS,
+        writes=True,
+        absent={"http": _ABSENT_DECIDES, "mcp": _ABSENT_DECIDES},
+    ),
+    Operation(
+        "delivery.refuse",
+        schema.RefuseRequest,
+        schema.InboxDecision,
+        inbox_handlers.refuse_item,
+        errors=_WRITE_ERRORS,
+        writes=True,
+        absent={"http": _ABSENT_DECIDES, "mcp": _ABSENT_DECIDES},
+    ),
     Operation("guard.list", guard_schema.GuardListRequest, guard_schema.GuardListReply, guard_handlers.list_guards),
     Operation(
         "guard.show",

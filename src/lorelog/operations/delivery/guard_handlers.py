@@ -10,6 +10,7 @@ import msgspec
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.engine import Engine
 from lorelog.operations.delivery import guard_schema as schema
+from lorelog.operations.delivery.schema import InboxItemInfo
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import reply_from
 
@@ -151,6 +152,56 @@ def remove_guard(engine: Engine, request: schema.GuardIdRequest, call: RequestCo
     return _change_reply(log.remove(log.find(request.id), _author(call)))
 
 
+def guard_items(engine: Engine, *, all_projects: bool) -> list[InboxItemInfo]:
+    """Return the guards that wait for a person: those of agents, and those that corrections suggest."""
+    from lorelog.services.delivery.guards import describe_conditions
+
+    log, project = _open_log(engine), engine.place.project.id
+    guards = log.all() if all_projects else log.visible(project)
+    items = [
+        _guard_item(guard, describe_conditions(guard.conditions), "agent", guard.message)
+        for guard in guards
+        if not guard.by_person and guard.state != "retired"
+    ]
+    for proposal in _proposals(engine):
+        guard = _guard_of(proposal)
+        item = _guard_item(guard, describe_conditions(guard.conditions), "user", proposal.memory.text)
+        items.append(msgspec.structs.replace(item, date=proposal.memory.date, example=proposal.example))
+    return items
+
+
+def refuse_guard(engine: Engine, identity: str) -> str:
+    """Remove a guard, or note that a proposal was refused; return its id."""
+    from lorelog.services.delivery.guard_check import PERSON
+
+    guard = _find_guard_or_proposal(engine, identity)
+    if not guard.created:
+        _add(engine, _draft_of(guard), PERSON)
+    log = _open_log(engine)
+    log.remove(log.find(guard.id), PERSON)
+    return guard.id
+
+
+def _guard_item(guard: Guard, conditions: str, origin: str, text: str) -> InboxItemInfo:
+    return InboxItemInfo(
+        id=guard.id,
+        kind="guard",
+        type="guard",
+        text=text,
+        about="",
+        origin=origin,
+        date=guard.created,
+        project=guard.project,
+        session="",
+        source=guard.memory,
+        becomes_rule=False,
+        deletes=True,
+        conditions=conditions,
+        example="",
+        action=guard.action,
+    )
+
+
 def _open_log(engine: Engine) -> GuardLog:
     from lorelog.services.delivery.guards import GuardLog
 
@@ -198,24 +249,29 @@ def _standing_memories(engine: Engine) -> list[StandingRule]:
     return read_standing_memories(files.standing, project)
 
 
-def _proposals(engine: Engine) -> list[GuardProposal]:
+def _proposals(engine: Engine, *, also_refused: bool = False) -> list[GuardProposal]:
     from lorelog.services.delivery import guard_proposals
 
-    known = frozenset(guard.id for guard in _open_log(engine).all())
+    log = _open_log(engine)
+    known = frozenset(guard.id for guard in log.all()) | (frozenset() if also_refused else log.removed())
     return guard_proposals.propose_guards(_standing_memories(engine), known)
 
 
 def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
-    from lorelog.services.delivery.guard_check import PERSON
-    from lorelog.services.delivery.guards import guard_from_draft
-
     try:
         return _open_log(engine).find(identity)
     except NotFound:
-        matches = [proposal for proposal in _proposals(engine) if proposal.id.startswith(identity)]
+        matches = [proposal for proposal in _proposals(engine, also_refused=True) if proposal.id.startswith(identity)]
         if len(matches) != 1:
             raise
-        return guard_from_draft(matches[0].draft, PERSON)  # a proposal is the user's own words
+        return _guard_of(matches[0])
+
+
+def _guard_of(proposal: GuardProposal) -> Guard:
+    from lorelog.services.delivery.guard_check import PERSON
+    from lorelog.services.delivery.guards import guard_from_draft
+
+    return guard_from_draft(proposal.draft, PERSON)  # a proposal is the user's own words
 
 
 def _own_memory(engine: Engine, identity: str) -> StandingRule:

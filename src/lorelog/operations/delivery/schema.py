@@ -1,4 +1,4 @@
-"""Requests and replies of `delivery.list` and `delivery.unused`. docs/json.md explains the reply fields."""
+"""Requests and replies of `delivery.*`. docs/json.md explains the reply fields."""
 
 from __future__ import annotations
 
@@ -111,3 +111,73 @@ class UnusedReply(ReplyItems[UnusedMemoryInfo], OperationReply, frozen=True, kw_
     memories: tuple[UnusedMemoryInfo, ...]
     total_count: int
     actions: tuple[ReviewAction, ...]
+
+
+_InboxKind = Literal["rule", "correction", "summary", "import", "guard"]
+
+
+class InboxRequest(OperationRequest, frozen=True, kw_only=True):
+    """Which proposals to list."""
+
+    kind: Annotated[
+        Literal["", "rule", "correction", "summary", "import", "guard"],
+        Meta(description="Only this kind."),
+    ] = ""
+    all_projects: _AllProjects = False
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of items, newest first.")] = 200
+
+
+class RefuseRequest(OperationRequest, frozen=True, kw_only=True):
+    """An item of the inbox."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=200, description="Id of the item.")]
+    kind: Annotated[_InboxKind, Meta(description="Its kind, as delivery.inbox lists it.")]
+
+
+class ApproveRequest(RefuseRequest, frozen=True, kw_only=True):
+    """An item of the inbox, and how it is approved."""
+
+    text: Annotated[
+        str, Meta(max_length=100_000, description="The rule in your words; as it was proposed if not given.")
+    ] = ""
+    action: Annotated[
+        Literal["", "warn", "block"], Meta(description="What a guard shall do; as it was proposed if not given.")
+    ] = ""
+
+
+class InboxItemInfo(OperationReply, frozen=True, kw_only=True):
+    """Something that waits for a person's word: a memory, or a guard with its conditions."""
+
+    id: str
+    kind: str
+    type: str
+    text: str
+    about: str
+    origin: str
+    date: str
+    project: str
+    session: str
+    source: str
+    becomes_rule: bool
+    deletes: bool
+    conditions: str
+    example: str
+    action: str
+
+
+class InboxReply(ReplyItems[InboxItemInfo], OperationReply, frozen=True, kw_only=True):
+    """Items of the inbox, newest first."""
+
+    items_field = "items"
+
+    items: tuple[InboxItemInfo, ...]
+    total_count: int
+
+
+class InboxDecision(OperationReply, frozen=True, kw_only=True):
+    """What became of an item: `result` is the id of the new memory, of the deleted one, or of the guard."""
+
+    id: str
+    kind: str
+    result: str
+    notes: tuple[str, ...]

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from lorelog.core.errors import DailyLimitReached, ModelError, NotFound, SourceError, StoreBusy, StoreUnwritable
+from lorelog.core.errors import (
+    DailyLimitReached,
+    ModelError,
+    NotFound,
+    SourceChanged,
+    SourceError,
+    StoreBusy,
+    StoreUnwritable,
+)
 from lorelog.core.memory import AddReply, CompactReply, DeleteReply, EpisodeReply, ExpiryReply, FeedbackReply
 from lorelog.core.session import TranscriptReply
 from lorelog.operations.memory import handlers, schema, serialize
@@ -14,6 +22,7 @@ from lorelog.operations.requests import EmptyRequest
 _ABSENT_DELETES_INDEX = "it deletes the whole index; use the shell or Python"
 _ABSENT_READS_FILES = "it reads files that the caller names; use the shell or Python"
 _ABSENT_CHOOSES_FILES = "which files are indexed is the user's decision, made in the shell or in Python"
+_ABSENT_EDITS = "only a person edits what is remembered: in the page, the shell or Python; agents supersede"
 _ABSENT_COSTS_MONEY = "it may call a paid model; the user decides that in the shell or in Python"
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
@@ -132,6 +141,16 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         writes=True,
         once=True,
         warms=True,
+    ),
+    Operation(
+        "memory.edit",
+        schema.EditRequest,
+        schema.EditReply,
+        handlers.edit,
+        errors=(NotFound, SourceChanged, StoreUnwritable, StoreBusy),
+        writes=True,
+        warms=True,
+        absent={"http": _ABSENT_EDITS, "mcp": _ABSENT_EDITS},
     ),
     Operation(
         "memory.set_expiry",

@@ -132,6 +132,20 @@ def supersede(engine: Engine, request: schema.SupersedeRequest, call: RequestCon
     return engine.lifecycle().supersede(request.id, memory, keep_secrets=request.keep_secrets)
 
 
+def edit(engine: Engine, request: schema.EditRequest, call: RequestContext) -> schema.EditReply:
+    """Edit the section of a memory in its file; its id stays.
+
+    `before` is the text that is replaced: if the file says something else by now, nothing is written and the error's code
+    is `changed`. Secrets in the new text are redacted.
+    """
+    if call.agent:
+        raise UsageError(
+            f"{call.agent} cannot edit a memory", hint="an agent replaces it: 'lorelog supersede' keeps the old text"
+        )
+    edited = engine.edit(request.id, request.before, request.text, keep_secrets=request.keep_secrets)
+    return reply_from(edited, schema.EditReply)
+
+
 def set_expiry(engine: Engine, request: schema.ExpiryRequest, call: RequestContext) -> ExpiryReply:
     """Set the last day on which a memory is shown, or the day from which it is due for review.
 

@@ -176,6 +176,14 @@ class SupersedeRequest(IdentityRequest, frozen=True, kw_only=True):
     keep_secrets: _KeepSecrets = False
 
 
+class EditRequest(IdentityRequest, frozen=True, kw_only=True):
+    """A new text for the section of a memory."""
+
+    before: Annotated[Text, Meta(min_length=1, description="The section as memory.expand showed it, to be replaced.")]
+    text: Annotated[Text, Meta(min_length=1, description="The new text of the section, with its heading and anchor.")]
+    keep_secrets: _KeepSecrets = False
+
+
 class ExpiryRequest(IdentityRequest, frozen=True, kw_only=True):
     """The expiry and review days of a memory. A field that is not given stays unchanged; null removes it."""
 
@@ -366,6 +374,16 @@ class SupersedeJson(OperationReply, frozen=True, kw_only=True):
     redacted: dict[str, int]
     origin: str
     supersedes: str
+
+
+class EditReply(OperationReply, frozen=True, kw_only=True):
+    """A memory that was edited in its file. Its id stays; `changed` is false if the file said so already."""
+
+    memory: str
+    source: str
+    changed: bool
+    redacted: dict[str, int]
+    notes: tuple[str, ...]
 
 
 class DuplicateJson(OperationReply, frozen=True, kw_only=True):

@@ -49,4 +49,5 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.get_session_status,
         errors=(StoreUnwritable, StoreBusy),
     ),
+    Operation("session.timeline", schema.TimelineRequest, schema.TimelineReply, handlers.list_timeline),
 )

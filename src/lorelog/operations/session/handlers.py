@@ -10,6 +10,9 @@ import msgspec
 
 from lorelog.core.dataclasses import replace
 from lorelog.core.errors import UsageError
+from lorelog.core.memory import ListReply
+from lorelog.core.options import ListOptions
+from lorelog.core.query import Filters
 from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_iso_time
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from lorelog.core.document import StoredChunk
     from lorelog.core.query import SearchReply
     from lorelog.services.sessions.recall import RecalledMemory
+    from lorelog.services.sessions.timeline import TimelineSession
     from lorelog.services.traces.error_history import ErrorHint
 
 _MAX_HINT_CHARS = 300
@@ -61,6 +65,41 @@ def get_session_status(engine: Engine, request: EmptyRequest, call: RequestConte
     from lorelog.services.sessions.capture_context import session_status
 
     return session_status(engine.place)
+
+
+def list_timeline(engine: Engine, request: schema.TimelineRequest, call: RequestContext) -> schema.TimelineReply:
+    """List sessions by day, newest first: what was asked in them, what came of it, and what they were shown.
+
+    Memories that were added without a session are listed by day and project, sections of documents by file.
+    """
+    from lorelog.services.delivery.history import DeliveryFilter
+    from lorelog.services.places.project import visible_projects
+    from lorelog.services.sessions.timeline import build_timeline, deliveries_between
+
+    everywhere = request.all_projects or engine.defaults.all_projects
+    projects = None if everywhere else visible_projects(engine.place.project, ())
+    since = parse_past_day(request.since) if request.since else ""
+    until = parse_past_day(request.until) if request.until else ""
+    filters = Filters(projects=projects, since=since, until=until)
+    if request.session:
+        found = ListReply((), tuple(engine.store.session_chunks(request.session, filters, request.limit)), more=False)
+    else:
+        options = ListOptions(include_superseded=True, include_expired=True)
+        found = engine.list(filters, limit=request.limit, all_projects=everywhere, options=options)
+    oldest = min((stored.chunk.date[:10] for stored in found.memories), default="") if found.more else ""
+    shown = DeliveryFilter(projects=projects, session=request.session, since=max(since, oldest))
+    deliveries = deliveries_between(engine.place.tenant_folder / "deliveries", shown, until)
+    sessions = build_timeline(found.memories, found.fates, deliveries)
+    return schema.TimelineReply(sessions=tuple(map(_session_day, sessions)), more=found.more)
+
+
+def _session_day(found: TimelineSession) -> schema.SessionDay:
+    return reply_from(
+        found,
+        schema.SessionDay,
+        turns=tuple(reply_from(turn, schema.TurnInfo) for turn in found.turns),
+        notes=tuple(reply_from(note, schema.TimelineNoteInfo) for note in found.notes),
+    )
 
 
 def recall_memories(engine: Engine, request: schema.RecallRequest, call: RequestContext) -> Sequence[RecalledMemory]:

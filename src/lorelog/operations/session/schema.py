@@ -8,8 +8,9 @@ from msgspec import Meta
 
 from lorelog.core.query import ValueChange
 from lorelog.core.record import Trust
+from lorelog.core.serializable import ReplyItems
 from lorelog.operations.replies import FreshnessJson, GroundingRef, OperationReply, VerificationHint
-from lorelog.operations.requests import OperationRequest, Text
+from lorelog.operations.requests import OperationRequest, Since, Text, Until
 
 
 class RecallRequest(OperationRequest, frozen=True, kw_only=True):
@@ -125,3 +126,66 @@ class WhyHintReply(OperationReply, frozen=True, kw_only=True):
     """What is known about the error of a failed tool call, best first."""
 
     hints: tuple[WhyHint, ...]
+
+
+class TimelineRequest(OperationRequest, frozen=True, kw_only=True):
+    """Which days and sessions to list."""
+
+    session: Annotated[str, Meta(max_length=500, description="Only the session of this id.")] = ""
+    since: Since = None
+    until: Until = None
+    all_projects: Annotated[bool, Meta(description="Include all projects of the tenant.")] = False
+    limit: Annotated[int, Meta(ge=1, le=20_000, description="Maximum number of memories to arrange, newest first.")] = (
+        500
+    )
+
+
+class TurnInfo(OperationReply, frozen=True, kw_only=True):
+    """A captured turn: what was asked, and what came of it."""
+
+    memory: str
+    at: str
+    asked: str
+    outcome: str
+    files: tuple[str, ...]
+    commands: tuple[str, ...]
+    errors: tuple[str, ...]
+    ended: str
+
+
+class TimelineNoteInfo(OperationReply, frozen=True, kw_only=True):
+    """A statement of the user, a memory that was added, or the sections of a document."""
+
+    memory: str
+    at: str
+    type: str
+    text: str
+    origin: str
+    source: str
+    sections: int
+    superseded: bool
+
+
+class SessionDay(OperationReply, frozen=True, kw_only=True):
+    """One day of a session; without a session, what was added that day in a project."""
+
+    day: str
+    session: str
+    host: str
+    project: str
+    branch: str
+    started: str
+    ended: str
+    turns: tuple[TurnInfo, ...]
+    notes: tuple[TimelineNoteInfo, ...]
+    deliveries: int
+    tokens: int
+
+
+class TimelineReply(ReplyItems[SessionDay], OperationReply, frozen=True, kw_only=True):
+    """Sessions by day, newest first. `more`: older memories exist, and the last day may be incomplete."""
+
+    items_field = "sessions"
+
+    sessions: tuple[SessionDay, ...]
+    more: bool

@@ -128,6 +128,11 @@ class GuardLog:
         """Return the events of a guard, oldest first."""
         return [event for event in self._log.lines() if event["id"] == identity]
 
+    def removed(self) -> frozenset[str]:
+        """Return the ids of guards that a person removed or refused: they are not proposed again."""
+        removed = {event["id"] for event in self._log.lines() if (event["event"], event["by"]) == ("remove", PERSON)}
+        return frozenset(removed - {guard.id for guard in self.all()})
+
     def find(self, identity: str) -> Guard:
         """Return a guard by its id or the beginning of it. Raise NotFound or UsageError."""
         found = [guard for guard in self.all() if guard.id.startswith(identity)] if identity else []

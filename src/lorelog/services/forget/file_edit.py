@@ -1,40 +1,25 @@
-"""Take sections out of a Markdown file, and leave every other byte as it is.
-
-A journal is also written by other lorelog processes, which honour its lock, and by editors, which do not. So the file is
-replaced under its lock; if its content changed meanwhile, the edit is made again from the new content.
-"""
+"""Take sections out of the text of a Markdown file, and leave every other byte as it is."""
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
 
-from lorelog.core.errors import StoreBusy, StoreUnwritable
 from lorelog.core.grammar import plural
 from lorelog.core.options import ChunkOptions
-from lorelog.core.paths import sync_folder
 from lorelog.core.patterns import lazy_pattern
-from lorelog.core.processes import acquire_file_lock
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import read_outline, read_sections
 from lorelog.services.forget.plan import ForgottenEntry
 from lorelog.services.memory_state.tombstones import deletion_keys
 
-_LOCK_WAIT_S = 10.0
-_MAX_TRIES = 5
 _BOM = b"\xef\xbb\xbf"
 _CITATION = lazy_pattern(r"\[([0-9a-f]{8,64}(?:, [0-9a-f]{8,64})*)\]\s*$")
 _EXTRACTED = lazy_pattern(r"^(Summary of )(?:1 chunk|[\d,]+ chunks)(\b.*, in their own sentences\.)$", re.MULTILINE)
 """First line of a summary whose lines are sentences of one source each."""
 _EMPTY_COVERS = "<!-- -->"
 _HASH = lazy_pattern(r"\b[0-9a-f]{16,64}\b")
-
-EditBytes = Callable[[bytes], bytes]
 
 
 def take_out(
@@ -118,87 +103,6 @@ def reword_summary(text: str, contents: Collection[str]) -> str:
     left = len({covered for line in kept if line.startswith("<!--") for covered in _covered(line)})
     chunks = plural(left, "chunk")
     return _EXTRACTED.sub(lambda match: f"{match[1]}{chunks}{match[2]}", "\n".join(kept))
-
-
-def replace_file(path: Path, edit: EditBytes) -> bool:
-    """Replace a file's content by what `edit` returns; return False if that changes nothing.
-
-    Raise StoreUnwritable or StoreBusy, and then the file is as it was.
-    """
-    try:
-        for _ in range(_MAX_TRIES):
-            changed = _replace_locked(path, edit)
-            if changed is not None:
-                return changed
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise StoreUnwritable(
-            f"{path} cannot be replaced: {error.strerror or error}", hint="make the file and its folder writable"
-        ) from error
-    raise StoreBusy(f"{path} is changed repeatedly by another program", hint="close it there, then try again")
-
-
-def _replace_locked(path: Path, edit: EditBytes) -> bool | None:
-    """Replace a file once; return None if another program changed it meanwhile."""
-    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "it is not a regular file")
-        if not acquire_file_lock(descriptor, _LOCK_WAIT_S):
-            raise StoreBusy(f"{path} is locked by another program", hint="try again")
-        if not _is_same(path, descriptor):
-            return None
-        before = _read_all(descriptor)
-        after = edit(before)
-        if after == before:
-            return False
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-        try:
-            _write_copy(temporary, after, status)
-            if not _is_same(path, descriptor) or _read_all(descriptor) != before:
-                return None
-            temporary.replace(path)
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-        sync_folder(path.parent)
-        late = _read_all(descriptor)
-        if late != before:  # a program without the lock wrote to the old file in the last moment
-            _write_copy(temporary, edit(late), status)
-            temporary.replace(path)
-        return True
-    finally:
-        os.close(descriptor)
-
-
-def _write_copy(path: Path, data: bytes, status: os.stat_result) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
-        if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
-            with suppress(OSError):
-                os.fchown(file.fileno(), status.st_uid, status.st_gid)
-        os.fsync(file.fileno())
-
-
-def _read_all(descriptor: int) -> bytes:
-    parts, offset = [], 0
-    while part := os.pread(descriptor, 1 << 20, offset):
-        parts.append(part)
-        offset += len(part)
-    return b"".join(parts)
-
-
-def _is_same(path: Path, descriptor: int) -> bool:
-    ours = os.fstat(descriptor)
-    try:
-        current = path.lstat()
-    except FileNotFoundError:
-        return False
-    return (ours.st_dev, ours.st_ino) == (current.st_dev, current.st_ino)
 
 
 def _without_covers(line: str, contents: Collection[str]) -> str:

@@ -25,7 +25,7 @@ from lorelog.core.record import Record
 from lorelog.core.serializable import Serializable
 from lorelog.services.forget import scrub
 from lorelog.services.forget.entries import FileSection, ForgetQuery, Selection, Selector, count_kinds, record_texts
-from lorelog.services.forget.file_edit import group_by_file, replace_file, reword_summary, section_texts, take_out
+from lorelog.services.forget.file_edit import group_by_file, reword_summary, section_texts, take_out
 from lorelog.services.forget.plan import ForgetPlan, ForgottenEntry, pending_plans, plan_lock, read_plan, write_plan
 from lorelog.services.forget.quotes import make_quotes, repeated_parts
 from lorelog.services.forget.receipt import Receipt, find_receipt, read_receipt, verify, write_receipt
@@ -33,6 +33,7 @@ from lorelog.services.forget.residues import FragmentFinder, Residue, ResidueRep
 from lorelog.services.forget.unreached import find_own_transcripts, find_unreached, is_journal, refuse_edit
 from lorelog.services.indexing.documents import utc_now
 from lorelog.services.indexing.run import IndexJob, IndexRun
+from lorelog.services.memories.edit import replace_file
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, apply_missed_deletions
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER, Workspace

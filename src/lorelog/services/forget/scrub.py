@@ -16,9 +16,9 @@ from typing import Any
 from urllib.parse import quote
 
 from lorelog.core.errors import StoreBusy
-from lorelog.services.forget.file_edit import replace_file
 from lorelog.services.forget.plan import ForgetPlan
 from lorelog.services.forget.residues import holds_residue
+from lorelog.services.memories.edit import replace_file
 
 _BUSY_S = 10.0
 _CHECKPOINT_TRIES, _CHECKPOINT_PAUSE_S = 20, 0.1

@@ -205,6 +205,11 @@ class MemoryLifecycle:
             self.refresh()
         return ExpiryReply(memory, merged.expires or "", merged.review_after or "", changed=changed)
 
+    def mark_reviewed(self, identity: str) -> None:
+        """Note that a person left a memory as it is, so that nobody is asked about it again."""
+        memory = self._own_id(find_memory(identity, self.store), "reviewed")
+        tenant_state(self.workspace.tenant_folder).expiry.record(MemoryDates(memory, reviewed=True))
+
     def judge(self, query: str, identity: str, relevance: str) -> FeedbackReply:
         """Record whether a memory answers a question."""
         if not query.strip():

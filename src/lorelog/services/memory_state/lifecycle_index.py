@@ -46,6 +46,8 @@ class MemoryDates(NamedTuple):
     expires: str | None = None
     review_after: str | None = None
     at: str = ""
+    reviewed: bool = False
+    """True if a person approved a summary or an import, or left a correction as it is."""
 
     def merged_over(self, before: MemoryDates) -> MemoryDates:
         """Return the combined dates when these are set after `before`."""
@@ -54,6 +56,7 @@ class MemoryDates(NamedTuple):
             before.expires if self.expires is None else self.expires,
             before.review_after if self.review_after is None else self.review_after,
             self.at,
+            self.reviewed or before.reviewed,
         )
 
 
@@ -83,8 +86,11 @@ class MemoryDateTable:
     def record(self, days: MemoryDates) -> None:
         """Record dates; they are on disk when this returns."""
         fields = {"expires": days.expires, "review_after": days.review_after}
+        marks = {"reviewed": True} if days.reviewed else {}
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        self._file.append([{"memory": days.memory, "at": at} | {k: v for k, v in fields.items() if v is not None}])
+        self._file.append(
+            [{"memory": days.memory, "at": at} | {k: v for k, v in fields.items() if v is not None} | marks]
+        )
 
     def due(self, today: str) -> list[str]:
         """Return the ids of memories due for review, the longest due first."""
@@ -246,6 +252,11 @@ class LifecycleIndex:
         """Return the ids of memories due for review, the longest due first."""
         return self._expiry.due(self._today)
 
+    def is_reviewed(self, memory: str) -> bool:
+        """Return whether a person left a memory of the inbox as it is."""
+        dates = self._days.get(memory)
+        return dates is not None and dates.reviewed
+
     def annotate(self, reply: ExpandReply) -> ExpandReply:
         """Return a section with its state and a note that warns if it is superseded or expired."""
         state = self.state_of(reply.chunk)
@@ -271,6 +282,7 @@ def _parse_dates(entry: Any) -> MemoryDates:
         _check_day(entry.get("expires")),
         _check_day(entry.get("review_after")),
         str(entry.get("at", "")),
+        entry.get("reviewed") is True,
     )
 
 

@@ -40,6 +40,7 @@ COMMANDS_BY_GROUP = {
         "show": "Show a memory, record or task by its id",
         "open": "Open a memory in your editor",
         "pick": "Search interactively, with a preview",
+        "ui": "Open the page: everything in your browser",
         "add": "Add a memory to today's journal",
         "list": "List memories or documents, newest first",
         "why": "Find earlier occurrences of an error and their fixes",
@@ -93,7 +94,7 @@ COMMANDS_BY_GROUP = {
         "help": "Explain a command, or list all of them",
     },
     "programs": {
-        "serve": "Serve the HTTP API",
+        "serve": "Serve the HTTP API and the page",
         "mcp": "Run an MCP server on standard input and output",
         "call": "Call an operation with JSON arguments",
         "batch": "Call many operations, one per line",

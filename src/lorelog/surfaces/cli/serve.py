@@ -1,6 +1,6 @@
-"""Serve the HTTP API.
+"""Serve the HTTP API and the page.
 
-Endpoints: /api/memory/… (as in Loop, an agent server), every operation (/api/call/NAME), /api/ops, /health, /metrics,
+Endpoints: the page (/; 'lorelog ui' opens it), /api/memory/… (as in Loop, an agent server), every operation (/api/call/NAME), /api/ops, /health, /metrics,
 /openapi.json, and MCP over streamable HTTP (/mcp). Only this machine can connect unless --host is given. Every request except
 /health needs a bearer token: the one in run/http.token of the home, which is created once, or that of --token-env. The daemon
 handles the requests if it runs, otherwise this process. Press Ctrl-C to stop.
@@ -17,21 +17,21 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import replace
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import DaemonError, UsageError
 from lorelog.surfaces.cli.arguments import MAX_PORT, whole_number
 from lorelog.surfaces.cli.client import add_daemon_option, launch_daemon, tell_unresponsive
 
 if TYPE_CHECKING:
+    from lorelog.core.options import DaemonOptions, HttpOptions
     from lorelog.core.ports import Progress
     from lorelog.operations.dispatch import CallOperation, ClientIdentity
     from lorelog.surfaces.http.app import MountedApp
-    from lorelog.wiring import ResourcePool
+    from lorelog.wiring import Location, ResourcePool
 
 _IDLE_CHECK_S = 30.0
 
@@ -55,10 +55,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until interrupted."""
     from lorelog.core.extras import require_extra
-    from lorelog.operations.dispatch import ClientIdentity
 
     require_extra("serve", "lorelog serve")
-    from lorelog.surfaces.http.server import serve
     from lorelog.surfaces.http.token_file import token_path, with_token
     from lorelog.wiring import resolve_location, settings_at
 
@@ -77,11 +75,70 @@ def run(args: argparse.Namespace) -> int:
     if args.no_token:
         configured = replace(configured, token="")
     options = with_token(configured, str(location.home))
-    caller = ClientIdentity(location.project.root, location.environment, str(location.home), own=False)
-    with _open_fallback_client(settings.daemon_options().warm, settings.daemon_options().model_idle_s) as call:
-        own_token = token_path(str(location.home)) if options.token and not configured.token else ""
-        serve(call, options, caller, [_mcp_app(call, caller)], started=partial(_print_start, options.token, own_token))
+    own_token = token_path(str(location.home)) if options.token and not configured.token else ""
+    daemon, tenant = settings.daemon_options(), settings.tenant()
+    serving = _Serving(location, options, daemon, tenant)
+    serving.run(started=lambda url, _: _print_start(options.token, own_token, url))
     return 0
+
+
+Started = Callable[[str, int], object]
+"""Called with the address and the port of a server that has started."""
+
+
+def serve_home(location: Location, flags: Mapping[str, object], *, started: Started, any_port: bool) -> None:
+    """Serve as 'lorelog serve' does, with the home's own token; at a free port if `any_port` and ours is taken."""
+    from lorelog.surfaces.http.server import open_listener
+    from lorelog.surfaces.http.token_file import with_token
+    from lorelog.wiring import settings_at
+
+    settings = settings_at(location, flags)
+    options = with_token(replace(settings.http_options(location.environment), require_token=True), str(location.home))
+    if any_port:
+        try:
+            open_listener(options).close()
+        except UsageError:
+            options = replace(options, port=0)
+
+    def announce(url: str, port: int) -> None:
+        started(url, port)
+        print("Press Ctrl-C to stop the server.", flush=True)
+
+    _Serving(location, options, settings.daemon_options(), settings.tenant()).run(started=announce)
+
+
+@dataclass(frozen=True, slots=True)
+class _Serving:
+    """The API, the page and MCP of a home."""
+
+    location: Location
+    options: HttpOptions
+    daemon: DaemonOptions
+    tenant: str
+
+    def run(self, *, started: Started) -> None:
+        """Serve until interrupted."""
+        from lorelog.core.paths import tenant_folder
+        from lorelog.operations.dispatch import ClientIdentity
+        from lorelog.surfaces.http.app import build_app
+        from lorelog.surfaces.http.server import serve_app
+        from lorelog.surfaces.http.tickets import announce_server
+        from lorelog.surfaces.page.app import PageContext, page_routes, revision_reader
+
+        home, project = str(self.location.home), self.location.project.root
+        caller = ClientIdentity(project, self.location.environment, home, own=False)
+        with _open_fallback_client(self.daemon.warm, self.daemon.model_idle_s) as call, ExitStack() as contexts:
+
+            def start(url: str) -> None:
+                port = int(url.rpartition(":")[2])
+                contexts.enter_context(announce_server(home, url, port))
+                started(url, port)
+
+            revision = revision_reader(home, tenant_folder(home, self.tenant))
+            page = page_routes(call, caller, PageContext(project, home, revision))
+            serve_app(
+                build_app(call, self.options, caller, [_mcp_app(call, caller)], page), self.options, started=start
+            )
 
 
 def _print_start(token: str, own_path: str, url: str) -> None:
@@ -153,7 +210,7 @@ class _FallbackClient:
                     home=caller.home,
                     start=launch_daemon if self._warm == "required" else None,
                     progress=progress,
-                    caller={"own": caller.own},
+                    caller={"own": caller.own, "names_files": caller.names_files},
                 )
             except DaemonError as error:
                 if self._warm == "required":

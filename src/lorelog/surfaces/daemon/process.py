@@ -288,7 +288,12 @@ class Daemon:
         from lorelog.operations.dispatch import ClientIdentity
 
         return ClientIdentity(
-            request.directory, request.environment, self._home, own=request.own, wants_value=request.wants_value
+            request.directory,
+            request.environment,
+            self._home,
+            own=request.own,
+            names_files=request.names_files,
+            wants_value=request.wants_value,
         )
 
     def _serve_mcp(self, stream: socket.socket, caller: ClientIdentity) -> None:

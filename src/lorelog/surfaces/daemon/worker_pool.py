@@ -36,6 +36,8 @@ class DaemonRequest:
     environment: dict[str, str]
     own: bool
     """Whether the client is this user's process, which may name local files to read."""
+    names_files: bool
+    """False for a page in this user's browser, which may not."""
     umask: int | None
     """The client's umask, if sent."""
     zone: list[Any] | None
@@ -68,6 +70,7 @@ def parse_request(line: bytes) -> DaemonRequest:
         directory=_typed_field(caller, "directory", str, "/"),
         environment=environment,
         own=_typed_field(caller, "own", bool, True),
+        names_files=_typed_field(caller, "names_files", bool, True),
         umask=_typed_field(caller, "umask", int, None),
         zone=_typed_field(caller, "zone", list, None),
         wants_value=_typed_field(caller, "wants_value", bool, False),

@@ -6,9 +6,10 @@ so that it does not delay the start of the server. Metrics are in Prometheus' te
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from anyio import Event, create_task_group, to_thread
@@ -36,6 +37,7 @@ from lorelog.surfaces.http.errors import (
 from lorelog.surfaces.http.guard import RequestGuard
 from lorelog.surfaces.http.loop import LoopEndpoints
 from lorelog.surfaces.http.openapi import describe_api, list_addresses
+from lorelog.surfaces.http.tickets import redeem_ticket
 
 METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -125,11 +127,20 @@ class HttpApp:
         self._calls.stopping.set()
 
 
+PageRoutes = Callable[[threading.Event], Sequence[BaseRoute]]
+"""Returns the routes of the page, which replace ours; the event is set when the server stops."""
+
+
 def build_app(
-    call: CallOperation, options: HttpOptions, caller: ClientIdentity, mounts: Sequence[MountedApp] = ()
+    call: CallOperation,
+    options: HttpOptions,
+    caller: ClientIdentity,
+    mounts: Sequence[MountedApp] = (),
+    page: PageRoutes | None = None,
 ) -> HttpApp:
     """Return the application. Requests that name no project use the directory of `caller`."""
     calls = OperationEndpoints(call, caller)
+    pages = () if page is None else page(calls.stopping)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -140,12 +151,17 @@ def build_app(
             yield
 
     starlette = Starlette(
-        routes=[*_routes(calls, options), *(Route(mounted.path, RawHandler(mounted.app)) for mounted in mounts)],
+        routes=[
+            *pages,
+            *_routes(calls, options),
+            *(Route(mounted.path, RawHandler(mounted.app)) for mounted in mounts),
+        ],
         lifespan=lifespan,
         exception_handlers=dict.fromkeys((HTTPException, HttpRefusalError, LorelogError, Exception), _handle_error),
     )
     starlette.router.redirect_slashes = False  # a redirect would echo the request's Host header
-    return HttpApp(RequestGuard(starlette, options), calls)
+    redeem = partial(redeem_ticket, caller.home) if page is not None and caller.home else None
+    return HttpApp(RequestGuard(starlette, options, redeem), calls)
 
 
 def _routes(calls: OperationEndpoints, options: HttpOptions) -> list[BaseRoute]:

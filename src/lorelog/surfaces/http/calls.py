@@ -124,8 +124,9 @@ _LONG_OPERATIONS = frozenset({"memory.index"})
 class OperationEndpoints:
     """Endpoints of the operations."""
 
-    def __init__(self, call: CallOperation, caller: ClientIdentity) -> None:
+    def __init__(self, call: CallOperation, caller: ClientIdentity, *, also: frozenset[str] = frozenset()) -> None:
         self._call = call
+        self._also = also
         self._caller = caller
         self._limiter_short = CapacityLimiter(_MAX_CONCURRENT)
         self._limiter_long = CapacityLimiter(_MAX_CONCURRENT_LONG)
@@ -134,7 +135,7 @@ class OperationEndpoints:
 
     async def call(self, request: Request) -> Response:
         """Handle POST /api/call/{op}: the body has the arguments; reply with JSON or, if accepted, an event stream."""
-        operation = find_http_operation(request.path_params["op"])
+        operation = find_http_operation(request.path_params["op"], self._also)
         arguments = read_json(await read_body(request))
         read_request(operation, arguments)  # an invalid request gets an error status even if a stream was requested
         if "text/event-stream" in request.headers.get("accept", ""):
@@ -196,15 +197,18 @@ class OperationEndpoints:
         return self._limiter_long if op in _LONG_OPERATIONS else self._limiter_short
 
 
-def find_http_operation(name: str) -> Operation[Any, Any]:
-    """Return an operation that is available over HTTP. Raise HttpRefusalError with the nearest names or the reason."""
+def find_http_operation(name: str, also: frozenset[str] = frozenset()) -> Operation[Any, Any]:
+    """Return an operation that is available over HTTP, or one of `also`.
+
+    Raise HttpRefusalError with the nearest names or the reason.
+    """
     try:
         operation = find_operation(name)
     except UsageError as error:
         raise HttpRefusalError(
             404, "not_found", error.message, hint=error.hint.replace("'lorelog ops'", "/api/ops")
         ) from None
-    if "http" in operation.absent:
+    if "http" in operation.absent and operation.name not in also:
         raise HttpRefusalError(
             403, "forbidden", f"{operation.name} is not available over HTTP: {operation.absent['http']}"
         )

@@ -23,6 +23,7 @@ STATUS_BY_CODE = {
     "config": 422,
     "not_found": 404,
     "source": 422,
+    "changed": 409,
     "cancelled": 499,
     "daemon": 503,
     "daemon_unresponsive": 503,

@@ -8,6 +8,9 @@ page cannot send to another origin without a preflight; preflights are never gra
 With a token set, only /health is served without it. A program sends it as a bearer token. A browser opens a link with
 `?token=…` once: the reply sets a cookie, valid until the server stops, and redirects to the address without the token. The
 cookie is not the token: browsers send cookies to every port of a host.
+
+The page's files hold no data and are served without a token. Its interface (/api/page/) needs the cookie of a ticket (`?ticket=…`, from `lorelog ui`), also where no token is
+set, and nothing else will do: its calls count as those of the person at this machine, a program's do not.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import re
 import secrets
 import socket
 from http.cookies import CookieError, SimpleCookie
+from typing import Protocol
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.datastructures import Headers
@@ -39,6 +43,8 @@ from lorelog.surfaces.http.errors import (
 
 PUBLIC_PATH = "/health"
 """The path that needs no token."""
+PAGE_PREFIX = "/api/page/"
+"""Paths that need the cookie of a ticket."""
 
 _HOST_PATTERN = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(?::[0-9]{1,5})?")
 _SECURITY_HEADERS = (
@@ -49,11 +55,20 @@ _SECURITY_HEADERS = (
 _log = logging.getLogger("lorelog.http")
 
 
+class RedeemTicket(Protocol):
+    """Uses up a ticket for a port."""
+
+    def __call__(self, ticket: str, port: int, /) -> bool:
+        """Return False for a ticket that is unknown, too old, or was used before."""
+
+
 class RequestGuard:
     """Passes on allowed requests, and turns exceptions of the application into error responses."""
 
-    def __init__(self, app: ASGIApp, options: HttpOptions) -> None:
+    def __init__(self, app: ASGIApp, options: HttpOptions, redeem: RedeemTicket | None = None) -> None:
         self._app = app
+        self._redeem = redeem
+        self._page_session = secrets.token_urlsafe(32)
         self._limit = options.max_body_bytes
         self._token = _hash_token(options.token) if options.token else b""
         self._session = secrets.token_urlsafe(32)
@@ -87,10 +102,12 @@ class RequestGuard:
         """Raise HttpRefusalError for a request that is not allowed. Return the reply to a login."""
         host = self._checked_host(headers)
         _check_origin(headers, host)
-        if self._token and scope["path"] != PUBLIC_PATH:
-            login = self._login(scope)
-            if login is not None:
-                return login
+        login = self._login_by_ticket(scope) or self._login_by_token(scope)
+        if login is not None:
+            return login
+        if scope["path"].startswith(PAGE_PREFIX):
+            self._check_page_session(scope, headers)
+        elif self._token and scope["path"] != PUBLIC_PATH and not self._is_shell(scope, headers):
             self._check_token(scope, headers)
         if scope["method"] == "POST" and _media_type(headers) != "application/json":
             raise HttpRefusalError(
@@ -116,24 +133,37 @@ class RequestGuard:
             hint="use localhost, or the name in http.host",
         )
 
-    def _login(self, scope: Scope) -> Response | None:
+    def _login_by_token(self, scope: Scope) -> Response | None:
         """Return the redirect that sets the cookie, if the query of a GET has the token."""
-        if scope["method"] != "GET" or b"token=" not in scope["query_string"]:
+        if not self._token or scope["path"] == PUBLIC_PATH:
             return None
-        fields = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        tokens = [value for name, value in fields if name == "token"]
-        if len(tokens) != 1 or not self._is_token(tokens[0]):
+        token = _query_value(scope, "token")
+        return _login_response(scope, "token", self._session) if token and self._is_token(token) else None
+
+    def _login_by_ticket(self, scope: Scope) -> Response | None:
+        """Return the redirect that sets the page's cookie, if the query of a GET has a ticket that was not used yet."""
+        if self._redeem is None:
             return None
-        query = urlencode([(name, value) for name, value in fields if name != "token"])
-        path = "/" + quote(scope["path"].lstrip("/"))  # two slashes would name another host
-        cookie = f"{_cookie_name(scope)}={self._session}; Path=/; HttpOnly; SameSite=Strict"
-        return Response(
-            status_code=303,
-            headers={
-                "Location": f"{path}?{query}" if query else path,
-                "Set-Cookie": cookie,
-                "Referrer-Policy": "no-referrer",
-            },
+        ticket = _query_value(scope, "ticket")
+        if not ticket or not self._redeem(ticket, _server_port(scope)):
+            return None
+        return _login_response(scope, "ticket", self._page_session)
+
+    def _is_shell(self, scope: Scope, headers: Headers) -> bool:
+        """Return True for the page's own files: they hold no data, and tell a person how to log in."""
+        if self._redeem is None or scope["method"] not in {"GET", "HEAD"}:
+            return False
+        path = scope["path"]
+        return path.startswith("/page/") or (path == "/" and "text/html" in headers.get("accept", ""))
+
+    def _check_page_session(self, scope: Scope, headers: Headers) -> None:
+        if _same_secret(_read_cookie(headers, _cookie_name(scope)), _hash_token(self._page_session)):
+            return
+        raise HttpRefusalError(
+            401,
+            "unauthorized",
+            "this browser is not logged in, or the server was restarted",
+            hint="'lorelog ui' opens the page",
         )
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:
@@ -141,13 +171,14 @@ class RequestGuard:
         kind, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
         if self._is_token(token.strip()) and kind.lower() == "bearer":
             return
-        if not values and _same_secret(_read_cookie(headers, _cookie_name(scope)), _hash_token(self._session)):
+        cookie = "" if values else _read_cookie(headers, _cookie_name(scope))
+        if any(_same_secret(cookie, _hash_token(session)) for session in (self._session, self._page_session)):
             return
         raise HttpRefusalError(
             401,
             "unauthorized",
             "the bearer token is missing or wrong",
-            hint="send Authorization: Bearer TOKEN, or open /?token=TOKEN in a browser; without http.token, the token is in "
+            hint="send Authorization: Bearer TOKEN; 'lorelog ui' opens the page in a browser; without http.token, the token is in "
             "run/http.token of the home",
             headers={"WWW-Authenticate": "Bearer"},
         )
@@ -219,9 +250,39 @@ def _media_type(headers: Headers) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+def _query_value(scope: Scope, name: str) -> str:
+    """Return the value of a field that is in the query of a GET exactly once."""
+    if scope["method"] != "GET" or f"{name}=".encode() not in scope["query_string"]:
+        return ""
+    values = [value for field, value in _query_fields(scope) if field == name]
+    return values[0] if len(values) == 1 else ""
+
+
+def _query_fields(scope: Scope) -> list[tuple[str, str]]:
+    return parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+
+
+def _login_response(scope: Scope, field: str, session: str) -> Response:
+    """Return the redirect to the same address without the secret, which sets the cookie."""
+    query = urlencode([(name, value) for name, value in _query_fields(scope) if name != field])
+    path = "/" + quote(scope["path"].lstrip("/"))  # two slashes would name another host
+    return Response(
+        status_code=303,
+        headers={
+            "Location": f"{path}?{query}" if query else path,
+            "Set-Cookie": f"{_cookie_name(scope)}={session}; Path=/; HttpOnly; SameSite=Strict",
+            "Referrer-Policy": "no-referrer",
+        },
+    )
+
+
+def _server_port(scope: Scope) -> int:
+    return int((scope.get("server") or ("", 0))[1] or 0)
+
+
 def _cookie_name(scope: Scope) -> str:
     """Return the name of the cookie: servers on other ports have their own."""
-    return f"lorelog-session-{(scope.get('server') or ('', 0))[1]}"
+    return f"lorelog-session-{_server_port(scope)}"
 
 
 def _read_cookie(headers: Headers, name: str) -> str:

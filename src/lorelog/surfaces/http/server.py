@@ -21,7 +21,7 @@ from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ConfigError, LorelogError, UsageError
 from lorelog.core.options import HttpOptions
 from lorelog.operations.dispatch import CallOperation, ClientIdentity
-from lorelog.surfaces.http.app import MountedApp, build_app
+from lorelog.surfaces.http.app import MountedApp, PageRoutes, build_app
 
 if TYPE_CHECKING:
     import uvicorn
@@ -62,10 +62,14 @@ class RunningServer:
 
 
 def serve_in_thread(
-    call: CallOperation, options: HttpOptions, caller: ClientIdentity, mounts: Sequence[MountedApp] = ()
+    call: CallOperation,
+    options: HttpOptions,
+    caller: ClientIdentity,
+    mounts: Sequence[MountedApp] = (),
+    page: PageRoutes | None = None,
 ) -> RunningServer:
     """Serve in a thread. Raise LorelogError if the address is not allowed or not available."""
-    return serve_app_in_thread(build_app(call, options, caller, mounts), options)
+    return serve_app_in_thread(build_app(call, options, caller, mounts, page), options)
 
 
 def serve_app_in_thread(app: ServableApp, options: HttpOptions) -> RunningServer:
@@ -80,18 +84,6 @@ def serve_app_in_thread(app: ServableApp, options: HttpOptions) -> RunningServer
         listener.close()
         raise LorelogError("the HTTP server did not start")
     return RunningServer(_url(options, listener), listener.getsockname()[1], server, app, thread)
-
-
-def serve(
-    call: CallOperation,
-    options: HttpOptions,
-    caller: ClientIdentity,
-    mounts: Sequence[MountedApp] = (),
-    *,
-    started: Callable[[str], None],
-) -> None:
-    """Serve until SIGINT or SIGTERM; call `started` with the address. Must run in the main thread."""
-    serve_app(build_app(call, options, caller, mounts), options, started=started)
 
 
 def serve_app(app: ServableApp, options: HttpOptions, *, started: Callable[[str], None]) -> None:

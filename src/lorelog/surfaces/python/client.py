@@ -39,7 +39,7 @@ from lorelog.core.query import Fusion, Lane, SearchReply, TrustFilter
 from lorelog.engine import Engine
 from lorelog.operations.forget import handlers as forget_handlers
 from lorelog.operations.memory import handlers
-from lorelog.operations.memory.schema import IndexRequest, MemoryText
+from lorelog.operations.memory.schema import EditReply, IndexRequest, MemoryText
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.search import handlers as search_handlers
 from lorelog.operations.session import handlers as session_handlers
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from lorelog.core.memory import CompactReply
     from lorelog.core.session import CaptureReply, SessionStatus, TranscriptReply
     from lorelog.operations.backup.schema import ExportFormat, ExportReply
-    from lorelog.operations.session.schema import WhyHintReply
+    from lorelog.operations.session.schema import TimelineReply, WhyHintReply
     from lorelog.operations.store.handlers import CostGroup
     from lorelog.services.evaluation.search_quality import EvaluateReply
     from lorelog.services.forget.forgetter import ForgetReply
@@ -436,6 +436,10 @@ class Lorelog:
             keep_secrets=keep_secrets,
         )
 
+    def edit(self, identity: Identity, before: str, text: str, *, keep_secrets: bool = False) -> EditReply:
+        """Edit a memory's section in its file. `before` is the text that `expand` returned, which is replaced."""
+        return self._run(handlers.edit, id=id_of(identity), before=before, text=text, keep_secrets=keep_secrets)
+
     def set_expiry(
         self,
         identity: Identity,
@@ -595,6 +599,25 @@ class Lorelog:
     def session_status(self) -> SessionStatus:
         """Show the last capture of each host, and the events still waiting."""
         return self._run(session_handlers.get_session_status)
+
+    def timeline(
+        self,
+        *,
+        session: str = "",
+        since: str | None = None,
+        until: str | None = None,
+        all_projects: bool = False,
+        limit: int = 500,
+    ) -> TimelineReply:
+        """List sessions by day, newest first: what was asked in them, what came of it, and what they were shown."""
+        return self._run(
+            session_handlers.list_timeline,
+            session=session,
+            since=since,
+            until=until,
+            all_projects=all_projects,
+            limit=limit,
+        )
 
     def stats(self) -> StoreStats:
         """Return the sizes of the index."""

@@ -28,7 +28,7 @@ from lorelog.operations.context import handlers as context_handlers
 from lorelog.operations.context import schema as context
 from lorelog.operations.debug import handlers as debug_handlers
 from lorelog.operations.debug import schema as debug
-from lorelog.operations.delivery import guard_handlers
+from lorelog.operations.delivery import guard_handlers, inbox_handlers
 from lorelog.operations.delivery import guard_schema as guards
 from lorelog.operations.delivery import handlers as delivery_handlers
 from lorelog.operations.delivery import schema as delivery
@@ -249,3 +249,6 @@ class DeliveryNamespace(OperationNamespace[ModeT]):
 
     list = method(delivery.DeliveryListRequest, delivery_handlers.list_shown)
     unused = method(delivery.UnusedRequest, delivery_handlers.list_unused)
+    inbox = method(delivery.InboxRequest, inbox_handlers.list_inbox)
+    approve = method(delivery.ApproveRequest, inbox_handlers.approve_item)
+    refuse = method(delivery.RefuseRequest, inbox_handlers.refuse_item)

@@ -1,0 +1,72 @@
+"""Open the page: search, memories, what agents were told, records, health and settings in your browser.
+
+The page is served on this machine only, as by 'lorelog serve'; if a server of this home runs, it is used. The address has a
+ticket that works once, so each browser is opened by this command. Press Ctrl-C to stop the server.
+
+examples:
+  lorelog ui
+  lorelog ui 65fcbf6e
+  lorelog ui --no-open
+"""
+
+from __future__ import annotations
+
+import argparse
+from urllib.parse import quote
+
+from lorelog.surfaces.cli.arguments import MAX_PORT, whole_number
+from lorelog.surfaces.cli.client import add_daemon_option
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument("id", nargs="?", default="", metavar="ID", help="show this memory first")
+    parser.add_argument("--no-open", action="store_true", help="print the address instead of opening a browser")
+    parser.add_argument(
+        "--port", type=whole_number(0, MAX_PORT), metavar="N", help="port; 0 chooses a free one (http.port)"
+    )
+    parser.add_argument("--project", metavar="DIR", help="the project to show")
+    add_daemon_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Open the page of a running server, or serve it until interrupted."""
+    from lorelog.core.extras import require_extra
+
+    require_extra("serve", "lorelog ui")
+    from lorelog.surfaces.cli.serve import serve_home
+    from lorelog.surfaces.http.tickets import find_server, issue_ticket
+    from lorelog.wiring import resolve_location
+
+    location = resolve_location(project=args.project)
+    home = str(location.home)
+    view = f"memory/{quote(args.id)}" if args.id else "search"
+    fragment = f"#/{view}?project={quote(location.project.root)}"
+
+    def show(url: str, port: int) -> None:
+        _show(f"{url}/?ticket={issue_ticket(home, port)}{fragment}", opens=not args.no_open)
+
+    running = find_server(home) if args.port is None else None
+    if running is not None:
+        show(*running)
+        return 0
+    flags = {"http.host": "127.0.0.1", "http.port": args.port, "daemon.warm": args.warm}
+    serve_home(location, flags, started=show, any_port=args.port is None)
+    return 0
+
+
+def _show(address: str, *, opens: bool) -> None:
+    """Open the address in a browser, or print it: it works once, so a terminal's history does not matter."""
+    from lorelog.surfaces.cli.render import print_note
+
+    if opens:
+        import webbrowser
+
+        try:
+            if webbrowser.open(address):
+                print(f"Opened {address.partition('?')[0]} in your browser.", flush=True)
+                return
+        except webbrowser.Error:
+            pass
+        print_note("no browser could be started; open this address, which works once:")
+    print(address, flush=True)

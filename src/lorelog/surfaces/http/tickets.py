@@ -1,0 +1,95 @@
+"""Tickets by which a browser logs in, and the record of the server that runs for a home.
+
+A ticket is in the URL that `lorelog ui` opens. It works once, for one port, for a few minutes: the server deletes its file
+when it is used. The file is in `run/` of the home, which only its owner can enter, so nothing secret is sent to a port before
+the server there has proven to be ours by deleting the file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from lorelog.surfaces.daemon_client.address import DaemonAddress, create_folders
+
+TICKET_S = 300.0
+"""Seconds in which a ticket must be used: a person may have to copy the address by hand."""
+_FOLDER = "tickets"
+_RECORD = "http.server"
+
+
+def issue_ticket(home: str, port: int) -> str:
+    """Return a new ticket for the server of this home at a port. Unused tickets of earlier times are deleted."""
+    create_folders(DaemonAddress(home))
+    folder = _ticket_folder(home)
+    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+    for name in os.listdir(folder):  # noqa: PTH208
+        with suppress(OSError):
+            if time.time() - os.lstat(f"{folder}/{name}").st_mtime > TICKET_S:
+                os.unlink(f"{folder}/{name}")  # noqa: PTH108
+    ticket = secrets.token_urlsafe(24)
+    os.close(os.open(_ticket_path(home, ticket, port), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    return ticket
+
+
+def redeem_ticket(home: str, ticket: str, port: int) -> bool:
+    """Return True for a ticket that was issued for this port and not used before; it is then used."""
+    path = _ticket_path(home, ticket, port)
+    try:
+        age = time.time() - os.lstat(path).st_mtime
+        os.unlink(path)  # noqa: PTH108  (of two attempts at the same time, one succeeds)
+    except OSError:
+        return False
+    return age <= TICKET_S
+
+
+@contextmanager
+def announce_server(home: str, url: str, port: int) -> Iterator[None]:
+    """Record the running server, so that `lorelog ui` finds it. A second server of a home is not recorded."""
+    create_folders(DaemonAddress(home))
+    descriptor = os.open(_record_path(home), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps({"url": url, "port": port}).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def find_server(home: str) -> tuple[str, int] | None:
+    """Return the address and the port of the recorded server; None if none runs. The lock tells whether it does."""
+    try:
+        descriptor = os.open(_record_path(home), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with suppress(ValueError, KeyError, TypeError):
+            record: dict[str, Any] = json.loads(os.read(descriptor, 4096))
+            return str(record["url"]), int(record["port"])
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _ticket_folder(home: str) -> str:
+    return f"{DaemonAddress(home).run}/{_FOLDER}"
+
+
+def _ticket_path(home: str, ticket: str, port: int) -> str:
+    digest = hashlib.sha256(f"{port}\0{ticket}".encode("utf-8", "surrogateescape")).hexdigest()
+    return f"{_ticket_folder(home)}/{digest}"
+
+
+def _record_path(home: str) -> str:
+    return f"{DaemonAddress(home).run}/{_RECORD}"

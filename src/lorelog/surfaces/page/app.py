@@ -1,0 +1,181 @@
+"""The page's routes: its files, calls of operations, rendered Markdown, and a stream of changes.
+
+The browser calls the same operations as every other surface. They count as those of the person at this machine, because the
+guard admits to /api/page/ only who came with a ticket. Files named by a request are not read: a page shows what is remembered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from anyio import sleep, to_thread
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from lorelog.core.dataclasses import dataclass, replace
+from lorelog.core.version import VERSION
+from lorelog.operations.dispatch import CallOperation, ClientIdentity
+from lorelog.surfaces.http.app import PageRoutes
+from lorelog.surfaces.http.calls import OperationEndpoints, read_body, read_json
+from lorelog.surfaces.http.errors import HttpRefusalError, json_bytes, json_response
+from lorelog.surfaces.http.openapi import list_addresses
+from lorelog.surfaces.page.markdown import render_tree
+
+STATIC = Path(__file__).parent / "static"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+"""Content-Security-Policy: nothing inline, nothing from outside, and no text that becomes HTML."""
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+    "Cache-Control": "no-cache",
+}
+_POLL_S = 0.7
+"""Seconds between two looks at the files."""
+_KEEPALIVE_POLLS = 15
+_EVENT_HEADERS = {"Content-Security-Policy": POLICY, "X-Accel-Buffering": "no"}
+
+PERSON_OPERATIONS = frozenset({"memory.edit", "delivery.approve", "delivery.refuse"})
+"""Operations that a program cannot call over HTTP, but a person in the page can."""
+
+ReadRevision = Callable[[], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class PageContext:
+    """What the page is about."""
+
+    project: str
+    """Directory of the project that is shown first."""
+    home: str
+    revision: ReadRevision
+    """Returns texts that change with memories, records, deliveries, sessions and settings."""
+
+
+def page_routes(call: CallOperation, caller: ClientIdentity, context: PageContext) -> PageRoutes:
+    """Return what builds the routes. `caller` is the server's own identity."""
+    person = replace(caller, own=True, names_files=False)
+    return lambda stopping: _Page(
+        OperationEndpoints(call, person, also=PERSON_OPERATIONS), context, person, stopping
+    ).routes()
+
+
+class _Page:
+    def __init__(
+        self, calls: OperationEndpoints, context: PageContext, person: ClientIdentity, stopping: threading.Event
+    ) -> None:
+        calls.stopping = stopping
+        self._calls = calls
+        self._context = context
+        self._person = person
+        self._stopping = stopping
+
+    def routes(self) -> Sequence[BaseRoute]:
+        return [
+            Route("/", self._index, methods=["GET"]),
+            Route("/page/{name:path}", self._file, methods=["GET"]),
+            Route("/api/page/session", self._session, methods=["GET"]),
+            Route("/api/page/events", self._events, methods=["GET"]),
+            Route("/api/page/markdown", self._markdown, methods=["POST"]),
+            Route("/api/page/call/{op}", self._calls.call, methods=["POST"]),
+        ]
+
+    async def _index(self, request: Request) -> Response:
+        """Return the page to a browser, and the list of addresses to a program."""
+        if "text/html" in request.headers.get("accept", ""):
+            return _file_response(request, "index.html")
+        return json_response({"lorelog": VERSION, "addresses": list_addresses()})
+
+    async def _file(self, request: Request) -> Response:
+        return _file_response(request, request.path_params["name"])
+
+    async def _session(self, request: Request) -> Response:
+        """Return what the page shows in its frame."""
+        return json_response(
+            {
+                "version": VERSION,
+                "project": self._context.project,
+                "home": self._context.home,
+                "agent": self._person.detect_agent(),
+            }
+        )
+
+    async def _markdown(self, request: Request) -> Response:
+        """Return the trees of Markdown texts."""
+        texts = read_json(await read_body(request)).get("texts")
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise HttpRefusalError(400, "usage", "texts must be a list of texts")
+        return json_response({"trees": await to_thread.run_sync(lambda: [render_tree(text) for text in texts])})
+
+    async def _events(self, request: Request) -> Response:
+        """Return a stream that names the subjects whose files changed."""
+        return StreamingResponse(self._changes(request), media_type="text/event-stream", headers=_EVENT_HEADERS)
+
+    async def _changes(self, request: Request) -> AsyncIterator[bytes]:
+        known = await to_thread.run_sync(self._context.revision)
+        yield _event("hello", {"version": VERSION})
+        quiet = 0
+        while not self._stopping.is_set() and not await request.is_disconnected():
+            await sleep(_POLL_S)
+            current = await to_thread.run_sync(self._context.revision)
+            changed = [subject for subject in current if current[subject] != known.get(subject)]
+            known, quiet = current, 0 if changed else quiet + 1
+            if changed:
+                yield _event("changed", {"subjects": changed})
+            elif quiet % _KEEPALIVE_POLLS == 0:
+                yield b": still here\n\n"
+
+
+def _event(name: str, data: Mapping[str, Any]) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + json_bytes(data) + b"\n\n"
+
+
+def _file_response(request: Request, name: str) -> Response:
+    file = _static_files().get(name)
+    if file is None:
+        raise HttpRefusalError(404, "not_found", f"there is no file {name[:200]}")
+    headers = {**_HEADERS, "ETag": file.tag}
+    if request.headers.get("if-none-match") == file.tag:
+        return Response(status_code=304, headers=headers)
+    return Response(file.data, media_type=file.media_type, headers=headers)
+
+
+@dataclass(frozen=True, slots=True)
+class _StaticFile:
+    data: bytes
+    media_type: str
+    tag: str
+
+
+@cache
+def _static_files() -> Mapping[str, _StaticFile]:
+    """Return the files by name, read once: a name from a request never becomes a path."""
+    return {path.relative_to(STATIC).as_posix(): _read(path) for path in STATIC.rglob("*") if path.is_file()}
+
+
+def _read(path: Path) -> _StaticFile:
+    data = path.read_bytes()
+    media_type = mimetypes.types_map.get(path.suffix, "text/plain")
+    if media_type == "application/javascript":
+        media_type = "text/javascript"
+    charset = "" if media_type.startswith("image/png") else "; charset=utf-8"
+    return _StaticFile(data, media_type + charset, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
+
+
+def revision_reader(home: str, tenant_folder: str) -> ReadRevision:
+    """Return what reads the revision of a tenant's files."""
+    from lorelog.services.places.revision import read_revision
+
+    return partial(read_revision, home, tenant_folder)

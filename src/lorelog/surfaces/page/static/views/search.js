@@ -1,0 +1,153 @@
+// Search as you type. Without a question, the newest memories. On a wide screen the selected memory is shown beside the list.
+
+import { html, useState, useEffect, useRef, useLoad, useKeys, LongList, Chip, Notice, ErrorNotice, ScoreBar, Marked, visible, showDate, baseName, shortPath } from "../ui.js";
+import { call, revision, project, session } from "../api.js";
+import { route, refine, go, everywhere } from "../state.js";
+import { t } from "../texts.js";
+import { MemoryCard, deleteMemory, memoryId } from "./memory.js";
+
+const ROW_HEIGHT = 88;
+const FIRST_LIST = 200;
+const MAX_LIST = 20000;
+const DELAY_MS = 40;
+
+function filters(query) {
+  return {
+    types: query.type ? query.type.split(",") : [],
+    tags: query.tag ? query.tag.split(",") : [],
+    since: query.since || null,
+    projects: query.in !== undefined ? [query.in] : null,
+    all_projects: everywhere.value,
+    include_superseded: query.old === "1",
+    include_expired: query.old === "1",
+  };
+}
+
+async function find(query, limit, abort) {
+  const text = (query.q || "").trim();
+  if (text) return call("memory.search", { query: text, k: 40, explain: true, token_budget: 0, ...filters(query) }, abort);
+  const reply = await call("memory.list", { limit, ...filters(query) }, abort);
+  return { hits: reply.memories, notes: reply.notes, more: reply.more, listed: true };
+}
+
+const timeUnderstood = (hits) => {
+  for (const hit of hits) {
+    const part = (hit.explanation || []).find(({ name }) => name === "time");
+    if (part) return part.note.split(";")[0];
+  }
+  return "";
+};
+
+export default function Search() {
+  const { query } = route.value;
+  const [text, setText] = useState(query.q || "");
+  const [limit, setLimit] = useState(FIRST_LIST);
+  const [selected, setSelected] = useState(0);
+  const input = useRef(null);
+  useEffect(() => {
+    if ((query.q || "") === text) return undefined;
+    const timer = setTimeout(() => refine({ q: text }), DELAY_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  useEffect(() => setText(query.q || ""), [query.q]);
+  const { data, error, loading } = useLoad((abort) => find(query, limit, abort), [JSON.stringify(query), limit, everywhere.value, project.value, revision.value.memories]);
+  const hits = data?.hits || [];
+  useEffect(() => setSelected(0), [query.q, query.type, query.tag, query.since]);
+  useEffect(() => input.current?.focus(), []);
+  const at = Math.min(selected, hits.length - 1);
+  const hit = hits[at];
+  const open = (index) => hits[index] && go("memory", [memoryId(hits[index])], query.q ? { q: query.q } : {});
+  const move = (step) => setSelected(Math.max(0, Math.min(hits.length - 1, at + step)));
+  useKeys({
+    "/": () => input.current.focus(),
+    j: () => move(1),
+    k: () => move(-1),
+    ArrowDown: () => move(1),
+    ArrowUp: () => move(-1),
+    Enter: () => open(at),
+    x: () => hit && deleteMemory(hit),
+    e: () => hit && go("memory", [memoryId(hit)], { do: "edit", q: query.q }),
+    s: () => hit && go("memory", [memoryId(hit)], { do: "supersede", q: query.q }),
+    Escape: () => { setText(""); refine({ q: "" }); },
+  });
+  const typed = (event) => {
+    if (event.key === "ArrowDown" || (event.key === "Escape")) { event.target.blur(); event.preventDefault(); }
+    if (event.key === "Enter") { event.preventDefault(); event.target.blur(); if (!loading) open(at); }
+  };
+  const best = hits.reduce((most, each) => Math.max(most, each.score || 0), 0);
+  const weak = !data?.listed && (data?.notes || []).some((note) => note.startsWith("probably nothing relevant"));
+  const time = data?.listed ? "" : timeUnderstood(hits);
+  const notes = (data?.notes || []).filter((note) => !note.startsWith("probably nothing relevant"));
+  return html`<div class="search ${hits.length ? "" : "empty"}">
+    <h1 class="sr-only">${t.nav.search}</h1>
+    <header class="search-head">
+      <div class="search-box"><input ref=${input} type="search" value=${text} placeholder=${t.search.placeholder} aria-label=${t.search.label}
+        autocomplete="off" spellcheck=${false} maxlength="2000" onInput=${(event) => setText(event.target.value)} onKeyDown=${typed} /><kbd>/</kbd></div>
+      <${FilterRow} query=${query} time=${time} />
+    </header>
+    <div class="columns">
+      <section class="results" aria-label=${data?.listed ? t.search.recent : t.search.results}>
+        <p class="count muted" aria-live="polite">${data ? (data.listed ? t.search.listed(hits.length, data.more) : t.search.hits(hits.length)) : t.loading}${loading && data ? html` <span class="busy">…</span>` : ""}</p>
+        ${error && html`<${ErrorNotice} error=${error} />`}
+        ${weak && html`<${Notice} kind="calm" title=${t.search.weak}><p>${t.search.weakWhy}</p><//>`}
+        ${notes.map((note) => html`<${Notice}>${visible(note)}<//>`)}
+        ${data && !hits.length && !notes.length && html`<${Notice} kind="calm" title=${data.listed ? "" : t.search.nothing}><p>${data.listed ? t.search.emptyStore : t.search.weakWhy}</p><//>`}
+        ${hits.length > 0 && html`<${LongList} items=${hits} rowHeight=${ROW_HEIGHT} selected=${at} label=${data.listed ? t.search.recent : t.search.results}
+          onSelect=${(index) => { setSelected(index); if (!matchMedia("(min-width: 1020px)").matches) open(index); }} onOpen=${open}
+          onEnd=${data.more && limit < MAX_LIST ? () => setLimit(Math.min(MAX_LIST, limit * 5)) : null}
+          Row=${({ item }) => html`<${Hit} hit=${item} best=${best} />`} />`}
+      </section>
+      <section class="preview" aria-label=${t.memory}>
+        ${hit ? html`<${MemoryCard} key=${memoryId(hit)} id=${memoryId(hit)} hit=${data.listed ? null : hit} question=${query.q} />` : html`<p class="muted hint">${t.search.pick}</p>`}
+      </section>
+    </div>
+  </div>`;
+}
+
+function FilterRow({ query, time }) {
+  const active = [
+    ...(query.type ? query.type.split(",").map((type) => ["type", type]) : []),
+    ...(query.tag ? query.tag.split(",").map((tag) => ["tag", tag]) : []),
+    ...(query.in !== undefined ? [["in", query.in]] : []),
+  ];
+  const remove = (name, value) => refine({ [name]: name === "in" ? undefined : (query[name] || "").split(",").filter((each) => each !== value).join(",") });
+  return html`<div class="filters">
+    <label class="inline"><span class="sr-only">${t.search.timeLabel}</span><select value=${query.since || ""} onChange=${(event) => refine({ since: event.target.value })}>
+      ${Object.entries(t.search.time).map(([value, label]) => html`<option value=${value}>${label}</option>`)}</select></label>
+    <label class="inline"><input type="checkbox" checked=${query.old === "1"} onChange=${(event) => refine({ old: event.target.checked ? "1" : "" })} /> ${t.search.includeOld}</label>
+    ${active.map(([name, value]) => html`<button type="button" class="chip active" title=${t.search.remove(value)} aria-label=${t.search.remove(value)} onClick=${() => remove(name, value)}>
+      ${name === "tag" ? "#" : ""}${name === "in" ? baseName(value) : visible(value)} ✕</button>`)}
+    ${time && html`<span class="chip understood" title=${t.search.understood(time)}>◷ ${visible(time)}</span>`}
+  </div>`;
+}
+
+const addTo = (list, value) => [...new Set([...(list ? list.split(",") : []), value])].join(",");
+
+function firstLine(content) {
+  const lines = content.replace(/<!--[\s\S]*?-->/g, "").split("\n").filter((line) => line.trim() && !line.startsWith("#"));
+  return lines.join(" ").replace(/(^|\s)[-*] /g, "$1").replace(/[`*]/g, "").slice(0, 320);
+}
+
+function Hit({ hit, best }) {
+  const heading = /^\d\d:\d\d/.test(hit.heading) ? "" : hit.heading;
+  const stale = ["drifted", "gone"].includes(hit.freshness?.verdict);
+  const base = project.value || session.value?.project || "";
+  return html`<div class="hit ${hit.fate?.superseded_by || hit.fate?.expired ? "old" : ""}">
+    <div class="hit-head">
+      ${hit.type && html`<${Chip} kind="type" title=${t.search.onlyType(hit.type)} onClick=${() => refine({ type: addTo(route.value.query.type, hit.type) })}>${visible(hit.type)}<//>`}
+      ${heading && html`<strong class="cut">${visible(heading)}</strong>`}
+      <span class="grow"></span>
+      ${stale && html`<${Chip} kind="warn" title=${(hit.freshness.findings || []).map((each) => `${each.name} ${each.change}`).join("\n")}>${t.card.fresh[hit.freshness.verdict] || hit.freshness.verdict}<//>`}
+      ${hit.trust && hit.trust.tier !== "semantic_candidate" && html`<${Chip} kind="trust" title=${visible(hit.trust.reason)}>${t.tiers[hit.trust.tier] || hit.trust.tier}<//>`}
+      ${hit.confidence && html`<span class="confidence c-${hit.confidence.replace(/\W+/g, "-")}" title=${`${Math.round(hit.relevance * 100)} %`}>${hit.confidence}</span>`}
+      <time class="muted">${showDate(hit.date)}</time>
+    </div>
+    <p class="snippet" dir="auto">${hit.snippet !== undefined ? html`<${Marked} text=${hit.snippet.replace(/<!--[\s\S]*?-->/g, "")} spans=${hit.snippet.includes("<!--") ? [] : hit.matches} />` : visible(firstLine(hit.content))}</p>
+    <div class="hit-foot">
+      ${hit.explanation && html`<${ScoreBar} parts=${hit.explanation} score=${hit.score} best=${best} />`}
+      <span class="place cut" title=${`${hit.source}:${hit.start_line}`}>${visible(shortPath(hit.source, hit.project || base))}:${hit.start_line}</span>
+      ${hit.project !== base && html`<${Chip} title=${t.search.onlyProject(hit.project || t.everywhere)} onClick=${() => refine({ in: hit.project })}>${visible(baseName(hit.project))}<//>`}
+      ${hit.tags.slice(0, 4).map((tag) => html`<${Chip} kind="tag" title=${t.search.onlyTag(tag)} onClick=${() => refine({ tag: addTo(route.value.query.tag, tag) })}>#${visible(tag)}<//>`)}
+    </div>
+  </div>`;
+}

@@ -1,0 +1,120 @@
+// Guards: what they match, who wrote them, their back-test over captured calls, and every verb on them.
+
+import { html, useState, useLoad, useKeys, Chip, Notice, ErrorNotice, Dialog, visible, showDate, shortId } from "../ui.js";
+import { call, revision, project } from "../api.js";
+import { address, go, everywhere, say } from "../state.js";
+import { t } from "../texts.js";
+import { localTime } from "./timeline.js";
+
+export function Guards() {
+  const [adding, setAdding] = useState(false);
+  const { data, error } = useLoad((abort) => call("guard.list", { all_projects: everywhere.value }, abort), [everywhere.value, project.value, revision.value.deliveries]);
+  useKeys({ Escape: () => go("told") });
+  return html`
+    ${error && html`<${ErrorNotice} error=${error} />`}
+    ${!data && !error && html`<p class="muted">${t.loading}</p>`}
+    ${(data?.notices || []).map((notice) => html`<${Notice} kind="warn">${visible(notice)}<//>`)}
+    ${data && !data.guards.length && html`<${Notice} kind="calm"><p>${t.told.noGuards}</p><//>`}
+    <ul class="guards">${(data?.guards || []).map((guard, index) => html`<${Guard} key=${guard.id} guard=${guard} open=${index === 0} />`)}</ul>
+    <p><button type="button" onClick=${() => setAdding(true)}>${t.told.addGuard}</button></p>
+    ${adding && html`<${AddGuard} onClose=${() => setAdding(false)} />`}`;
+}
+
+const scope = (guard) => (guard.project ? { project: guard.project } : {});
+
+function Guard({ guard, open }) {
+  const [error, setError] = useState(null);
+  const act = async (op, args, text, undo = null) => {
+    try {
+      const reply = await call(op, { id: guard.id, ...scope(guard), ...args });
+      setError(null);
+      say(reply.notes[0] || text, undo);
+    } catch (problem) {
+      setError(problem);
+    }
+  };
+  const restore = async () => {
+    const { tool, paths, command, content, message, action, memory, id } = guard;
+    try {
+      await call("guard.add", { tool, paths, command, content, message, action, memory, to_global: !guard.project, ...scope(guard) });
+      if (on) await call("guard.enable", { id, action, ...scope(guard) });
+    } catch (problem) {
+      say(problem.message);
+    }
+  };
+  const on = guard.state === "on";
+  return html`<li class="guard ${on ? "" : "off"}">
+    <div class="guard-head">
+      <${Chip} kind=${on ? (guard.action === "block" ? "bad" : "warn") : ""}>${on ? t.told.action[guard.action] : t.told.guardState[guard.state] || guard.state}<//>
+      <${Conditions} guard=${guard} />
+      <span class="grow"></span>
+      <span class="muted small">${guard.approved && guard.created_by === "agent" ? t.told.approved : t.told.by[guard.created_by] || ""} · ${localTime(guard.created).slice(0, 10)}${guard.project ? "" : ` · ${t.told.everywhere}`}</span>
+      <span class="mono small muted">${visible(guard.id)}</span>
+    </div>
+    <p class="guard-message" dir="auto">${visible(guard.message)} ${guard.memory && html`<a class="small" href=${address("memory", [guard.memory])}>${t.told.from}</a>`} ${guard.dismissals > 0 && html`<${Chip} kind="warn">${t.told.dismissals(guard.dismissals)}<//>`}</p>
+    ${error && html`<${ErrorNotice} error=${error} />`}
+    <div class="verbs" role="toolbar" aria-label=${visible(guard.id)}>
+      ${on ? html`<button type="button" onClick=${() => act("guard.disable", {}, t.told.saySwitched("off"))}>${t.told.turnOff}</button>` : html`
+        <button type="button" onClick=${() => act("guard.enable", { action: "warn" }, t.told.saySwitched("on"))}>${t.told.turnOn}</button>
+        <button type="button" onClick=${() => act("guard.enable", { action: "block" }, t.told.saySwitched("on"))}>${t.told.turnOnBlock}</button>`}
+      ${on && html`<button type="button" onClick=${() => act("guard.dismiss", {}, t.told.sayDismissed)}>${t.told.dismiss}</button>`}
+      <button type="button" class="danger" onClick=${() => act("guard.remove", {}, t.told.sayRemoved, restore)}>${t.told.remove}</button>
+    </div>
+    <${BackTest} id=${guard.id} project=${guard.project} open=${open} />
+  </li>`;
+}
+
+export function Conditions({ guard }) {
+  const parts = [["tool", guard.tool], ["command", guard.command], ["content", guard.content], ["paths", guard.paths.join(", ")]].filter(([, value]) => value);
+  return html`<span class="conditions">${parts.map(([name, value]) => html`<span class="muted">${t.told.conditions[name]}</span> <code>${visible(value)}</code> `)}</span>`;
+}
+
+// Replay a guard over all captured calls, when it is opened: that may read many conversations.
+export function BackTest({ id, project: place, open = false }) {
+  const [shown, setShown] = useState(open);
+  const { data, error } = useLoad((abort) => (shown ? call("guard.test", { id, limit: 20, ...(place ? { project: place } : {}) }, abort) : null), [id, shown]);
+  return html`<details class="back-test" open=${shown} onToggle=${(event) => setShown(event.currentTarget.open)}>
+    <summary>${t.told.test}${data && html`: <strong>${visible(data.verdict)}</strong>`}</summary>
+    ${shown && !data && !error && html`<p class="muted small">${t.told.testing}</p>`}
+    ${error && html`<${ErrorNotice} error=${error} />`}
+    ${data && html`
+      ${data.refused && html`<${Notice} kind="warn" title=${t.told.refusedBy}><p>${visible(data.refused)}</p><//>`}
+      ${data.notes.map((note) => html`<${Notice}>${visible(note)}<//>`)}
+      <ul class="plain-list">${data.hits.map((hit) => html`<li class="replay-hit"><div>
+        <time class="muted">${showDate(localTime(hit.at))}</time> ${visible(hit.host)} <a class="mono small" href=${address("timeline", [], { session: hit.session_id })}>${visible(shortId(hit.session_id))}</a>
+        <code>${visible(hit.call)}</code> <span class="use ${hit.corrected ? "yes" : "no"}">${hit.corrected ? t.told.corrected : t.told.notCorrected}</span></div>
+        ${hit.statement && html`<blockquote class="said" dir="auto">${visible(hit.statement)}</blockquote>`}</li>`)}</ul>`}
+  </details>`;
+}
+
+function AddGuard({ onClose }) {
+  const [fields, setFields] = useState({ command: "", paths: "", content: "", message: "", block: false });
+  const [error, setError] = useState(null);
+  const [tested, setTested] = useState(null);
+  const set = (name) => (event) => setFields({ ...fields, [name]: event.target.type === "checkbox" ? event.target.checked : event.target.value });
+  const conditions = { command: fields.command, content: fields.content, paths: fields.paths.split(",").map((path) => path.trim()).filter(Boolean) };
+  const run = async (work) => {
+    try {
+      setError(null);
+      await work();
+    } catch (problem) {
+      setError(problem);
+    }
+  };
+  const test = () => run(async () => setTested(await call("guard.test", { ...conditions, limit: 5 })));
+  const add = (event) => {
+    event.preventDefault();
+    run(async () => {
+      const reply = await call("guard.add", { ...conditions, message: fields.message, action: fields.block ? "block" : "warn" });
+      say(reply.notes[0] || t.told.sayAdded);
+      onClose();
+    });
+  };
+  return html`<${Dialog} title=${t.told.addGuard.replace("…", "")} onClose=${onClose}><form onSubmit=${add}>
+    ${Object.entries(t.told.guardFields).map(([name, label]) => html`<label>${label}<input name=${name} class=${name === "message" ? "" : "mono"} maxlength=${name === "message" ? 400 : 300} value=${fields[name]} onInput=${set(name)} autocomplete="off" /></label>`)}
+    <label class="inline"><input type="checkbox" checked=${fields.block} onChange=${set("block")} /> ${t.told.guardBlocks}</label>
+    ${error && html`<${ErrorNotice} error=${error} />`}
+    ${tested && html`<${Notice} kind=${tested.refused ? "warn" : "calm"} title=${visible(tested.verdict)}>${tested.refused && html`<p>${visible(tested.refused)}</p>`}<//>`}
+    <footer><button type="button" onClick=${test}>${t.told.test}</button><button type="submit" class="primary" disabled=${!fields.message.trim()}>${t.told.add}</button></footer>
+  </form><//>`;
+}

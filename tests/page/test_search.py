@@ -1,0 +1,74 @@
+"""The view Search, in a browser."""
+
+from __future__ import annotations
+
+import pytest
+from tests.page.conftest import PageWorld, check_accessible
+
+pytestmark = pytest.mark.slow
+
+
+def test_searches_as_you_type(page: PageWorld) -> None:
+    """Typing finds memories without a further key, with the place, the type, the date and the parts of the score."""
+    tab = page.open("#/search")
+    tab.fill("input[type=search]", "shipment cache TTL")
+    tab.wait("document.querySelector('.hit .score-bar i')")
+    tab.wait_text("The shipment cache has a TTL of 60 seconds")
+    assert tab.run("document.querySelector('.hit .place').innerText.includes('.md:')")
+    assert tab.run("location.hash").startswith("#/search?q=shipment")
+    assert tab.errors == []
+
+
+def test_keys_walk_the_results_and_open_a_memory(page: PageWorld) -> None:
+    """J and k move the selection, Enter opens the memory, Escape leads back."""
+    tab = page.open("#/search?q=cache")
+    tab.wait("document.querySelectorAll('.row').length > 2")
+    tab.run("document.activeElement.blur()")
+    tab.press("j")
+    tab.wait("document.querySelector('.row.selected')?.id === 'row-1'")
+    tab.press("k")
+    tab.wait("document.querySelector('.row.selected')?.id === 'row-0'")
+    tab.press("Enter")
+    tab.wait("location.hash.startsWith('#/memory/') && document.querySelector('.card .markdown')")
+    tab.press("Escape")
+    tab.wait("location.hash.startsWith('#/search')")
+
+
+def test_the_parts_of_a_score_add_up(page: PageWorld) -> None:
+    """The table of a hit's score has parts whose sum is the shown score."""
+    tab = page.open("#/search?q=shipment%20cache")
+    tab.wait("document.querySelector('.score-table')")
+    numbers = tab.run("[...document.querySelectorAll('.score-table .number')].map(e => Number(e.textContent))")
+    assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=0.01)
+
+
+def test_filters_are_set_and_removed_by_click(page: PageWorld) -> None:
+    """Clicking a type shows memories of that type only; clicking the filter shows all again."""
+    tab = page.open("#/search")
+    tab.click(".hit .chip.type", "correction")
+    types = "[...document.querySelectorAll('.row .chip.type')].map(e => e.innerText)"
+    tab.wait(f"{types}.length > 0 && {types}.every(type => type === 'correction')")
+    tab.click(".filters .chip.active", "correction")
+    tab.wait("document.querySelectorAll('.row').length > 5")
+
+
+def test_the_time_of_a_question_is_shown_as_understood(page: PageWorld) -> None:
+    """A question about last week shows the days that were understood."""
+    tab = page.open("#/search?q=what%20did%20we%20decide%20about%20the%20cache%20last%20week%3F")
+    tab.wait("document.querySelector('.chip.understood')")
+
+
+def test_another_program_s_change_appears(page: PageWorld) -> None:
+    """A memory that the command line adds is listed without reloading, in every open tab."""
+    tabs = [page.open("#/search"), page.open("#/search")]
+    page.call("memory.add", {"text": "The staging cluster is called heron."})
+    for tab in tabs:
+        tab.wait_text("The staging cluster is called heron.")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_search_is_accessible(page: PageWorld, *, dark: bool) -> None:
+    """Axe has no serious finding, in light and in dark."""
+    tab = page.open("#/search?q=cache", dark=dark)
+    tab.wait("document.querySelector('.preview .markdown li')")
+    check_accessible(tab)

@@ -1,0 +1,195 @@
+"""The view Told, in a browser: deliveries, guards and the inbox, each verb with its effect on disk."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from examples.demo_sessions import TODAY
+from tests.page.browser import Tab
+from tests.page.conftest import PageWorld, check_accessible
+
+pytestmark = pytest.mark.slow
+
+
+def guard(page: PageWorld, command: str) -> dict[str, Any] | None:
+    """Return a guard as the file has it."""
+    found = page.call("guard.list", {})["guards"]
+    return next((each for each in found if each["command"] == command), None)
+
+
+def inbox(page: PageWorld, text: str) -> Tab:
+    """Open the inbox and wait for an item."""
+    tab = page.open("#/told/inbox")
+    tab.wait(
+        f"[...document.querySelectorAll('.inbox-item .markdown')].some(e => e.innerText.includes({json.dumps(text)}))"
+    )
+    return tab
+
+
+def press_verb(tab: Tab, text: str, verb: str) -> None:
+    """Press a button of the item with a text."""
+    tab.run(
+        f"[...document.querySelectorAll('.inbox-item')].find(e => e.innerText.includes({json.dumps(text)}))"
+        f".querySelectorAll('.verbs button').forEach(b => b.innerText === {json.dumps(verb)} && b.click())"
+    )
+
+
+def test_a_session_shows_what_it_was_told(page: PageWorld) -> None:
+    """Each delivery has its time, moment, cue or guard, memories, whether they were used, and its tokens."""
+    tab = page.open("#/told")
+    tab.wait_text("path=migrations/**")
+    text = tab.text()
+    for shown in (
+        "before a call",
+        "changed the call",
+        "2 of 4 used",
+        "155 tokens",
+        "warns",
+        "codex",
+        "it stands",
+        "not known",
+    ):
+        assert shown in text
+    tab.run(
+        "(e => { e.value = 'cue'; e.dispatchEvent(new Event('change', { bubbles: true })); })(document.querySelector('.filters select'))"
+    )
+    tab.wait("document.querySelectorAll('.told-table tbody').length === 1")
+    assert tab.errors == []
+
+
+def test_one_session_is_shown_by_its_id(page: PageWorld) -> None:
+    """The link of a session shows its deliveries only, until the filter is removed; a new delivery appears by itself."""
+    from lorelog.services.delivery.log import append_delivery
+
+    tab = page.open(f"#/told?session={TODAY}")
+    tab.wait("document.querySelectorAll('.told-session').length === 1")
+    shown = {
+        "project": str(page.project),
+        "moment": "prompt",
+        "kind": "recall",
+        "tokens": 1,
+        "memories": [page.ids["ttl"]],
+    }
+    append_delivery(str(page.home / "data" / "default" / "deliveries"), "claude", TODAY, shown)
+    tab.wait_text("156 tokens")
+    tab.click(".filters .chip.active")
+    tab.wait("document.querySelectorAll('.told-session').length === 2")
+
+
+def test_a_guard_shows_its_back_test(page: PageWorld) -> None:
+    """The back-test says how many captured calls the guard matches, and which of them the user corrected."""
+    tab = page.open("#/told/guards")
+    tab.wait("document.querySelector('.replay-hit')")
+    text = tab.text()
+    assert "1 of 12: 1 was what you corrected" in text
+    assert "npm install preact" in text
+
+
+def test_a_guard_is_switched_and_removed(page: PageWorld) -> None:
+    """Switching off and on, calling it wrong and removing it are in the guard's log."""
+    tab = page.open("#/told/guards")
+    tab.click(".guard:first-child .verbs button", "Switch off")
+    tab.wait("document.querySelector('.guard:first-child').classList.contains('off')")
+    assert (guard(page, "npm *") or {})["state"] == "off"
+    tab.click(".guard:first-child .verbs button", "Switch on, blocking")
+    tab.wait("document.querySelector('.guard:first-child .chip.bad')")
+    assert (guard(page, "npm *") or {})["action"] == "block"
+    tab.click(".guard:first-child .verbs button", "It was wrong")
+    tab.wait_text("wrong 1 of 3 times")
+    tab.click(".guard:first-child .verbs button", "Remove")
+    tab.wait("document.querySelectorAll('.guard').length === 2")
+    assert guard(page, "npm *") is None
+    tab.click(".toast button", "Undo")
+    tab.wait("document.querySelectorAll('.guard').length === 3 && document.querySelector('.guard .chip.bad')")
+    assert (guard(page, "npm *") or {})["state"] == "on"
+
+
+def test_a_guard_is_tried_and_added(page: PageWorld) -> None:
+    """A new guard can be back-tested before it is added; a pattern that matches everything is refused with the reason."""
+    tab = page.open("#/told/guards")
+    tab.click("button", "New guard")
+    tab.fill("dialog input[name=command]", "*")
+    tab.fill("dialog input[name=message]", "Ask first.")
+    tab.click("dialog button.primary")
+    tab.wait("document.querySelector('dialog .notice.error')")
+    tab.fill("dialog input[name=command]", "make rehearse *")
+    tab.click("dialog footer button", "Back-test")
+    tab.wait_text("1 of 12")
+    check_accessible(tab)
+    tab.click("dialog button.primary")
+    tab.wait("!document.querySelector('dialog')")
+    assert (guard(page, "make rehearse *") or {})["message"] == "Ask first."
+
+
+def test_a_proposed_rule_is_approved_and_undone(page: PageWorld) -> None:
+    """Approving writes the rule as the user's own memory to the journal; Undo brings the proposal back."""
+    text = "Always add an index in a migration of its own."
+    tab = inbox(page, text)
+    press_verb(tab, text, "Approve")
+    tab.wait_text("it is your rule now")
+    new = page.call("memory.get", {"id": page.ids["agent rule"]})["superseded_by"]
+    written = page.call("memory.expand", {"id": new})
+    assert written["origin"] == "user"
+    assert f"supersedes:{page.ids['agent rule']}" in written["content"]
+    tab.click(".toast button", "Undo")
+    tab.wait(
+        f"[...document.querySelectorAll('.inbox-item .markdown')].some(e => e.innerText.includes({json.dumps(text)}))"
+    )
+    assert not page.call("memory.get", {"id": page.ids["agent rule"]})["superseded_by"]
+
+
+def test_a_remark_is_approved_in_other_words(page: PageWorld) -> None:
+    """A remark of a conversation becomes a rule in the words that the user gives it."""
+    text = "No, I meant the staging dashboard, not a new page."
+    tab = inbox(page, text)
+    press_verb(tab, text, "Word it…")
+    tab.fill("dialog textarea", "Status goes to the staging dashboard, never to a new page.")
+    check_accessible(tab)
+    tab.click("dialog button.primary")
+    tab.wait_text("it is a rule now")
+    listed = page.call("memory.list", {"types": ["correction"]})["memories"]
+    assert any(
+        "Status goes to the staging dashboard" in each["content"] and each["origin"] == "user" for each in listed
+    )
+
+
+def test_refusing_deletes_what_others_wrote(page: PageWorld) -> None:
+    """An import that is refused is deleted, and Undo restores it."""
+    text = "Tarnfreight answers 200"
+    tab = inbox(page, text)
+    press_verb(tab, text, "Refuse")
+    tab.wait("![...document.querySelectorAll('.inbox-item')].some(e => e.innerText.includes('Tarnfreight answers'))")
+    assert page.call("memory.get", {"id": page.ids["import"]})["deleted"]
+    tab.click(".toast button", "Undo")
+    tab.wait("[...document.querySelectorAll('.inbox-item')].some(e => e.innerText.includes('Tarnfreight answers'))")
+    assert not page.call("memory.get", {"id": page.ids["import"]})["deleted"]
+
+
+def test_guards_and_summaries_are_decided_by_keyboard(page: PageWorld) -> None:
+    """J and k select an item, a approves it, r refuses it: a guard is switched on, a summary deleted."""
+    tab = page.open("#/told/inbox?kind=guard")
+    tab.wait("document.querySelectorAll('.inbox-item').length === 2")
+    tab.press("a")
+    tab.wait("document.querySelectorAll('.inbox-item').length === 1")
+    assert (guard(page, "git push *--force *") or {})["state"] == "on"
+    tab.press("r")
+    tab.wait_text("Nothing waits for you.")
+    assert guard(page, "terraform apply *") is None
+    assert page.call("guard.propose", {})["proposals"] == []
+    tab.run("location.hash = '#/told/inbox?kind=summary'")
+    tab.wait_text("Episode")
+    tab.press("r")
+    tab.wait_text("Nothing waits for you.")
+    assert page.call("memory.list", {"types": ["summary"]})["memories"] == []
+
+
+@pytest.mark.parametrize("part", ["", "/guards", "/inbox"])
+@pytest.mark.parametrize("dark", [False, True])
+def test_told_is_accessible(page: PageWorld, part: str, *, dark: bool) -> None:
+    """Axe has no serious finding in any part, in light and in dark; on a phone nothing is wider than the screen."""
+    tab = page.open(f"#/told{part}", dark=dark, width=390 if dark else 1360)
+    tab.wait("document.querySelector('.told-table, .replay-hit, .inbox-item .markdown p')")
+    check_accessible(tab)
+    assert tab.run("document.querySelector('main').scrollWidth <= document.querySelector('main').clientWidth")
