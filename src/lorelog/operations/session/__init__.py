@@ -49,4 +49,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.get_session_status,
         errors=(StoreUnwritable, StoreBusy),
     ),
+    Operation(
+        "session.hosts", EmptyRequest, schema.HostsReply, handlers.list_hosts, errors=(StoreUnwritable, StoreBusy)
+    ),
 )

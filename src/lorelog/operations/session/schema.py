@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from lorelog.core.record import Trust
+from lorelog.core.serializable import ReplyItems
 from lorelog.operations.replies import FreshnessJson, GroundingRef, OperationReply, VerificationHint
 from lorelog.operations.requests import OperationRequest, Text
 
@@ -123,3 +124,28 @@ class WhyHintReply(OperationReply, frozen=True, kw_only=True):
     """What is known about the error of a failed tool call, best first."""
 
     hints: tuple[WhyHint, ...]
+
+
+class HostInfo(OperationReply, frozen=True, kw_only=True):
+    """An agent's host: whether lorelog is installed in it, and when it last captured. Times are ISO, UTC; empty: never."""
+
+    host: str
+    title: str
+    found: bool
+    installed: str
+    """current, stale, missing, or native (by the host's own installer)."""
+    approve: tuple[str, ...]
+    """What the user must still do in the host."""
+    warnings: tuple[str, ...]
+    last_event: str
+    last_capture: str
+    newest_session: str
+    today: int
+
+
+class HostsReply(ReplyItems[HostInfo], OperationReply, frozen=True, kw_only=True):
+    """All hosts that lorelog can be installed in."""
+
+    items_field = "hosts"
+
+    hosts: tuple[HostInfo, ...]
