@@ -22,10 +22,15 @@ PICTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "page-search": ("#/search?q=why%20did%20we%20shorten%20the%20cache%20TTL%3F", {}),
     "page-search-dark": ("#/search?q=webhook%20twice", {"dark": True}),
     "page-memory": ("#/memory/{ttl now}", {}),
+    "page-records": ("#/records", {}),
+    "page-wiki": ("#/records/wiki", {}),
+    "page-health": ("#/health", {"height": 1060}),
+    "page-health-dark": ("#/health", {"dark": True, "height": 1060}),
+    "page-settings": ("#/settings?edit=search.k&q=search", {}),
     "page-small": ("#/search", {"width": 390, "height": 780}),
 }
 """Name of each picture, with the view and the browser it shows. `{name}` is the id of a memory of the demo."""
-READY = "!document.body.innerText.includes('Loading') && document.querySelector('main h1') && document.querySelector('.card .markdown li, .card .markdown p, .row')"
+READY = "!document.body.innerText.includes('Loading') && document.querySelector('main h1') && document.querySelector('.card .markdown li, .card .markdown p, .row, .record, .tile, .setting')"
 
 
 def take(world: PageWorld, browser: Browser, folder: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from lorelog.core.errors import NotFound
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import Trust
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
@@ -41,6 +42,9 @@ _Query = Annotated[
     Annotated[str, Meta(max_length=10_000)],
     Meta(description="Purpose of the digest: entries that share most words with it come first; else the newest."),
 ]
+
+_ESCAPED = lazy_pattern(r"\\([!-/:-@\[-`{-~])")
+"""A character that Markdown would interpret, escaped."""
 
 
 class ResumeRequest(OperationRequest, frozen=True):
@@ -307,7 +311,7 @@ def read_wiki(engine: Engine, request: WikiRequest, call: RequestContext) -> Wik
     }
     if bodies and request.page not in bodies:
         raise NotFound(f"the wiki has no page {request.page!r}", hint="index.md lists the pages")
-    titles = {name: text.partition("\n")[0].removeprefix("# ") for name, text in bodies.items()}
+    titles = {name: _ESCAPED.sub(r"\1", text.partition("\n")[0].removeprefix("# ")) for name, text in bodies.items()}
     return WikiReply(
         page=request.page,
         title=titles.get(request.page, ""),

@@ -4,7 +4,6 @@ import { html, useLoad, useEffect, useRef, Chip, Copy, ErrorNotice, Section, vis
 import { call, loadDaemon, revision, project } from "../api.js";
 import { route, everywhere, theme, address, refine } from "../state.js";
 import { t } from "../texts.js";
-import uPlot from "../vendor/uplot.js";
 
 const s = t.health;
 const PERIODS = ["7d", "30d", "3m", "1y"];
@@ -37,7 +36,7 @@ export default function HealthView() {
       ${growth.data && html`<${GrowthPlots} growth=${growth.data} />`}
       ${stats.data && html`<${DeliveryPlot} days=${stats.data.deliveries.days} />`}
     </div>
-    ${failed.data?.traces?.length > 0 && html`<${Section} title=${s.failed} aside=${s.failedWhen}><ul class="plain-list">${failed.data.traces.map((trace) => html`<li><time class="muted">${visible(trace.timestamp_formatted.slice(0, 16))}</time> <code>${visible(trace.tool_name)}</code> ${visible(trace.error)}</li>`)}</ul><//>`}
+    ${failed.data?.tool_calls.length > 0 && html`<${Section} title=${s.failed} aside=${s.failedWhen}><ul class="plain-list">${failed.data.tool_calls.map((trace) => html`<li><time class="muted">${visible(trace.timestamp_formatted.slice(0, 16))}</time> <code>${visible(trace.tool_name)}</code> ${visible(trace.error)}</li>`)}</ul><//>`}
     <${Checks} checks=${health.data?.checks || []} />
   </div>`;
 }
@@ -63,7 +62,7 @@ const duration = (seconds) => (seconds < 90 ? `${Math.round(seconds)} s` : secon
 
 function DaemonTile({ daemon }) {
   if (!daemon) return html`<${Tile} title=${s.daemon}><p class="muted">${t.loading}</p><//>`;
-  if (!daemon.running) return html`<${Tile} title=${s.daemon} state=${html`<${Chip}>${s.stopped}<//>`}><p class="muted">${s.startsItself}</p><p class="small"><${Copy} text="lorelog daemon start">lorelog daemon start<//></p><//>`;
+  if (!daemon.running) return html`<${Tile} title=${s.daemon} state=${html`<${Chip}>${s.stopped}<//>`}><p class="muted small">${s.startsItself}</p><p class="small"><${Copy} text="lorelog daemon start">lorelog daemon start<//></p><//>`;
   return html`<${Tile} title=${s.daemon} state=${html`<${Chip} kind="trust">${s.running}<//>`}>
     <dl class="facts"><${Fact} name=${s.since}>${showDate(daemon.started_at)} (${duration(daemon.uptime_s)})<//>
       <${Fact} name=${s.memory}>${megabytes(daemon.rss_bytes)}, ${plural(daemon.models_loaded || 0, "model")}<//>
@@ -76,7 +75,7 @@ const HOST_KINDS = { current: "trust", native: "trust", stale: "warn", missing: 
 function HostsTile({ hosts, status }) {
   if (!hosts) return html`<${Tile} title=${s.hosts}><p class="muted">${t.loading}</p><//>`;
   return html`<${Tile} title=${s.hosts} state=${status?.waiting ? html`<${Chip} kind="warn">${s.waiting(status.waiting)}<//>` : null}>
-    <dl class="facts">${hosts.hosts.map((host) => html`<${Fact} name=${host.title}><${Chip} kind=${HOST_KINDS[host.installed]}>${s.installed[host.installed] || host.installed}<//> <span class="muted small">${host.last_capture ? s.captured(showDate(host.last_capture), host.today) : host.found ? s.nothingCaptured : s.notFound}</span><//>`)}</dl><//>`;
+    <dl class="facts">${hosts.hosts.map((host) => html`<${Fact} name=${host.title}>${(host.found || host.installed !== "missing") && html`<${Chip} kind=${HOST_KINDS[host.installed]}>${s.installed[host.installed] || host.installed}<//> `}<span class="muted">${host.last_capture ? s.captured(showDate(host.last_capture), host.today) : host.found ? s.nothingCaptured : s.notFound}</span><//>`)}</dl><//>`;
 }
 
 function WatchTile({ roots, daemon }) {
@@ -176,6 +175,17 @@ function DeliveryPlot({ days: lines }) {
     <${Plot} days=${days} series=${[{ label: s.tokens, values, colour: "--time" }]} stacked format=${count} label=${s.shown} unit=${s.tokens} /></figure>`;
 }
 
+// Loaded when the first plot is shown. A browser in the locale "C" names a language that its own functions refuse, and
+// uPlot asks them for it while it is loaded.
+async function loadPlotter() {
+  try {
+    new Intl.NumberFormat(navigator.language);
+  } catch {
+    Object.defineProperty(navigator, "language", { value: "en" });
+  }
+  return (await import("../vendor/uplot.js")).default;
+}
+
 // A canvas cannot use the page's variables: the browser is asked for the colour that one stands for.
 function resolveColour(element, name) {
   element.style.color = `var(${name})`;
@@ -190,7 +200,10 @@ function Plot({ days, series, stacked = false, format, label, unit }) {
   useEffect(() => {
     const box = ref.current;
     let plot = null;
+    let uPlot = null;
+    let shown = true;
     const draw = () => {
+      if (!uPlot || !shown) return;
       plot?.destroy();
       const colour = (name) => resolveColour(box, name);
       plot = new uPlot(options(box.clientWidth, colour), plotData(), box);
@@ -207,7 +220,7 @@ function Plot({ days, series, stacked = false, format, label, unit }) {
         width, height: 150, legend: { show: false }, cursor: { y: false, drag: { x: false, y: false }, points: { show: !stacked } }, padding: [8, 8, 0, 0],
         tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
         scales: { y: { range: (_, __, high) => [0, Math.max(high * 1.08, 1)] }, x: { range: (_, low, high) => [low - DAY_S * 0.6, high + DAY_S * 0.6] } },
-        axes: [{ ...axis, grid: { show: false }, space: 64, values: (_, ticks) => ticks.map((at) => new Date(at * 1000).toISOString().slice(5, 10)), incrs: [1, 2, 7, 14, 30, 60, 90].map((n) => n * DAY_S), size: 24 }, { ...axis, size: 54, space: 32, values: (_, ticks) => ticks.map(format) }],
+        axes: [{ ...axis, grid: { show: false }, space: 46, values: (_, ticks) => ticks.map((at) => new Date(at * 1000).toISOString().slice(5, 10)), incrs: [1, 2, 7, 14, 30, 60, 90].map((n) => n * DAY_S), size: 24 }, { ...axis, size: 54, space: 26, values: (_, ticks) => ticks.map(format) }],
         series: [{}, ...order.map((index) => ({
           stroke: stacked ? null : colour(series[index].colour), width: stacked ? 0 : 1.5, points: { show: false },
           fill: stacked ? colour(series[index].colour) : colour(series[index].colour).replace("rgb(", "rgba(").replace(")", ", .12)"),
@@ -220,12 +233,12 @@ function Plot({ days, series, stacked = false, format, label, unit }) {
       if (!place) return;
       place.textContent = index == null ? "" : `${days[index]}  ${series.map((each) => `${series.length > 1 ? `${each.label} ` : ""}${format(each.values[index])}`).join("  ")} ${unit}`;
     };
-    draw();
+    loadPlotter().then((loaded) => { uPlot = loaded; draw(); });
     const observer = new ResizeObserver(() => plot && box.clientWidth !== plot.width && plot.setSize({ width: box.clientWidth, height: 150 }));
     observer.observe(box);
     const dark = matchMedia("(prefers-color-scheme: dark)");
     dark.addEventListener("change", draw);
-    return () => { dark.removeEventListener("change", draw); observer.disconnect(); plot?.destroy(); };
+    return () => { shown = false; dark.removeEventListener("change", draw); observer.disconnect(); plot?.destroy(); };
   }, [days.join(), JSON.stringify(series), theme.value]);
   const rows = days.map((day, index) => ({ day, values: series.map((each) => each.values[index]) })).filter((row) => row.values.some(Boolean));
   return html`<div class="canvas" ref=${ref}></div>

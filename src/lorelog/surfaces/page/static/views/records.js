@@ -134,8 +134,7 @@ function Record({ record, focus }) {
       ${value && html`<div><dt>${r.fields.metric}</dt><dd>${visible(value)}</dd></div>`}
       ${LISTS.filter((name) => record[name]?.length).map((name) => html`<div><dt>${r.fields[name] || name}</dt><dd><ul class="plain-list">${record[name].map((text) => html`<li>${visible(text)}</li>`)}</ul></dd></div>`)}</dl>`}
     ${record.content && html`<div class="quoted-page">${record.trust.tainted ? html`<pre>${visible(record.content)}</pre>` : html`<${Markdown} text=${record.content} />`}</div>`}
-    <${Why} record=${record} />
-    ${!judges && html`<p class="verbs"><button type="button" class="small" onClick=${() => setVerb("confirm")}>${r.confirm}</button><button type="button" class="small" onClick=${() => setVerb("dispute")}>${r.dispute}</button></p>`}
+    <div class="record-foot"><${Why} record=${record} />${!judges && html`<button type="button" class="plain small" onClick=${() => setVerb("confirm")}>${r.confirm}</button><button type="button" class="plain small" onClick=${() => setVerb("dispute")}>${r.dispute}</button>`}</div>
     ${verb && html`<${WriteDialog} title=${r[verb]} help=${r.verifyHelp} op="artifact.verification" args=${{ reply_to_artifact_id: record.artifact_id, supports_claim: verb === "confirm" }} quoted=${record[main]} done=${r.sayVerified} onClose=${() => setVerb("")} />`}
   </div>`;
 }

@@ -74,7 +74,7 @@ function Editor({ setting, files, onChanged }) {
   return html`<form class="setting-form" ref=${form} onSubmit=${submit}>
     <div class="line"><${Value} setting=${setting} value=${value} onChange=${setValue} />
       <button class="primary">${t.save}</button>
-      <button type="button" onClick=${() => write({})} title=${s.removeHelp}>${s.remove}</button></div>
+      ${setting.layer !== "default" && html`<button type="button" onClick=${() => write({})} title=${s.removeHelp}>${s.remove}</button>`}</div>
     ${setting.project_allowed && html`<div class="line small" role="radiogroup" aria-label=${s.where}>${[[false, s.forMe, files.user_file], [true, s.forProject, files.project_file]].map(([of, text, file]) => html`<label class="inline"><input type="radio" name="where" checked=${local === of} onChange=${() => setLocal(of)} />${text} <span class="mono">${visible(file)}</span></label>`)}</div>`}
     ${error && html`<${ErrorNotice} error=${error} />`}
     ${notes.map((note) => html`<${Notice} kind="warn">${visible(note)}<//>`)}
