@@ -25,8 +25,9 @@ def test_index_daemon_hosts_and_files_are_shown(page: PageWorld) -> None:
 
 
 def test_problems_come_with_their_remedy(page: PageWorld) -> None:
-    """A check that fails is listed with the command that repairs it; a file that is gone, too."""
-    (page.home / "data" / "default" / "guards.jsonl").open("a", encoding="utf-8").write("{broken\n")
+    """A memory that is due and a damaged file are listed, each with what to do."""
+    with (page.home / "data" / "default" / "guards.jsonl").open("a", encoding="utf-8") as guards:
+        guards.write("{broken\n")
     tab = page.open("#/health")
     tab.wait_text("due for review")
     tab.wait_text("lorelog list --due")

@@ -69,7 +69,7 @@ def test_a_value_of_the_environment_is_named(page: PageWorld) -> None:
         " s.dispatchEvent(new Event('change', { bubbles: true })); })()"
     )
     tab.click(".setting-form button.primary")
-    tab.wait_text("takes precedence")
+    tab.wait("document.querySelector('.setting-form .notice.warn')")
     assert 'provider = "none"' in (page.home / "config.toml").read_text("utf-8")
 
 

@@ -270,7 +270,6 @@ export const t = {
     layers: { default: "default", user: "you", project: "project", flag: "server option" },
     empty: "empty",
     change: "Change",
-    changeKey: (key) => `Change ${key}`,
     valueOf: (key) => `Value of ${key}`,
     where: "File",
     forMe: "for me",

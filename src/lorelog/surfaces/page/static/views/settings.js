@@ -38,7 +38,7 @@ function Setting({ setting, files, open, onChanged }) {
     <div class="setting-line"><code class="setting-key" title=${setting.key}>${visible(name)}</code>
       <span class="setting-value mono ${shownValue(setting) === s.empty ? "muted" : ""}">${visible(shownValue(setting))}</span>
       <${Chip} kind=${LAYER_KINDS[setting.layer] || ""} title=${visible(setting.origin)}>${setting.layer === "environment" ? setting.variable : s.layers[setting.layer]}<//>
-      <button type="button" class="small" aria-expanded=${open} aria-label=${s.changeKey(setting.key)} onClick=${() => refine({ edit: open ? "" : setting.key })}>${open ? t.cancel : s.change}</button></div>
+      <button type="button" class="small" aria-expanded=${open} aria-label=${`${open ? t.cancel : s.change} ${setting.key}`} onClick=${() => refine({ edit: open ? "" : setting.key })}>${open ? t.cancel : s.change}</button></div>
     <p class="setting-meaning muted"><${Meaning} text=${setting.meaning} /></p>
     ${open && html`<${Editor} setting=${setting} files=${files} onChanged=${onChanged} />`}
   </div>`;
