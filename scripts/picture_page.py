@@ -23,9 +23,7 @@ PICTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "page-search-dark": ("#/search?q=webhook%20twice", {"dark": True}),
     "page-memory": ("#/memory/{ttl now}", {}),
     "page-records": ("#/records", {}),
-    "page-wiki": ("#/records/wiki", {}),
-    "page-health": ("#/health", {"height": 1060}),
-    "page-health-dark": ("#/health", {"dark": True, "height": 1060}),
+    "page-health": ("#/health", {"height": 880}),
     "page-settings": ("#/settings?edit=search.k&q=search", {}),
     "page-small": ("#/search", {"width": 390, "height": 780}),
 }

@@ -259,16 +259,6 @@ class ExpandReply(Serializable):
 
 
 @dataclass(frozen=True, slots=True)
-class GrowthDay(Serializable):
-    """Documents dated with one day."""
-
-    day: str
-    documents: int
-    chunks: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class ListReply(ReplyItems[Any]):
     """Documents or memories, newest first, and whether there are more. Its items are the ones that were listed."""
 

@@ -12,7 +12,6 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from lorelog.core.dataclasses import replace
-from lorelog.core.memory import GrowthDay
 from lorelog.core.ports import StoreComparison
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
@@ -21,6 +20,7 @@ from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import OperationReply, reply_from
 from lorelog.operations.requests import OperationRequest
 from lorelog.services.llm.receipts import DEFAULT_COST_KEYS, CostReply
+from lorelog.services.memories.listing import GrowthDay, measure_growth
 
 CostGroup = Literal["day", "purpose", "project", "model"]
 
@@ -103,8 +103,6 @@ def report_growth(engine: Engine, request: GrowthRequest, call: RequestContext) 
 
     The day of a journal is in its name; other files count on the day of their text or of their last change.
     """
-    from lorelog.services.memories.listing import measure_growth
-
     since = parse_past_day(request.since)
     listed = engine.list(documents=True, limit=sys.maxsize, all_projects=request.all_projects)
     return GrowthReply(since=since, days=measure_growth(listed.documents, since))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import Document, StoredChunk
 from lorelog.core.errors import UsageError
 from lorelog.core.grammar import nearest_name
-from lorelog.core.memory import GrowthDay, ListReply
+from lorelog.core.memory import ListReply
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.query import NO_LIFECYCLE_STATE, Filters
+from lorelog.core.serializable import Serializable
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 
 _MAX_NAMES = 12
@@ -34,6 +36,16 @@ def list_documents(store: Store, filters: Filters, limit: int, lifecycle: Lifecy
     ]
     documents.sort(key=lambda document: (document.date, document.source), reverse=True)
     return ListReply(tuple(documents[:limit]), (), more=len(documents) > limit)
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthDay(Serializable):
+    """Documents dated with one day."""
+
+    day: str
+    documents: int
+    chunks: int
+    bytes: int
 
 
 def measure_growth(documents: Iterable[Document], since: str) -> tuple[GrowthDay, ...]:

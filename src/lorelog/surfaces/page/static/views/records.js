@@ -60,16 +60,19 @@ async function loadList(tab, query, status, abort) {
 function Row({ tab, item }) {
   if (tab === "wiki") return html`<span class="row-text cut">${item.page === "index.md" ? r.wikiIndex : visible(item.title)}</span><span class="row-foot muted">${visible(item.page.replace(/\/.*/, "/"))}</span>`;
   const elsewhere = item.project !== own() && html`<${Chip}>${visible(baseName(item.project))}<//>`;
-  if (tab === "tasks") return html`<span class="row-text">${visible(item.goal)}</span><span class="row-foot"><${Status} status=${item.status} /><${TrustChip} trust=${item.trust} />${elsewhere}<span class="grow"></span><time class="muted">${showDate(item.updated_at.slice(0, 10))}</time></span>`;
-  return html`<span class="row-text">${visible(item.text)}</span><span class="row-foot"><${TrustChip} trust=${item.trust} />${elsewhere}<span class="muted cut">${visible(item.writer)}</span><span class="grow"></span><time class="muted">${item.at.slice(0, 10)}</time></span>`;
+  if (tab === "tasks") return html`<span class="row-text">${visible(item.goal)}</span><span class="row-foot"><${Status} status=${item.status} /><${TrustChip} trust=${item.trust} unusual />${elsewhere}<span class="grow"></span><time class="muted">${showDate(item.updated_at.slice(0, 10))}</time></span>`;
+  return html`<span class="row-text">${visible(item.text)}</span><span class="row-foot"><${TrustChip} trust=${item.trust} unusual />${elsewhere}<span class="muted cut">${visible(item.writer)}</span><span class="grow"></span><time class="muted">${item.at.slice(0, 10)}</time></span>`;
 }
 
 const STATUS_KINDS = { completed: "trust", failed: "bad", blocked: "warn" };
 const Status = ({ status }) => html`<${Chip} kind=${STATUS_KINDS[status] || "type"}>${visible(r.states[status] || status)}<//>`;
 
-function TrustChip({ trust }) {
-  const kind = trust.tainted || trust.promotion === "refused" ? "warn" : trust.tier === "verified_record" ? "trust" : "";
-  return html`<${Chip} kind=${kind} title=${visible(trust.reason)}>${t.tiers[trust.tier] || trust.tier}${trust.signed ? ` · ${r.signed}` : ""}${trust.tainted ? ` · ${r.tainted}` : ""}<//>`;
+// In a list, only trust that differs from the usual is named.
+function TrustChip({ trust, unusual = false }) {
+  if (unusual && trust.tier === "canonical_record" && !trust.tainted && !trust.signed && !trust.verified_by.length) return null;
+  const verified = trust.tier === "verified_record" || trust.verified_by.length > 0;
+  const kind = trust.tainted || trust.promotion === "refused" ? "warn" : verified ? "trust" : "";
+  return html`<${Chip} kind=${kind} title=${visible(trust.reason)}>${t.tiers[verified ? "verified_record" : trust.tier] || trust.tier}${trust.signed ? ` · ${r.signed}` : ""}${trust.tainted ? ` · ${r.tainted}` : ""}<//>`;
 }
 
 /* ---- a task ----------------------------------------------------------------------------------------------------- */
