@@ -1,4 +1,4 @@
-"""A small world for the page: two weeks of journals, sessions of two agents, guards, tasks and decisions.
+"""A small world for the page: two weeks of journals, sessions of two agents, guards, tasks, decisions, a wiki page and costs.
 
 `python examples/demo.py ui` opens the page over it; the page's tests and the pictures of the documentation use it as well.
 """
@@ -44,7 +44,7 @@ def write_code(project: Path) -> None:
 
 
 def fill(project: Path, home: Path, call: Call) -> dict[str, str]:
-    """Write memories, records, guards and deliveries; return the ids of some memories by name."""
+    """Write memories, records, guards, costs and deliveries; return the ids of some memories by name."""
     copy_journals(project)
     write_code(project)
     call("memory.index", {"paths": ["memory"]})
@@ -53,6 +53,7 @@ def fill(project: Path, home: Path, call: Call) -> dict[str, str]:
     _add_records(call)
     add_sessions(project, home, call)
     ids |= add_proposals(home, project, call)
+    _add_costs(home / "data" / "default", str(project))
     _add_deliveries(home / "data" / "default" / "deliveries", str(project), ids, guard)
     return ids
 
@@ -86,9 +87,44 @@ def _add_guards(call: Call) -> str:
 
 
 def _add_records(call: Call) -> None:
+    polling = call("task.start", {"goal": "Move carrier polling to events", "writer": "codex"})["task_id"]
+    call(
+        "task.progress",
+        {
+            "task_id": polling,
+            "writer": "codex",
+            "summary": "Two of five carriers send events",
+            "blockers": ["The sandbox of the third carrier sends no events"],
+            "failed_attempts": ["Polling and events at once: parcels were updated twice"],
+            "next_step": "ask the carrier for a test account",
+        },
+    )
+    flaky = call("task.start", {"goal": "Find out why the label tests are flaky", "writer": "claude"})["task_id"]
+    done = {
+        "task_id": flaky,
+        "writer": "claude",
+        "summary": "The clock was read twice around midnight",
+        "what_worked": ["Freezing the clock in the fixture"],
+        "validation": ["500 runs without a failure"],
+    }
+    call("task.finish", done)
+    call("artifact.decision", {"summary": "Tests never read the real clock", "writer": "mara", "task_id": flaky})
+    _add_page(call, _add_webhooks(call))
+
+
+def _add_webhooks(call: Call) -> str:
+    """Write the records of a task whose evidence is verified; return the evidence."""
     task = call("task.start", {"goal": "Ship webhooks exactly once", "writer": "mara"})["task_id"]
     step = {"task_id": task, "writer": "claude"}
     call("task.progress", {**step, "summary": "Deliveries have idempotency keys", "next_step": "replay a day"})
+    run = {
+        **step,
+        "tool_name": "replay",
+        "command": "make replay DAY=tuesday",
+        "why_chosen": "Tuesday had 9 duplicates",
+    }
+    call("task.run_start", {**run, "inputs": ["the log of Tuesday"]})
+    call("task.run_finish", {**step, "status": "completed", "notes": "41,000 deliveries in 12 minutes"})
     found = call(
         "task.add_evidence",
         {**step, "evidence_kind": "test", "summary": "0 duplicates in 41,000 deliveries", "writer": "claude"},
@@ -96,7 +132,41 @@ def _add_records(call: Call) -> None:
     told = {"reply_to_artifact_id": found["artifact_id"], "supports_claim": True, "writer": "mara"}
     call("artifact.verification", {**told, "summary": "I replayed Tuesday and found none either."})
     call("artifact.decision", {"summary": "Webhooks carry an idempotency key", "writer": "mara", "task_id": task})
-    call("task.start", {"goal": "Move carrier polling to events", "writer": "codex"})
+    return str(found["artifact_id"])
+
+
+def _add_page(call: Call, evidence: str) -> None:
+    text = (
+        f"# Webhooks\n\nEach delivery has a key; the receiver keeps keys for 7 days. A replay found no duplicates ({evidence}).\n\n"
+        "- Retries: 5, then the dead-letter queue.\n"
+    )
+    page = {"artifact_kind": "wiki_page", "artifact_role": "concept", "related_artifact_ids": [evidence]}
+    call("artifact.create", {**page, "summary": "How webhooks are delivered", "content": text, "writer": "claude"})
+
+
+def _add_costs(folder: Path, project: str) -> None:
+    """Write three weeks of receipts of model calls."""
+    lines = []
+    for age in range(21, -1, -1):
+        day = date.today() - timedelta(days=age)  # noqa: DTZ011  (the user's local day)
+        if day.weekday() >= 5:
+            continue
+        for number, (purpose, model, tokens) in enumerate(
+            [
+                ("note", "claude-haiku", 5200),
+                ("embedding", "text-embedding-3-small", 2600),
+                ("compact", "gpt-mini", 4100),
+            ]
+        ):
+            if purpose == "compact" and age % 7:
+                continue
+            spent = tokens + (age * 977 + number * 331) % 3000
+            entry = {"at": f"{day}T10:00:00.000Z", "day": str(day), "id": f"{age}-{number}", "purpose": purpose}
+            who = {"project": project, "provider": "demo", "host": "claude", "model": model}
+            used = {"outcome": "ok", "tokens_in": spent, "tokens_out": 0 if number == 1 else spent // 9, "seconds": 1.5}
+            lines.append(json.dumps({**entry, **who, **used}))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "receipts.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
 def _add_deliveries(folder: Path, project: str, ids: dict[str, str], guard: str) -> None:

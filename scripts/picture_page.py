@@ -26,10 +26,13 @@ PICTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "page-told": ("#/told", {}),
     "page-guards": ("#/told/guards", {}),
     "page-inbox": ("#/told/inbox", {}),
+    "page-records": ("#/records", {}),
+    "page-health": ("#/health", {"height": 880}),
+    "page-settings": ("#/settings?edit=search.k&q=search", {}),
     "page-small": ("#/search", {"width": 390, "height": 780}),
 }
 """Name of each picture, with the view and the browser it shows. `{name}` is the id of a memory of the demo."""
-READY = "!document.body.innerText.includes('Loading') && document.querySelector('main h1') && document.querySelector('.card .markdown li, .card .markdown p, .row, .tl-entries, .told-table, .replay-hit, .inbox-item .markdown p')"
+READY = "!document.body.innerText.includes('Loading') && document.querySelector('main h1') && document.querySelector('.card .markdown li, .card .markdown p, .row, .tl-entries, .told-table, .replay-hit, .inbox-item .markdown p, .record, .tile, .setting')"
 
 
 def take(world: PageWorld, browser: Browser, folder: Path) -> None:

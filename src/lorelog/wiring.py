@@ -35,6 +35,7 @@ from lorelog.services.places.project import Project, ScopeFile, apply_scope_file
 from lorelog.services.places.workspace import Workspace
 
 if TYPE_CHECKING:
+    from lorelog.config.setting import Setting
     from lorelog.retrieval.analyser import WordAnalyser
     from lorelog.retrieval.cache import Caches
     from lorelog.services.llm.metered import MeteredLlm
@@ -687,6 +688,13 @@ def create_settings_file(location: Location, *, of_project: bool) -> Path:
     path = settings_file(location, of_project=of_project)
     write_initial_file(path, project=of_project)
     return path
+
+
+def setting_declarations() -> tuple[Setting, ...]:
+    """Return the declaration of every setting."""
+    from lorelog.config.schema import SETTINGS
+
+    return SETTINGS
 
 
 def format_setting(value: object) -> str:

@@ -30,6 +30,7 @@ _FAMILIES = {
     "delivery": ("delivery",),
     "ledger": ("ledger",),
     "guard": ("delivery",),
+    "settings": ("settings",),
 }
 """Packages that define the operations of each prefix, the likeliest first."""
 

@@ -74,5 +74,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation("artifact.find_decisions", digests.LibraryRequest, digests.LibraryReply, digests.find_decisions),
     Operation("artifact.find_evidence", digests.LibraryRequest, digests.LibraryReply, digests.find_evidence),
     Operation("artifact.find_highlights", digests.LibraryRequest, digests.LibraryReply, digests.find_highlights),
+    Operation("artifact.read_wiki", digests.WikiRequest, digests.WikiReply, digests.read_wiki, errors=(NotFound,)),
     Operation("context.brief_project", digests.BriefRequest, digests.BriefReply, digests.brief_project),
 )

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
+from lorelog.core.errors import NotFound
+from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import Trust
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
@@ -40,6 +42,9 @@ _Query = Annotated[
     Annotated[str, Meta(max_length=10_000)],
     Meta(description="Purpose of the digest: entries that share most words with it come first; else the newest."),
 ]
+
+_ESCAPED = lazy_pattern(r"\\([!-/:-@\[-`{-~])")
+"""A character that Markdown would interpret, escaped."""
 
 
 class ResumeRequest(OperationRequest, frozen=True):
@@ -72,6 +77,33 @@ class BriefRequest(OperationRequest, frozen=True):
     include_related_projects: Annotated[
         bool, Meta(description="List other projects whose records name the same entities, datasets or challenges.")
     ] = True
+
+
+class WikiRequest(OperationRequest, frozen=True):
+    """A page of the wiki."""
+
+    page: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=500)], Meta(description="Name of the page, such as decisions.md.")
+    ] = "index.md"
+    all_projects: Annotated[bool, Meta(description="Include every project, not only this one and the global one.")] = (
+        False
+    )
+
+
+class WikiPageInfo(OperationReply, frozen=True, kw_only=True):
+    """A page of the wiki, by its name and title."""
+
+    page: str
+    title: str
+
+
+class WikiReply(OperationReply, frozen=True, kw_only=True):
+    """A page of the wiki in Markdown, and the names of all pages."""
+
+    page: str
+    title: str
+    text: str
+    pages: tuple[WikiPageInfo, ...]
 
 
 class DigestLineInfo(OperationReply, frozen=True, kw_only=True):
@@ -264,6 +296,28 @@ def brief_project(engine: Engine, request: BriefRequest, call: RequestContext) -
         ),
     )
     return BriefReply(brief=view, **_digest_parts(compiled))
+
+
+def read_wiki(engine: Engine, request: WikiRequest, call: RequestContext) -> WikiReply:
+    """Show a page of the wiki in Markdown, compiled now: 'lorelog wiki build' writes the same pages to files.
+
+    Links lead to other pages by their names. Without records the text is empty.
+    """
+    from lorelog.services.records.wiki.pages import compile_wiki
+
+    bodies = {
+        name: text.partition("\n")[2]  # without the mark that a file begins with
+        for name, text in compile_wiki(engine.records(), all_projects=request.all_projects).pages.items()
+    }
+    if bodies and request.page not in bodies:
+        raise NotFound(f"the wiki has no page {request.page!r}", hint="index.md lists the pages")
+    titles = {name: _ESCAPED.sub(r"\1", text.partition("\n")[0].removeprefix("# ")) for name, text in bodies.items()}
+    return WikiReply(
+        page=request.page,
+        title=titles.get(request.page, ""),
+        text=bodies.get(request.page, ""),
+        pages=tuple(WikiPageInfo(page=name, title=title) for name, title in titles.items()),
+    )
 
 
 def _library(engine: Engine, request: LibraryRequest, role: DigestRole) -> LibraryReply:

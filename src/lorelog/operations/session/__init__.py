@@ -50,4 +50,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         errors=(StoreUnwritable, StoreBusy),
     ),
     Operation("session.timeline", schema.TimelineRequest, schema.TimelineReply, handlers.list_timeline),
+    Operation(
+        "session.hosts", EmptyRequest, schema.HostsReply, handlers.list_hosts, errors=(StoreUnwritable, StoreBusy)
+    ),
 )

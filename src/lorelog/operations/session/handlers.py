@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from lorelog.core.document import StoredChunk
     from lorelog.core.query import SearchReply
+    from lorelog.services.install.status import HostStatus
     from lorelog.services.sessions.recall import RecalledMemory
     from lorelog.services.sessions.timeline import TimelineSession
     from lorelog.services.traces.error_history import ErrorHint
@@ -100,6 +102,37 @@ def _session_day(found: TimelineSession) -> schema.SessionDay:
         turns=tuple(reply_from(turn, schema.TurnInfo) for turn in found.turns),
         notes=tuple(reply_from(note, schema.TimelineNoteInfo) for note in found.notes),
     )
+
+
+def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> schema.HostsReply:
+    """Show the agents' hosts on this machine: whether lorelog is installed, what is left to approve, the last capture."""
+    from lorelog.hosts import HOSTS
+    from lorelog.services.install.manifests import resolve_command
+    from lorelog.services.install.plan import InstallContext
+    from lorelog.services.install.status import HostCaptureStats, host_status
+    from lorelog.services.sessions.capture_context import session_status
+
+    user_home = Path(call.environment.get("HOME") or Path.home())
+    context = InstallContext(user_home, engine.place.home, resolve_command(call.environment), call.environment)
+    captures = {
+        host.host: HostCaptureStats(_parse_time(host.last_event), _parse_time(host.last_capture), host.today)
+        for host in session_status(engine.place).hosts
+    }
+    statuses = [host_status(host, context, captures.get(host, HostCaptureStats())) for host in HOSTS]
+    return schema.HostsReply(hosts=tuple(map(_host_info, statuses)))
+
+
+def _host_info(status: HostStatus) -> schema.HostInfo:
+    times = {name: _format_time(getattr(status, name)) for name in ("last_event", "last_capture", "newest_session")}
+    return reply_from(status, schema.HostInfo, **times)
+
+
+def _parse_time(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
+
+
+def _format_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds") if seconds else ""
 
 
 def recall_memories(engine: Engine, request: schema.RecallRequest, call: RequestContext) -> Sequence[RecalledMemory]:

@@ -189,3 +189,28 @@ class TimelineReply(ReplyItems[SessionDay], OperationReply, frozen=True, kw_only
 
     sessions: tuple[SessionDay, ...]
     more: bool
+
+
+class HostInfo(OperationReply, frozen=True, kw_only=True):
+    """An agent's host: whether lorelog is installed in it, and when it last captured. Times are ISO, UTC; empty: never."""
+
+    host: str
+    title: str
+    found: bool
+    installed: str
+    """current, stale, missing, or native (by the host's own installer)."""
+    approve: tuple[str, ...]
+    """What the user must still do in the host."""
+    warnings: tuple[str, ...]
+    last_event: str
+    last_capture: str
+    newest_session: str
+    today: int
+
+
+class HostsReply(ReplyItems[HostInfo], OperationReply, frozen=True, kw_only=True):
+    """All hosts that lorelog can be installed in."""
+
+    items_field = "hosts"
+
+    hosts: tuple[HostInfo, ...]

@@ -1,4 +1,4 @@
-"""Operations on the store and on the cost of models: `memory.cost` and `memory.check_store`."""
+"""Operations on the store, its growth and the cost of models: `memory.check_store`, `memory.growth`, `memory.cost`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _ABSENT_MAINTENANCE = "it reads every row, and repair is maintenance of the mach
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation("memory.cost", handlers.CostRequest, CostReply, handlers.report_cost),
+    Operation("memory.growth", handlers.GrowthRequest, handlers.GrowthReply, handlers.report_growth),
     Operation(
         "memory.check_store",
         handlers.StoreRequest,

@@ -1,10 +1,11 @@
-"""Requests, replies and handlers of `memory.cost` and `memory.check_store`.
+"""Requests, replies and handlers of `memory.cost`, `memory.growth` and `memory.check_store`.
 
 A handler's docstring is the help text of its operation.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -12,12 +13,14 @@ from msgspec import Meta
 
 from lorelog.core.dataclasses import replace
 from lorelog.core.ports import StoreComparison
+from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import OperationReply, reply_from
 from lorelog.operations.requests import OperationRequest
 from lorelog.services.llm.receipts import DEFAULT_COST_KEYS, CostReply
+from lorelog.services.memories.listing import GrowthDay, measure_growth
 
 CostGroup = Literal["day", "purpose", "project", "model"]
 
@@ -33,6 +36,27 @@ class CostRequest(OperationRequest, frozen=True, kw_only=True):
         Annotated[Sequence[CostGroup], Meta(max_length=4)],
         Meta(description="Group calls by these; by day, purpose and project if none are given."),
     ] = []
+
+
+class GrowthRequest(OperationRequest, frozen=True, kw_only=True):
+    """The days to report."""
+
+    since: Annotated[
+        str,
+        Meta(min_length=1, max_length=40, description="From this day on: 2026-03-05, today, yesterday, 7d, 2w, 3m."),
+    ] = "1y"
+    all_projects: Annotated[bool, Meta(description="Count every project, not only this one and the global one.")] = (
+        False
+    )
+
+
+class GrowthReply(ReplyItems[GrowthDay], OperationReply, frozen=True, kw_only=True):
+    """Documents, chunks and bytes of Markdown by day, oldest first. Older ones are in the line of the first day."""
+
+    items_field = "days"
+
+    since: str
+    days: tuple[GrowthDay, ...]
 
 
 class StoreRequest(OperationRequest, frozen=True, kw_only=True):
@@ -72,6 +96,16 @@ def report_cost(engine: Engine, request: CostRequest, call: RequestContext) -> C
         request.by or DEFAULT_COST_KEYS,
     )
     return replace(reply, notes=(*reply.notes, *engine.defaults.warnings))
+
+
+def report_growth(engine: Engine, request: GrowthRequest, call: RequestContext) -> GrowthReply:
+    """Show how the index and the journals grew: documents, chunks and bytes of Markdown by the day of the document.
+
+    The day of a journal is in its name; other files count on the day of their text or of their last change.
+    """
+    since = parse_past_day(request.since)
+    listed = engine.list(documents=True, limit=sys.maxsize, all_projects=request.all_projects)
+    return GrowthReply(since=since, days=measure_growth(listed.documents, since))
 
 
 def check_store(engine: Engine, request: StoreRequest, call: RequestContext) -> StoreComparison:

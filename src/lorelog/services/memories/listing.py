@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from lorelog.core.document import StoredChunk
+from lorelog.core.dataclasses import dataclass
+from lorelog.core.document import Document, StoredChunk
 from lorelog.core.errors import UsageError
 from lorelog.core.grammar import nearest_name
 from lorelog.core.memory import ListReply
@@ -12,6 +13,7 @@ from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.query import NO_LIFECYCLE_STATE, Filters
+from lorelog.core.serializable import Serializable
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 
 _MAX_NAMES = 12
@@ -34,6 +36,32 @@ def list_documents(store: Store, filters: Filters, limit: int, lifecycle: Lifecy
     ]
     documents.sort(key=lambda document: (document.date, document.source), reverse=True)
     return ListReply(tuple(documents[:limit]), (), more=len(documents) > limit)
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthDay(Serializable):
+    """Documents dated with one day."""
+
+    day: str
+    documents: int
+    chunks: int
+    bytes: int
+
+
+def measure_growth(documents: Iterable[Document], since: str) -> tuple[GrowthDay, ...]:
+    """Return the files, chunks and bytes by the day of the documents, oldest first; earlier ones count on the day `since`."""
+    days: dict[str, list[Document]] = {}
+    for document in documents:
+        days.setdefault(max(document.date[:10], since), []).append(document)
+    return tuple(
+        GrowthDay(
+            day,
+            len(days[day]),
+            sum(document.chunk_count for document in days[day]),
+            sum(document.stamp.size for document in days[day]),
+        )
+        for day in sorted(days)
+    )
 
 
 def list_memories(

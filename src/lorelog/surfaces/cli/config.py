@@ -15,21 +15,17 @@ from __future__ import annotations
 
 import argparse
 
-from lorelog.core.errors import LorelogError
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.render import print_json, print_note, printable, short_path, stylize
 from lorelog.wiring import (
     Location,
     change_setting,
-    check_embedder,
     create_settings_file,
     format_setting,
     resolve_location,
     settings_at,
     settings_file,
 )
-
-_MODEL_KEYS = {"embedding.provider", "embedding.model", "embedding.dimensions", "embedding.api_key"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -107,18 +103,11 @@ def _change(location: Location, args: argparse.Namespace) -> None:
             else f"{args.key} was not set in {short_path(path)}."
         )
     _print_result(printable(text), {"key": args.key, "path": path, "changed": changed}, as_json=args.json)
-    if changed and args.key in _MODEL_KEYS:
-        _print_model_notes(location)
+    if changed and args.key.startswith("embedding."):
+        from lorelog.operations.settings.handlers import MODEL_KEYS, model_notes
 
-
-def _print_model_notes(location: Location) -> None:
-    """Say what is missing for the embedding model that is configured now, and how its vectors are made."""
-    try:
-        check_embedder(location, settings_at(location))
-    except LorelogError as error:
-        print_note(f"{error.message}; {error.hint}" if error.hint else error.message)
-    if (location.home / "cache").exists():
-        print_note("what is indexed needs new vectors: 'lorelog index --reembed' makes them")
+        for note in model_notes(location) if args.key in MODEL_KEYS else ():
+            print_note(note)
 
 
 def _print_result(text: str, reply: dict[str, object], *, as_json: bool) -> None:

@@ -15,11 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.errors import DaemonNotRunning
 from lorelog.surfaces.cli.arguments import add_verb
 from lorelog.surfaces.cli.render import one_line, plural, print_json, short_path
 from lorelog.surfaces.daemon_client.address import find_address
-from lorelog.surfaces.daemon_client.client import call_daemon
 from lorelog.surfaces.daemon_client.connection import is_listening
 
 if TYPE_CHECKING:
@@ -51,17 +49,9 @@ def run(args: argparse.Namespace) -> int:
 
 def daemon_status(address: DaemonAddress) -> dict[str, Any]:
     """Return the daemon's status, or that none is running. Raise DaemonError if one runs but does not respond."""
-    try:
-        return {"running": True, **call_daemon("daemon.status", {}, directory="/", home=address.home)}
-    except DaemonNotRunning:
-        from lorelog.surfaces.daemon_client.control import read_lock_holder
+    from lorelog.surfaces.daemon_client.control import read_status
 
-        holder = read_lock_holder(address)
-        if holder is None:
-            return {"running": False, "home": address.home}
-        if holder.get("leaving"):
-            return {"running": False, "home": address.home, "leaving": holder["leaving"], "pid": holder.get("pid")}
-        raise
+    return read_status(address)
 
 
 def format_daemon_status(status: dict[str, Any]) -> list[str]:

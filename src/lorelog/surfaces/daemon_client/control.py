@@ -14,7 +14,7 @@ import sys
 import time
 
 from lorelog.core import quick_json
-from lorelog.core.errors import DaemonError
+from lorelog.core.errors import DaemonError, DaemonNotRunning
 from lorelog.core.processes import acquire_file_lock, spawn_detached
 from lorelog.surfaces.daemon_client.address import DaemonAddress, create_folders
 from lorelog.surfaces.daemon_client.client import call_daemon
@@ -144,6 +144,19 @@ def stop(address: DaemonAddress) -> dict[str, Any] | None:
     if _wait_for_exit(address, holder, _STOP_S):
         return holder
     raise DaemonError(f"process {holder.get('pid')} does not exit", hint=f"kill -9 {holder.get('pid')}")
+
+
+def read_status(address: DaemonAddress) -> dict[str, Any]:
+    """Return the daemon's status, or that none is running. Raise DaemonError if one runs but does not respond."""
+    try:
+        return {"running": True, **call_daemon("daemon.status", {}, directory="/", home=address.home)}
+    except DaemonNotRunning:
+        holder = read_lock_holder(address)
+        if holder is None:
+            return {"running": False, "home": address.home}
+        if holder.get("leaving"):
+            return {"running": False, "home": address.home, "leaving": holder["leaving"], "pid": holder.get("pid")}
+        raise
 
 
 def read_lock_holder(address: DaemonAddress) -> dict[str, Any] | None:

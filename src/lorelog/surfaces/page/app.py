@@ -47,7 +47,7 @@ _POLL_S = 0.7
 _KEEPALIVE_POLLS = 15
 _EVENT_HEADERS = {"Content-Security-Policy": POLICY, "X-Accel-Buffering": "no"}
 
-PERSON_OPERATIONS = frozenset({"memory.edit", "delivery.approve", "delivery.refuse"})
+PERSON_OPERATIONS = frozenset({"memory.edit", "delivery.approve", "delivery.refuse", "settings.list", "settings.set"})
 """Operations that a program cannot call over HTTP, but a person in the page can."""
 
 ReadRevision = Callable[[], Mapping[str, str]]
@@ -89,6 +89,7 @@ class _Page:
             Route("/api/page/session", self._session, methods=["GET"]),
             Route("/api/page/events", self._events, methods=["GET"]),
             Route("/api/page/markdown", self._markdown, methods=["POST"]),
+            Route("/api/page/daemon", self._daemon, methods=["GET"]),
             Route("/api/page/call/{op}", self._calls.call, methods=["POST"]),
         ]
 
@@ -111,6 +112,14 @@ class _Page:
                 "agent": self._person.detect_agent(),
             }
         )
+
+    async def _daemon(self, request: Request) -> Response:
+        """Return the status of the home's daemon. No daemon is started."""
+        from lorelog.surfaces.daemon_client.address import find_address
+        from lorelog.surfaces.daemon_client.control import read_status
+
+        address = find_address(self._context.home)
+        return json_response(await to_thread.run_sync(read_status, address))
 
     async def _markdown(self, request: Request) -> Response:
         """Return the trees of Markdown texts."""

@@ -28,6 +28,12 @@ _SCHEMES = frozenset({"http", "https", "mailto"})
 _HIDDEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _COMMENT = re.compile(r"^[ \t]*<!--.*?-->[ \t]*\n?", re.DOTALL | re.MULTILINE)
 
+_WIKI_PAGE = re.compile(
+    r"(?:\.\./)?((?:(?:tasks|pages)/)?[\w-]{1,200}\.md)(?:#\w{1,40}?-([0-9a-f]{8}-[0-9a-f-]{27})|#[\w-]{0,200})?",
+    re.ASCII,
+)
+"""A link of the wiki: a page, and the record that its heading names. Only the view of the wiki follows it."""
+
 Node = str | list[Any]
 
 
@@ -95,5 +101,6 @@ def _link(address: str) -> dict[str, str]:
     except ValueError:
         return {}
     if parts.scheme.lower() not in _SCHEMES:
-        return {}
+        match = _WIKI_PAGE.fullmatch(address)
+        return {"page": match[1], "record": match[2] or ""} if match else {}
     return {"href": address, "host": parts.hostname or parts.path}

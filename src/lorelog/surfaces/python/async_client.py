@@ -176,6 +176,13 @@ class AsyncLorelog:
 
         return DeliveryNamespace(self._run_named)
 
+    @cached_property
+    def settings(self) -> namespaces.SettingsNamespace[Awaited]:
+        """Operations on settings files."""
+        from lorelog.surfaces.python.namespaces import SettingsNamespace
+
+        return SettingsNamespace(self._run_named)
+
     async def _run_named(self, name: str, arguments: Mapping[str, Any], /) -> Any:
         return await self._in_thread(_run_named, name, arguments)
 
@@ -211,8 +218,10 @@ class AsyncLorelog:
     capture = awaitable(Lorelog.capture)
     session_status = awaitable(Lorelog.session_status)
     timeline = awaitable(Lorelog.timeline)
+    hosts = awaitable(Lorelog.hosts)
     stats = awaitable(Lorelog.stats)
     cost = awaitable(Lorelog.cost)
+    growth = awaitable(Lorelog.growth)
     export = awaitable(Lorelog.export)
     reset = awaitable(Lorelog.reset)
     call = awaitable(Lorelog.call)

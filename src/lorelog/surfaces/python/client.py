@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from lorelog.core.memory import CompactReply
     from lorelog.core.session import CaptureReply, SessionStatus, TranscriptReply
     from lorelog.operations.backup.schema import ExportFormat, ExportReply
-    from lorelog.operations.session.schema import TimelineReply, WhyHintReply
-    from lorelog.operations.store.handlers import CostGroup
+    from lorelog.operations.session.schema import HostsReply, TimelineReply, WhyHintReply
+    from lorelog.operations.store.handlers import CostGroup, GrowthReply
     from lorelog.services.evaluation.search_quality import EvaluateReply
     from lorelog.services.forget.forgetter import ForgetReply
     from lorelog.services.forget.receipt import Receipt
@@ -191,6 +191,13 @@ class Lorelog:
         from lorelog.surfaces.python.namespaces import DeliveryNamespace
 
         return DeliveryNamespace(self._caller.run_named)
+
+    @cached_property
+    def settings(self) -> namespaces.SettingsNamespace[Blocking]:
+        """Operations on settings files."""
+        from lorelog.surfaces.python.namespaces import SettingsNamespace
+
+        return SettingsNamespace(self._caller.run_named)
 
     def index(
         self,
@@ -619,6 +626,10 @@ class Lorelog:
             limit=limit,
         )
 
+    def hosts(self) -> HostsReply:
+        """Show the agents' hosts on this machine: whether lorelog is installed, what is left to approve, the last capture."""
+        return self._run(session_handlers.list_hosts)
+
     def stats(self) -> StoreStats:
         """Return the sizes of the index."""
         self._caller.check_open()
@@ -627,6 +638,10 @@ class Lorelog:
     def cost(self, since: Day = "7d", *, by: CostGroup | Iterable[CostGroup] = ()) -> CostReply:
         """Show the cost of models in tokens since a day, and what is left of today's limits."""
         return self._run(store_handlers.report_cost, since=since, by=by)
+
+    def growth(self, since: Day = "1y", *, all_projects: bool = False) -> GrowthReply:
+        """Show how the index and the journals grew: documents, chunks and bytes of Markdown by day."""
+        return self._run(store_handlers.report_growth, since=since, all_projects=all_projects)
 
     def export(
         self,

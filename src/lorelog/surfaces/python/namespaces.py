@@ -39,6 +39,8 @@ from lorelog.operations.records import digests
 from lorelog.operations.records import handlers as record_handlers
 from lorelog.operations.records import schema as records
 from lorelog.operations.requests import EmptyRequest, OperationRequest
+from lorelog.operations.settings import handlers as settings_handlers
+from lorelog.operations.settings import schema as settings
 from lorelog.surfaces.python.values import to_arguments
 
 P = ParamSpec("P")
@@ -179,6 +181,7 @@ class ArtifactNamespace(OperationNamespace[ModeT]):
     find_decisions = method(digests.LibraryRequest, digests.find_decisions)
     find_evidence = method(digests.LibraryRequest, digests.find_evidence)
     find_highlights = method(digests.LibraryRequest, digests.find_highlights)
+    read_wiki = method(digests.WikiRequest, digests.read_wiki)
 
 
 class ContextNamespace(OperationNamespace[ModeT]):
@@ -252,3 +255,10 @@ class DeliveryNamespace(OperationNamespace[ModeT]):
     inbox = method(delivery.InboxRequest, inbox_handlers.list_inbox)
     approve = method(delivery.ApproveRequest, inbox_handlers.approve_item)
     refuse = method(delivery.RefuseRequest, inbox_handlers.refuse_item)
+
+
+class SettingsNamespace(OperationNamespace[ModeT]):
+    """Operations on settings files."""
+
+    list = method(EmptyRequest, settings_handlers.list_settings)
+    set = method(settings.SettingRequest, settings_handlers.set_setting)

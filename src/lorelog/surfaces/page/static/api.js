@@ -41,6 +41,8 @@ export function call(op, args = {}, abort = undefined) {
   return post(`/api/page/call/${op}`, scoped, abort);
 }
 
+export const loadDaemon = (abort) => request("/api/page/daemon", { signal: abort });
+
 const trees = new Map();
 
 export async function renderMarkdown(texts) {

@@ -100,12 +100,14 @@ export function Marked({ text, spans }) {
 const TAGS = new Set("p h1 h2 h3 h4 h5 h6 ul ol li blockquote hr br em strong s code pre table thead tbody tr th td a span".split(" "));
 
 // The server sends elements, not HTML: an element that is not listed here cannot exist.
-function build(node) {
+// `wiki` gives the address of a link to a page of the wiki; elsewhere such links lead nowhere.
+function build(node, wiki = null) {
   if (typeof node === "string") return node;
   const [tag, attributes, ...children] = node;
-  if (!TAGS.has(tag)) return children.map(build);
-  const inner = children.map(build);
+  const inner = children.map((child) => build(child, wiki));
+  if (!TAGS.has(tag)) return inner;
   if (tag === "a") {
+    if (wiki && attributes.page) return html`<a href=${wiki(attributes)}>${inner}</a>`;
     if (!attributes.href) return html`<span class="dead-link">${inner}</span>`;
     const said = children.length === 1 && typeof children[0] === "string" ? children[0] : "";
     return html`<a href=${attributes.href} target="_blank" rel="noopener noreferrer nofollow" title=${attributes.href}>${inner}</a>${said.includes(attributes.host) ? null : html`<span class="host"> (${attributes.host})</span>`}`;
@@ -116,11 +118,11 @@ function build(node) {
   return h(tag, attributes.start ? { start: attributes.start } : null, inner);
 }
 
-export function Markdown({ text, headless = false }) {
+export function Markdown({ text, headless = false, wiki = null }) {
   const { data, error } = useLoad(async () => (await renderMarkdown([text]))[0], [text]);
   if (error) return html`<pre class="markdown">${visible(text)}</pre>`;
   const nodes = headless && /^h[1-6]$/.test(data?.[0]?.[0] || "") ? data.slice(1) : data || [];
-  return html`<div class="markdown" dir="auto">${nodes.map(build)}</div>`;
+  return html`<div class="markdown" dir="auto">${nodes.map((node) => build(node, wiki))}</div>`;
 }
 
 /* ---- small components ------------------------------------------------------------------------------------------- */

@@ -1,0 +1,80 @@
+"""The view Health and cost, in a browser."""
+
+from __future__ import annotations
+
+import pytest
+from tests.page.conftest import PageWorld, check_accessible
+
+pytestmark = pytest.mark.slow
+PIXELS = (
+    "[...document.querySelectorAll('.canvas canvas')].map(c => new Set(c.getContext('2d')"
+    ".getImageData(0, 0, c.width, c.height).data).size > 2)"
+)
+"""For each plot, whether more than one colour is drawn."""
+
+
+def test_index_daemon_hosts_and_files_are_shown(page: PageWorld) -> None:
+    """The four tiles have the sizes of the index, the daemon's state, the hosts and the indexed files."""
+    tab = page.open("#/health")
+    tab.wait("document.querySelectorAll('.tile dl, .tile .plain-list').length >= 3")
+    stats = page.call("memory.stats", {})
+    tab.wait_text(f"{stats['chunks']} chunks")
+    tab.wait_text("not running")
+    for text in ("Claude Code", "OpenClaw", ".lorelog/memory"):
+        tab.wait_text(text)
+
+
+def test_problems_come_with_their_remedy(page: PageWorld) -> None:
+    """A memory that is due and a damaged file are listed, each with what to do."""
+    with (page.home / "data" / "default" / "guards.jsonl").open("a", encoding="utf-8") as guards:
+        guards.write("{broken\n")
+    tab = page.open("#/health")
+    tab.wait_text("due for review")
+    tab.wait_text("lorelog list --due")
+    [check] = [check for check in page.call("memory.health", {})["checks"] if "guards.jsonl" in check["message"]]
+    tab.wait_text(check["message"])
+    tab.wait_text(check["hint"])
+
+
+def test_plots_are_drawn_and_can_be_read_as_tables(page: PageWorld) -> None:
+    """The bill, the growth of index and journals, and the tokens shown are drawn; the same numbers are in tables."""
+    tab = page.open("#/health")
+    tab.wait("document.querySelectorAll('.canvas canvas').length === 4")
+    tab.wait(f"{PIXELS}.every(Boolean)")
+    tab.run("document.querySelectorAll('.as-table').forEach(d => { d.open = true; })")
+    total = page.call("memory.cost", {"since": "30d", "by": ["purpose"]})
+    assert f"{total['total']['calls']} calls" in tab.text()
+    tab.wait("document.querySelector('.as-table tbody tr')")
+    assert "session notes" in tab.run("document.querySelector('.plot.wide table').innerText")
+    assert tab.errors == []
+
+
+def test_a_call_of_a_model_changes_the_bill_without_reloading(page: PageWorld) -> None:
+    """A receipt written by another process appears in the total."""
+    from lorelog.services.llm.receipts import CallOutcome, ModelCall, Receipts
+
+    tab = page.open("#/health?since=7d")
+    tab.wait("document.querySelector('.plot.wide figcaption')")
+    calls = page.call("memory.cost", {"since": "7d"})["total"]["calls"]
+    tab.wait_text(f"{calls} calls")
+    receipts = Receipts(page.home / "data" / "default" / "receipts.jsonl")
+    receipts.record(ModelCall("note", "demo", "claude-haiku"), CallOutcome("ok", 900, 90, 1.0))
+    tab.wait_text(f"{calls + 1} calls")
+
+
+def test_the_period_is_chosen(page: PageWorld) -> None:
+    """The period changes the plots and is part of the address."""
+    tab = page.open("#/health")
+    tab.click(".periods button", "7 days")
+    tab.wait("location.hash.includes('since=7d')")
+    week = page.call("memory.cost", {"since": "7d"})["total"]["calls"]
+    tab.wait_text(f"{week} calls")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_health_is_accessible(page: PageWorld, *, dark: bool) -> None:
+    """Axe has no serious finding, in light and in dark, with the tables open."""
+    tab = page.open("#/health", dark=dark)
+    tab.wait("document.querySelectorAll('.canvas canvas').length === 4 && document.querySelector('.problems li')")
+    tab.run("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    check_accessible(tab)
