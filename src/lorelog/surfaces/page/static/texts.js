@@ -264,6 +264,7 @@ export const t = {
     wordLabel: "The rule, as agents will see it",
     wordFrom: "Proposed",
     filterLabel: "Kind",
+  },
 
   records: {
     tabsLabel: "Kinds of records",
