@@ -25,7 +25,7 @@ from pathlib import Path
 
 from bench.freshness_history import measure_history, report_histories
 
-from lorelog.core.code import UNCHECKED_VERDICT
+from lorelog.core.freshness import UNCHECKED_VERDICT
 from lorelog.core.memory import NewMemory
 from lorelog.engine import Engine
 from lorelog.services.code.index_run import CodeIndexJob, index_code

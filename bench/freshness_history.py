@@ -21,7 +21,7 @@ from bench.code.truth import Tooling
 from bench.freshness_truth.definitions import Definition
 from bench.freshness_truth.fates import DRIFTED, FRESH, GONE, UNSURE, Fates, combined, read_state
 
-from lorelog.core.code import UNCHECKED_VERDICT
+from lorelog.core.freshness import UNCHECKED_VERDICT
 from lorelog.engine import Engine
 from lorelog.services.code.index_run import CodeIndexJob, index_code
 from lorelog.services.freshness.checker import FreshnessChecker, claim_of_hit

@@ -13,10 +13,10 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from lorelog.core.code import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.dataclasses import replace
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
+from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.ports import Embedder, Progress, Store
 from lorelog.core.query import Filters, Hit, LifecycleState, SearchReply
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from lorelog.services.delivery.ownership import Ownership
     from lorelog.services.evaluation.search_quality import EvaluateReply, EvaluationOptions
     from lorelog.services.forget.forgetter import Forgetter
+    from lorelog.services.imports.importer import Importer
     from lorelog.services.indexing.incremental import FileChanges
     from lorelog.services.indexing.run import IndexJob
     from lorelog.services.maintenance.index import IndexMaintenance
@@ -472,11 +473,12 @@ class Engine:
         """
         from datetime import date
 
-        from lorelog.services.delivery.standing import DeliverySource, code_check, write_delivery_files
+        from lorelog.services.delivery.refresh import DeliverySource, write_delivery_files
 
         check = None
         with suppress(LorelogError, OSError):
             if check_code:
+                from lorelog.services.delivery.standing import code_check
                 from lorelog.services.freshness.checker import FreshnessChecker
 
                 tables = self.deps.side_databases.code()
@@ -580,6 +582,12 @@ class Engine:
             refresh=self.refresh_delivery,
             register=self._register_authored,
         )
+
+    def importer(self) -> Importer:
+        """Return the writer of other tools' memories."""
+        from lorelog.services.imports.importer import Importer
+
+        return Importer(self.capture_context(), self._tombstones(), self.defaults.capture.patterns)
 
     def records(self) -> RecordScope:
         """Return the tenant's records as visible from this project."""

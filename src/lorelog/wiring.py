@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lorelog.retrieval.analyser import WordAnalyser
     from lorelog.retrieval.cache import Caches
     from lorelog.services.llm.metered import MeteredLlm
+    from lorelog.services.llm.receipts import Receipts
     from lorelog.services.records.keys.keyring import Keyring
     from lorelog.services.records.store import RecordStore
     from lorelog.services.sessions.summarizer import LlmSummarizer
@@ -123,9 +124,14 @@ def meter_embedder(embedder: Embedder | None, options: EmbedOptions, workspace: 
     if not is_remote(options):
         return embedder
     from lorelog.services.llm.metered import MeteredEmbedder
+
+    return MeteredEmbedder(embedder, partial(_open_receipts, workspace), workspace.project.id)
+
+
+def _open_receipts(workspace: Workspace) -> Receipts:
     from lorelog.services.llm.receipts import Receipts
 
-    return MeteredEmbedder(embedder, Receipts.of_tenant(workspace.tenant_folder), workspace.project.id)
+    return Receipts.of_tenant(workspace.tenant_folder)
 
 
 def _with_named_provider(named: str, options: LanguageOptions) -> LanguageOptions:
@@ -149,10 +155,9 @@ def _make_metered_llm(
     model: LanguageModel, options: LanguageOptions, workspace: Workspace, host: str = ""
 ) -> MeteredLlm:
     from lorelog.services.llm.metered import LlmBudget, MeteredLlm
-    from lorelog.services.llm.receipts import Receipts
 
     budget = LlmBudget(options.daily_tokens, options.timeout_s, options.window_tokens, workspace.project.id, host)
-    return MeteredLlm(model, Receipts.of_tenant(workspace.tenant_folder), budget)
+    return MeteredLlm(model, _open_receipts(workspace), budget)
 
 
 def _resolve_language_options(options: LanguageOptions, home: Path, environment: Mapping[str, str]) -> LanguageOptions:
@@ -246,7 +251,7 @@ def open_engine(location: Location, flags: Mapping[str, object] | None = None) -
 
     settings = settings_at(location, flags)
     options = _embed_options(settings, location)
-    embedder = _open_embedder(options)
+    embedder = _open_embedder(options, lazily=True)
     workspace = _make_workspace(location, settings)
     analyser = WordAnalyser()
     reranker = _open_reranker(settings.rerank_options())
@@ -575,12 +580,12 @@ def _embed_options(settings: Settings, location: Location) -> EmbedOptions:
     return resolve_embed_options(options, location.environment)
 
 
-def _open_embedder(options: EmbedOptions) -> Embedder | None:
+def _open_embedder(options: EmbedOptions, *, lazily: bool = False) -> Embedder | None:
     if options.provider == "none":
         return None
-    from lorelog.models.embed import open_embedder
+    from lorelog.models.embed import open_embedder, open_lazily
 
-    return open_embedder(options)
+    return open_lazily(options) if lazily else open_embedder(options)
 
 
 def check_embedder(location: Location, settings: Settings) -> str:

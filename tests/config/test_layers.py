@@ -292,6 +292,7 @@ def test_project_restrictions_cover_what_must_be() -> None:
         "session.tool_hooks",
         "daemon.idle_s",
         "daemon.model_idle_s",
+        "daemon.idle_restart",
         "daemon.http",
         "watch.enabled",
         "watch.debounce_ms",

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from lorelog.surfaces.daemon_client import client
-from lorelog.surfaces.daemon_client.control import start
+from lorelog.surfaces.daemon_client.address import find_address
+from lorelog.surfaces.daemon_client.control import start, stop
 
 HEAVY = {
     "numpy",
@@ -66,7 +67,9 @@ def start_of(words: list[str], cwd: Path, env: dict[str, str] | None = None) -> 
         "    if body.__globals__.get('__name__', '').startswith('lorelog'): made.append(name)\n"
         "    return make(body, name, *bases, **options)\n"
         "builtins.__build_class__ = count\n"
+        "from lorelog.surfaces import cli\n"
         "from lorelog.surfaces.cli.main import main\n"
+        "cli.owns_process = True\n"
         "try: status = main(sys.argv[1:])\n"
         "except SystemExit: pass\n"
         "loaded = sorted(sys.modules)\n"
@@ -133,6 +136,9 @@ COLD = {
     *("numpy", "onnxruntime", "rich", "typing_extensions", "inspect", "dataclasses", "ast", "tokenize", "difflib"),
     *("statistics", "fractions", "tempfile", "random", "shutil", "bz2", "lzma", "copy", "signal", "subprocess"),
     *("hashlib", "logging", "concurrent.futures", "asyncio", "http.client", "importlib.metadata", "unittest", "email"),
+    *("platform", "textwrap", "urllib.parse", "ipaddress", "msgspec.json", "msgspec.inspect", "msgspec.structs"),
+    *("lorelog.core.code", "lorelog.core.memory", "lorelog.models.http", "lorelog.services.llm.receipts"),
+    *("lorelog.retrieval.time_expressions.hints", "lorelog.retrieval.time_expressions.date_parser"),
 }
 """Modules that a cold lexical search once loaded, or that take a millisecond or more."""
 
@@ -141,9 +147,13 @@ def test_an_unchanged_index_loads_little(indexed: Path) -> None:
     """An unchanged index imports neither numpy nor tantivy nor a model, and makes no more classes than it did."""
     start = start_of(["--daemon", "off", "index", "a.md"], indexed)
 
-    assert start.modules & {"numpy", "tantivy", "onnxruntime", "rich", "typing_extensions", "difflib"} == set()
-    assert start.own_modules <= 135, TOO_MUCH
-    assert start.classes <= 388, TOO_MUCH
+    assert (
+        start.modules & {"numpy", "tantivy", "onnxruntime", "rich", "typing_extensions", "difflib", "hashlib"} == set()
+    )
+    rooms = {"lorelog.ingest.markdown", "lorelog.services.search.postprocess", "lorelog.services.delivery.standing"}
+    assert start.modules & rooms == set()
+    assert start.own_modules <= 115, TOO_MUCH
+    assert start.classes <= 333, TOO_MUCH
 
 
 def test_a_cold_search_for_words_loads_little(indexed: Path) -> None:
@@ -155,8 +165,27 @@ def test_a_cold_search_for_words_loads_little(indexed: Path) -> None:
         name.split(".")[2] for name in start.modules if name.startswith("lorelog.operations.") and name.count(".") > 2
     }
     assert families == {"search"}
-    assert start.own_modules <= 118, TOO_MUCH
-    assert start.classes <= 279, TOO_MUCH
+    assert start.own_modules <= 114, TOO_MUCH
+    assert start.classes <= 262, TOO_MUCH
+
+
+def test_a_cold_search_for_words_opens_no_client(indexed: Path) -> None:
+    """A lexical search beside a vendor's model imports neither its adapter nor the HTTP client."""
+    env = {**os.environ, "LORELOG_EMBEDDING_PROVIDER": "openai", "OPENAI_API_KEY": "k"}
+    start = start_of(["--daemon", "off", "search", "alpha", "--lane", "lexical"], indexed, env)
+
+    assert start.modules & COLD == set()
+    assert {name for name in start.modules if name.startswith("lorelog.models.")} == {"lorelog.models.embed"}
+
+
+def test_a_cold_search_by_meaning_imports_half_of_numpy(indexed: Path) -> None:
+    """A hybrid search in this process imports numpy without its docstrings, types and linear algebra."""
+    loaded = loaded_by(["--daemon", "off", "search", "alpha"], indexed)
+
+    assert "numpy" in loaded
+    assert loaded & {"numpy._typing", "numpy._core._add_newdocs", "numpy.linalg"} == set()
+    assert loaded & (COLD - {"numpy"}) == set()
+    assert loaded & {"inspect", "ast", "ctypes", "pickle"} == set()
 
 
 def test_help_makes_few_classes(tmp_path: Path) -> None:
@@ -231,6 +260,20 @@ HOOK_MOMENTS = {
     "tool-failed": 36,
 }
 """How many modules the hook of each moment imports at most."""
+
+
+def test_a_hook_that_starts_a_daemon_imports_next_to_nothing(tmp_path: Path, home: Path) -> None:
+    """A hook that finds no daemon, and begins to start one, imports no slow module either."""
+    environment = {**os.environ, "LORELOG_EMBEDDING_PROVIDER": "fake", "LORELOG_DAEMON_WARM": "auto"}
+    payload = {"session_id": "s1", "cwd": str(tmp_path), "prompt": "what do we know about alpha?"}
+    try:
+        imported = imported_by(["hook", "claude", "prompt"], tmp_path, environment, payload)
+    finally:
+        stop(find_address(None, environment))
+
+    assert "lorelog.surfaces.daemon_client.control" in imported
+    assert imported & SLOW_TO_IMPORT == set()
+    assert len(imported) <= HOOK_MOMENTS["prompt"] + 5, sorted(imported)
 
 
 def test_a_hook_imports_next_to_nothing(tmp_path: Path, warm_home: dict[str, str]) -> None:

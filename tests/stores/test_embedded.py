@@ -57,6 +57,57 @@ def search_texts(store: Store, word: str) -> list[str]:
     return sorted(chunks[candidate.key].chunk.text for candidate in candidates if candidate.key in chunks)
 
 
+def test_what_another_process_commits_is_read_again(tmp_path: Path) -> None:
+    """Facts and counts are remembered between reads only as long as nobody else commits."""
+    reader, other = open_store(tmp_path), open_store(tmp_path)
+    fill(other, "heron")
+    assert (reader.get_note("n"), reader.coverage(ALL).chunks, len(search_texts(reader, "heron"))) == ("", 1, 1)
+
+    with other.writer() as writer:
+        writer.set_note("n", "told")
+        writer.put([update("/b.md", ["heron two"])])
+
+    assert (reader.get_note("n"), reader.coverage(ALL).chunks, len(search_texts(reader, "heron"))) == ("told", 2, 2)
+
+
+def test_a_lane_that_could_not_be_repaired_is_tried_again(tmp_path: Path) -> None:
+    """A search that finds the words missing while another process writes does not take them for usable later."""
+    reader, other = open_store(tmp_path), open_store(tmp_path)
+    fill(other, "heron")
+    shutil.rmtree(tmp_path / "index" / "lexical")
+    with other.writer():
+        shutil.rmtree(tmp_path / "index" / "lexical")
+        assert search_texts(reader, "heron") == []
+
+    assert search_texts(reader, "heron") == ["heron"]
+
+
+def _put_and_stop(store: Store, source: str, text: str) -> None:
+    with store.writer() as writer:
+        writer.put([update(source, [text])])
+        raise RuntimeError("stopped")
+
+
+def test_a_write_keeps_one_writer_of_words_and_frees_it(tmp_path: Path) -> None:
+    """All puts of a write share tantivy's writer; afterwards, and after a failure, another process can write at once."""
+    store, other = open_store(tmp_path), open_store(tmp_path)
+    with store.writer() as writer:
+        writer.put([update("/a.md", ["heron"])])
+        opened = store._lexical._writing
+        writer.put([update("/b.md", ["heron two"])])
+        assert opened is not None
+        assert store._lexical._writing is opened
+    fill(other, "heron three", source="/c.md")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        _put_and_stop(store, "/d.md", "heron four")
+    fill(other, "heron five", source="/e.md")
+
+    assert len(search_texts(store, "heron")) == 5
+    words = next((tmp_path / "index" / "lexical").glob("words-*"))
+    assert {file.stat().st_mode & 0o077 for file in words.iterdir()} == {0}
+
+
 def test_readers_do_not_wait_for_each_other(tmp_path: Path) -> None:
     """While one thread reads, others search and write, and a reset is seen by all; connections do not pile up."""
     store, texts = open_store(tmp_path), list[list[str]]()

@@ -90,12 +90,17 @@ def test_replies_are_documented(shell: Shell, full: Path, project: Path) -> None
 def test_export_is_plain_text(shell: Shell, full: Path, project: Path) -> None:
     """Markdown has each memory once, without anchors, and a file is written where it was asked for."""
     text = shell("export").out
+    assert text.count("the otter lives in the river") == 1
+    assert "I prefer tabs" not in text
+    text = shell("export", "--with-global").out
     assert text.count("the otter lives in the river") == text.count("I prefer tabs") == 1
     assert "<!--" not in text
     assert shell("export", "--format", "jsonl", "--out", project).status == 0
     lines = [json.loads(line) for line in (project / "memories.jsonl").read_text("utf-8").splitlines()]
-    assert sorted(line["item"] for line in lines) == ["memory", "memory", "record", "record"]
-    assert shell("export", "--since", "2999-01-01").out == ""
+    assert sorted(line["item"] for line in lines) == ["memory", "record", "record"]
+    nothing = shell("export", "--since", "2999-01-01")
+    assert nothing.out == ""
+    assert "--with-global" in nothing.err
 
 
 def test_messages_name_what_is_wrong(shell: Shell, full: Path, project: Path) -> None:

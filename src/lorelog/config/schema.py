@@ -618,6 +618,11 @@ SETTINGS: tuple[Setting, ...] = (
         maximum=31_536_000,
     ),
     Setting(
+        "daemon.idle_restart",
+        True,
+        "Whether the daemon restarts itself after `daemon.model_idle_s` without a call, to give back its memory.",
+    ),
+    Setting(
         "daemon.http",
         False,
         "Whether the daemon also serves HTTP, like `lorelog serve`.",

@@ -1,4 +1,4 @@
-"""Types for source code: symbols, uses, imports, replies to code queries, and freshness of memories that mention code.
+"""Types for source code: symbols, uses, imports and replies to code queries.
 
 Lines and columns count from 1, columns in characters, as editors and compilers print them; the end of a span is the
 position after its last character. Paths are relative to the working tree at `root`.
@@ -116,52 +116,6 @@ class FileExtract:
     lines: int
     broken: int = 0
     """First line that could not be parsed; 0 if all could. The rest of the file is still included."""
-
-
-class Freshness(StrEnum):
-    """State of the code that a memory mentions."""
-
-    FRESH = "fresh"
-    DRIFTED = "drifted"
-    GONE = "gone"
-    UNCHECKED = "unchecked"
-
-
-@dataclass(frozen=True, slots=True)
-class FreshnessFinding(Serializable):
-    """One thing that a memory mentions, and its state."""
-
-    kind: str
-    """`path`, `symbol`, `setting` or `command`."""
-    name: str
-    """As the memory spells it."""
-    freshness: Freshness
-    change: str = ""
-    """The change, as a phrase that follows the name: `moved to src/a.py`. Empty if there is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class FreshnessVerdict(Serializable):
-    """State of the code that a memory mentions, in the caller's working tree."""
-
-    freshness: Freshness = Freshness.UNCHECKED
-    findings: tuple[FreshnessFinding, ...] = ()
-    unmerged: str = ""
-    """The branch of the memory, if it is not merged into the checked-out one."""
-
-    @property
-    def label(self) -> str:
-        """Short label for a stale memory; empty if it is fresh or unchecked."""
-        stale = str(self.freshness) if self.freshness in {Freshness.DRIFTED, Freshness.GONE} else ""
-        return ", ".join(filter(None, (f"on {self.unmerged}, not merged" if self.unmerged else "", stale)))
-
-    @property
-    def change_phrases(self) -> tuple[str, ...]:
-        """One phrase for each thing that changed since the memory was written."""
-        return tuple(f"{finding.name} {finding.change}" for finding in self.findings if finding.change)
-
-
-UNCHECKED_VERDICT = FreshnessVerdict()
 
 
 class Certainty(StrEnum):

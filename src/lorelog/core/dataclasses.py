@@ -1,8 +1,8 @@
 """The standard library's dataclasses, with their methods compiled at first use.
 
 `dataclasses.dataclass` compiles five methods of every class when its module is imported, about 1 ms a class, and a
-short command imports many classes that it never instantiates. Here a class gets its slots at once and its constructor
-with its fourth instance. Type checkers see the standard library's functions, and `dataclasses.fields`,
+short command imports many classes that it never instantiates. Here a class gets its slots at once, and a compiled
+constructor only when it has made many instances. Type checkers see the standard library's functions, and `dataclasses.fields`,
 `dataclasses.asdict` and msgspec accept the classes. Supported: `frozen`, `slots`, `kw_only`, `eq`, `KW_ONLY`, and
 `field` with `default`, `default_factory`, `repr` and `kw_only`.
 """
@@ -151,19 +151,22 @@ def _with_slots(cls: type, own: dict[str, _FieldSpec], methods: dict[str, Any]) 
     return slotted
 
 
-_INTERPRETED = 3
-"""Instances of a class that are filled field by field before its constructor is compiled, which takes as long as ten."""
+_INTERPRETED = 40
+"""Instances of a class that are filled field by field before its constructor is compiled, which takes as long as sixty."""
 
 
 def _deferred_init(specs: Sequence[_FieldSpec], *, frozen: bool) -> tuple[Callable[..., None], Callable[[type], None]]:
     """Return a constructor that replaces itself by a compiled one, and a function that tells it its class."""
     owner: Any = None
     left = _INTERPRETED
+    filler: _Filler | None = None
 
     def init(self: object, /, *args: Any, **kwargs: Any) -> None:
-        nonlocal left
+        nonlocal left, filler
         left -= 1
-        if left < 0 or not _fill(self, specs, args, kwargs):
+        if filler is None:
+            filler = _Filler(specs)
+        if left < 0 or not filler.fill(self, args, kwargs):
             owner.__init__ = _compile_init(owner, specs, frozen=frozen)
             owner.__init__(self, *args, **kwargs)
 
@@ -174,29 +177,33 @@ def _deferred_init(specs: Sequence[_FieldSpec], *, frozen: bool) -> tuple[Callab
     return init, set_class
 
 
-def _fill(instance: Any, specs: Sequence[_FieldSpec], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Set the fields of a new instance; return False, with nothing set, if the arguments do not fit the fields."""
-    values = dict(zip([spec.name for spec in specs if not spec.kw_only], args, strict=False))
-    if len(values) < len(args) or not values.keys().isdisjoint(kwargs):
-        return False
-    values |= kwargs
-    given = len(values)
-    for spec in specs:
-        if spec.name in values:
-            given -= 1
-        elif spec.factory is not None:
-            values[spec.name] = spec.factory()
-        elif spec.declared_default is not _MISSING:
-            values[spec.name] = spec.declared_default
-        else:
+class _Filler:
+    """Sets the fields of new instances of a class, as its compiled constructor would."""
+
+    __slots__ = ("_defaults", "_factories", "_names", "_positional")
+
+    def __init__(self, specs: Sequence[_FieldSpec]) -> None:
+        self._names = {spec.name for spec in specs}
+        self._positional = [spec.name for spec in specs if not spec.kw_only]
+        self._factories = [(spec.name, spec.factory) for spec in specs if spec.factory is not None]
+        self._defaults = {spec.name: spec.declared_default for spec in specs if spec.declared_default is not _MISSING}
+
+    def fill(self, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Set the fields; return False, with nothing set, if the arguments do not fit the fields."""
+        values = self._defaults | dict(zip(self._positional, args, strict=False)) | kwargs
+        if args and (len(args) > len(self._positional) or not kwargs.keys().isdisjoint(self._positional[: len(args)])):
             return False
-    if given:
-        return False
-    for spec in specs:
-        object.__setattr__(instance, spec.name, values[spec.name])
-    if hasattr(instance, "__post_init__"):
-        instance.__post_init__()
-    return True
+        for name, make in self._factories:
+            if name not in values:
+                values[name] = make()
+        if values.keys() != self._names:
+            return False
+        set_field = object.__setattr__
+        for name, value in values.items():
+            set_field(instance, name, value)
+        if hasattr(instance, "__post_init__"):
+            instance.__post_init__()
+        return True
 
 
 def _compile_init(cls: type, specs: Sequence[_FieldSpec], *, frozen: bool) -> Callable[..., None]:

@@ -13,6 +13,8 @@ from lorelog.core.serializable import Serializable
 
 TURN_TYPE = "turn"
 """Type of the note that capture writes about a turn."""
+ARCHIVE_TYPE = "archive"
+"""Type of imported records of the past, such as conversations: found by a search, never shown by a hook."""
 GLOBAL_PROJECT = ""
 """Project of the memories that belong to no project and are visible in all."""
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from lorelog.core.code import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.document import Document, StoredChunk
+from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.query import NO_LIFECYCLE_STATE, Filters, LifecycleState, VectorCoverage
 from lorelog.core.record import CANDIDATE_TRUST, Trust
 from lorelog.core.serializable import ReplyItems, Serializable

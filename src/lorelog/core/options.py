@@ -204,6 +204,8 @@ class DaemonOptions:
     """Seconds without a call until it exits; 0 never exits."""
     model_idle_s: float = 600.0
     """Seconds without embedding until it unloads the model."""
+    idle_restart: bool = True
+    """Whether it restarts after as long without a call, to give back its memory."""
     http: bool = False
     """Whether it also serves HTTP."""
 

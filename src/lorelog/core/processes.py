@@ -12,9 +12,12 @@ import time
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Mapping, Sequence
     from sqlite3 import Connection
     from typing import Any
+else:
+    import _signal as signal  # `signal` imports `enum`
 
 
 _POLL_INTERVAL_S = 0.01
@@ -55,8 +58,6 @@ def enable_wal(database: Connection, wait_s: float) -> None:
 
 def spawn_detached(words: list[str], environment: Mapping[str, str], actions: Sequence[tuple[Any, ...]]) -> None:
     """Start a program in its own session, with no signal blocked or ignored. Raise OSError if it cannot be started."""
-    import signal
-
     signals = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
     def spawn(**group: Any) -> None:

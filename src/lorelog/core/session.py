@@ -6,12 +6,12 @@ that prints them escapes them.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from lorelog.core.dataclasses import dataclass, field
+from lorelog.core.digests import sha256
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import ReplyItems, Serializable
 
@@ -268,7 +268,7 @@ def turn_memory_id(host: str, session: str, turn: str, part: str = "") -> str:
     """
     owner = "" if is_unique_turn_id(turn) else session
     named = "\0".join(("lorelog turn", host, owner, turn, *((part,) if part else ())))
-    digits = hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()
+    digits = sha256(named.encode("utf-8", "surrogatepass")).hexdigest()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
 
@@ -280,7 +280,7 @@ def is_unique_turn_id(turn: str) -> bool:
 
 def answer_hash(text: str) -> str:
     """Return the hash of the last answer that a hook stores instead of the answer."""
-    return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def parse_iso_time(value: object) -> datetime | None:

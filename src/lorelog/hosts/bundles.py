@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from lorelog.core.version import VERSION
@@ -246,7 +246,8 @@ def _fill_template(name: str, values: Mapping[str, str]) -> str:
 
 
 def _read_source(name: str) -> str:
-    return files("lorelog.hosts").joinpath("sources", name).read_text(encoding="utf-8")
+    # `importlib.resources` imports `tempfile` and `zipfile`: 10 ms of `lorelog status`.
+    return Path(__file__).with_name("sources").joinpath(name).read_text(encoding="utf-8")
 
 
 def _source_path(name: str) -> str:

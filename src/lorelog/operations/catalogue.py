@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import Any
 
 import msgspec
-import msgspec.inspect
 
 from lorelog.core.errors import UsageError
 from lorelog.operations.operation import SURFACES, Operation

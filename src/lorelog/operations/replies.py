@@ -15,7 +15,7 @@ import msgspec
 from lorelog.core.serializable import Serializable
 
 if TYPE_CHECKING:
-    from lorelog.core.code import FreshnessVerdict
+    from lorelog.core.freshness import FreshnessVerdict
     from lorelog.core.query import SupportingRecord
     from lorelog.core.record import Trust
 

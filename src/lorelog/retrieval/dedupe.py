@@ -42,12 +42,16 @@ class RankedChunk:
 def drop_duplicates(ranked: Iterable[tuple[FusedCandidate, StoredChunk]]) -> list[RankedChunk]:
     """Keep the first of each text in a ranking; among equal best scores, the newest."""
     groups: dict[str, list[tuple[FusedCandidate, StoredChunk]]] = {}
+    words: dict[str, list[str]] = {}
     for fused, stored in ranked:
-        groups.setdefault(normalized_text(stored), []).append((fused, stored))
+        own_words = _without_clock(stored).split()
+        text = " ".join(own_words)
+        words[text] = own_words
+        groups.setdefault(text, []).append((fused, stored))
     kept: dict[str, list[tuple[FusedCandidate, StoredChunk]]] = {}
     nearly = _NearDuplicateFinder()
     for text, group in groups.items():
-        kept.setdefault(nearly.first_like(text), []).extend(group)
+        kept.setdefault(nearly.first_like(text, words[text]), []).extend(group)
     return [_merge_group(group) for group in kept.values()]
 
 
@@ -64,13 +68,15 @@ class _NearDuplicateFinder:
         """Numbers of the texts that have a word among their longest."""
         self._cut: dict[str, list[str]] = {}
 
-    def first_like(self, text: str) -> str:
-        """Return the first text that this one nearly repeats, or itself."""
+    def first_like(self, text: str, words: list[str]) -> str:
+        """Return the first text that this one nearly repeats, or itself; `words` are those between its spaces."""
         if len(self._texts) >= _MAX_COMPARED:
             return text
-        words = text.casefold().split()
-        long = dict.fromkeys([word for word in words if len(word) >= _LONG_WORD_CHARS])
-        chosen = long if len(long) >= _KEY_WORDS else dict.fromkeys(words)  # most texts have enough long ones to sort
+        if not text.isascii():
+            words = [word.casefold() for word in words]  # which may make them longer
+        # Most texts have enough long ones, and only those are folded and sorted.
+        long = dict.fromkeys([word.casefold() for word in words if len(word) >= _LONG_WORD_CHARS])
+        chosen = long if len(long) >= _KEY_WORDS else dict.fromkeys([word.casefold() for word in words])
         longest = sorted(chosen, key=len, reverse=True)[:_KEY_WORDS]
         having, number = self._having, len(self._texts)
         shared: dict[int, int] = {}
@@ -117,9 +123,13 @@ def split_words(text: str) -> list[str]:
 
 def normalized_text(stored: StoredChunk) -> str:
     """Return a chunk's text with single spaces, without a heading that is only a time."""
+    return " ".join(_without_clock(stored).split())
+
+
+def _without_clock(stored: StoredChunk) -> str:
     text = stored.chunk.text
-    clock = _CLOCK.match(text)
-    return " ".join((text[clock.end() :] if clock else text).split())
+    clock = _CLOCK.match(text) if text.startswith("#") else None
+    return text[clock.end() :] if clock else text
 
 
 def format_place(stored: StoredChunk) -> str:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from lorelog.core.code import FreshnessVerdict
+from lorelog.core.freshness import FreshnessVerdict
 from lorelog.core.memory import NewMemory
 from lorelog.core.query import Hit
 from lorelog.engine import Engine

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.services.freshness.repository import Repository
 
-from lorelog.core.code import Freshness, FreshnessVerdict
+from lorelog.core.freshness import Freshness, FreshnessVerdict
 from lorelog.services.freshness import checker as checker_module
 from lorelog.services.freshness.checker import FreshnessChecker, claim_of_hit
 

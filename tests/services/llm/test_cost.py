@@ -133,11 +133,11 @@ class Embedder:
 def test_vectors_over_the_wire_are_written_down(tmp_path: Path) -> None:
     """One line a batch, with the tokens that the provider told; where it tells none there is no line."""
     kept, inner = Receipts.of_tenant(tmp_path), Embedder(70)
-    counted = MeteredEmbedder(inner, kept, "/p")
+    counted = MeteredEmbedder(inner, lambda: kept, "/p")
 
     assert counted.embed_documents(["a"]) == EmbeddedTexts((b"v",), 1, 70)
     assert (counted.embed_query("q"), counted.provider, counted.model) == (b"q", "openai", "e")
-    MeteredEmbedder(Embedder(0), kept, "/p").embed_documents(["a"])
+    MeteredEmbedder(Embedder(0), lambda: kept, "/p").embed_documents(["a"])
     counted.close()
 
     assert inner.closed
@@ -154,7 +154,9 @@ def test_a_receipt_that_cannot_be_written_costs_no_vector(tmp_path: Path) -> Non
     """What was embedded is given all the same."""
     (tmp_path / "receipts.jsonl").mkdir()
 
-    assert MeteredEmbedder(Embedder(70), Receipts.of_tenant(tmp_path), "/p").embed_documents(["a"]).vectors == (b"v",)
+    assert MeteredEmbedder(Embedder(70), lambda: Receipts.of_tenant(tmp_path), "/p").embed_documents(["a"]).vectors == (
+        b"v",
+    )
 
 
 def test_a_damaged_log_is_told(receipts: Receipts, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def spent(folder: Path) -> list[int]:
 def test_questions_are_written_down(tmp_path: Path, lent: object) -> None:
     """A question is on the bill with what it cost, in a daemon, too; its vector is the same."""
     inner = SharedEmbedder(Priced()) if lent else Priced()
-    asked: Vector = MeteredEmbedder(inner, Receipts.of_tenant(tmp_path), "/p").embed_query("q")
+    asked: Vector = MeteredEmbedder(inner, lambda: Receipts.of_tenant(tmp_path), "/p").embed_query("q")
 
     assert asked == FakeEmbedder().embed_query("q")
     assert spent(tmp_path) == [3]
@@ -49,16 +49,16 @@ def test_a_question_that_costs_nothing_is_on_no_bill(tmp_path: Path, lent: objec
     """An embedder that does not say what a question costs is asked as ever."""
     inner = SharedEmbedder(FakeEmbedder()) if lent else FakeEmbedder()
 
-    assert MeteredEmbedder(inner, Receipts.of_tenant(tmp_path), "/p").embed_query("q") == FakeEmbedder().embed_query(
+    assert MeteredEmbedder(inner, lambda: Receipts.of_tenant(tmp_path), "/p").embed_query(
         "q"
-    )
+    ) == FakeEmbedder().embed_query("q")
     assert spent(tmp_path) == []
 
 
 def test_what_a_failing_run_had_made_is_written_down(tmp_path: Path) -> None:
     """The tokens that come along with an error are on the bill, and the error goes on to whoever asked."""
     with pytest.raises(ModelUnavailable) as caught:
-        MeteredEmbedder(Priced(), Receipts.of_tenant(tmp_path), "/p").embed_documents(["a", "b"])
+        MeteredEmbedder(Priced(), lambda: Receipts.of_tenant(tmp_path), "/p").embed_documents(["a", "b"])
 
     assert caught.value.done == {0: b"v"}
     assert spent(tmp_path) == [5]
@@ -84,3 +84,13 @@ def test_searches_are_on_the_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     assert sum(spent(home / "data" / "default")) == 7 * len(server.requests)
     assert len(server.requests) >= 3
+
+
+def test_a_receipt_of_an_embedding_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search and an index do not wait until the receipt of their embedding is on the disk: no limit depends on it."""
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    MeteredEmbedder(Priced(), lambda: Receipts.of_tenant(tmp_path), "/p").embed_query("q")
+
+    assert (tmp_path / "receipts.jsonl").read_text("utf-8").count("\n") == 1
+    assert synced == []

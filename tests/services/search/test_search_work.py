@@ -18,8 +18,8 @@ from lorelog.services.search import postprocess
 from lorelog.services.search.searcher import Searcher
 from lorelog.stores.embedded import EmbeddedStore
 
-MAX_STATEMENTS = 13
-"""Of a hybrid search: counts and facts of the catalog, positions of the lanes, and one statement each for neighbours, entries and texts."""
+MAX_STATEMENTS = 6
+"""Of a hybrid search while nothing is written: three ask for the version of the catalog, and one each for neighbours, entries and texts."""
 TEXTS = 60
 
 

@@ -257,6 +257,16 @@ def read_members(path: str, arrays: frozenset[str], stats: TranscriptStats) -> I
             stats.broken += 1
 
 
+def read_elements(stream: IO[bytes], stats: TranscriptStats) -> Iterator[Any]:
+    """Yield the elements of an array that is a whole document, from an open stream; none if it is not an array."""
+    reader = _JsonStreamReader(stream)
+    try:
+        reader.expect("[")
+        yield from _elements(reader)
+    except (_DocumentTruncated, EOFError, zlib.error, RecursionError):
+        stats.broken += 1
+
+
 def _elements(reader: _JsonStreamReader) -> Iterator[Any]:
     while not reader.accept("]"):
         yield reader.value()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -40,6 +41,8 @@ class EmbeddingProvider:
 
 _LOCAL_PROVIDERS = ("builtin", "fake")
 """Providers that need neither a server nor a package."""
+_VENDORS = ("openai", "google", "voyage", "jina", "mistral")
+"""Providers with an adapter each, over `remote`."""
 
 
 def _load_builtin(options: EmbedOptions) -> Embedder:
@@ -179,6 +182,34 @@ def open_embedder(options: EmbedOptions) -> Embedder:
     )
 
 
+def open_lazily(options: EmbedOptions) -> Embedder:
+    """Return the embedder that the options select, if possible one that imports its provider with the first call.
+
+    Raise ConfigError as `open_embedder` does. Most commands that open an embedder embed nothing.
+    """
+    provider = PROVIDERS.get(options.provider)
+    if provider is None or not provider.accepts_any_model or not _is_plain(options, provider):
+        return open_embedder(options)
+    return LazyEmbedder(options.provider, provider.default_model, partial(open_embedder, options))
+
+
+def _is_plain(options: EmbedOptions, provider: EmbeddingProvider) -> bool:
+    """Return True if the options select a vendor's default model as it is: its name is that of its vectors."""
+    overrides = (options.dimensions, options.query_prefix, options.document_prefix)
+    if options.provider not in _VENDORS or overrides != (0, AUTO_PROVIDER, AUTO_PROVIDER):
+        return False
+    return options.model in {"", provider.default_model} and (not options.base_url or _is_plain_url(options.base_url))
+
+
+def _is_plain_url(url: str) -> bool:
+    """Return True for a URL that is certainly valid. Others are checked when the provider is opened."""
+    scheme, _, rest = url.partition("://")
+    name, colon, port = rest.partition("/")[0].partition(":")
+    has_plain_name = name.isascii() and name.replace(".", "").replace("-", "").isalnum()
+    has_port = not colon or (port.isdecimal() and port.isascii() and 0 < int(port[:6]) < 1 << 16)
+    return scheme in {"http", "https"} and has_plain_name and has_port and not {"?", "#", "@"} & set(rest)
+
+
 def previous_embedder(options: EmbedOptions, name: str) -> Embedder | None:
     """Return the embedder that made the vectors of `name` (`provider/model`), or None if it must not be used.
 
@@ -236,6 +267,43 @@ def _suggest(name: str, valid: list[str]) -> str:
     return f"did you mean {' or '.join(near)}?" if near else f"use one of: {', '.join(valid)}"
 
 
+class LazyEmbedder:
+    """An embedder whose module is imported, and whose server is checked, with the first call."""
+
+    def __init__(self, provider: str, model: str, load: Callable[[], Embedder]) -> None:
+        self.provider = provider
+        self.model = model
+        self._load = load
+        self._lock = Lock()
+        self._loaded: Embedder | None = None
+
+    def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
+        return self._open().embed_documents(texts)
+
+    def embed_query(self, text: str) -> Vector:
+        return self._open().embed_query(text)
+
+    def embed_query_with_usage(self, text: str) -> EmbeddedTexts:
+        """Embed a query; include its token count if the model reports one."""
+        return _embed_with_usage(self._open(), text)
+
+    def close(self) -> None:
+        if self._loaded is not None:
+            self._loaded.close()
+
+    def _open(self) -> Embedder:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._load()
+            return self._loaded
+
+
+def _embed_with_usage(embedder: Embedder, text: str) -> EmbeddedTexts:
+    if isinstance(embedder, TokenReportingEmbedder):
+        return embedder.embed_query_with_usage(text)
+    return EmbeddedTexts((embedder.embed_query(text),))
+
+
 class SharedEmbedder:
     """An embedder shared by several callers that unloads its model after a period without calls."""
 
@@ -258,9 +326,7 @@ class SharedEmbedder:
     def embed_query_with_usage(self, text: str) -> EmbeddedTexts:
         """Embed a query; include its token count if the model reports one."""
         with self._in_use():
-            if isinstance(self._inner, TokenReportingEmbedder):
-                return self._inner.embed_query_with_usage(text)
-            return EmbeddedTexts((self._inner.embed_query(text),))
+            return _embed_with_usage(self._inner, text)
 
     def close_if_idle(self, idle_s: float) -> bool:
         """Unload the model unless it is in use or was used within `idle_s`; return True if it is unloaded."""

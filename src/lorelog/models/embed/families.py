@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from hashlib import sha256
 
 from lorelog.core.dataclasses import dataclass
+from lorelog.core.digests import sha256
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import AUTO_PROVIDER, EmbedOptions
 
@@ -74,9 +74,18 @@ FAMILIES: tuple[ModelFamily, ...] = (
 _UNKNOWN_FAMILY = ModelFamily("")
 
 
+_KEYWORDS = (
+    *("e5-", "nomic-embed-text", "bge-", "mxbai-embed-", "snowflake-arctic-embed", "embeddinggemma"),
+    *("qwen3-embedding", "jina-embeddings-v4-text-retrieval", "gte-"),
+)
+"""Text that names of the families contain. Most names contain none, and compiling all patterns takes 3 ms of a search."""
+
+
 def find_family(model: str) -> ModelFamily:
     """Return the family of a model, by the last part of its id or path without an Ollama tag."""
     name = model.rstrip("/").rpartition("/")[2].partition(":")[0].lower()
+    if not any(keyword in name for keyword in _KEYWORDS):
+        return _UNKNOWN_FAMILY
     return next((family for family in FAMILIES if re.search(rf"(?<![a-z0-9]){family.name}", name)), _UNKNOWN_FAMILY)
 
 

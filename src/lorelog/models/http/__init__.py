@@ -432,6 +432,8 @@ def parse_object(body: bytes, otherwise: str) -> dict[str, Any]:
 def _parse_retry_after(header: str, default: float) -> float:
     """Return the delay of a Retry-After header, in seconds or as a date; the default if it is not in the future."""
     text = header.strip()
+    if not text:  # as with every reply that succeeded
+        return default
     try:
         delay = float(text)
     except ValueError:

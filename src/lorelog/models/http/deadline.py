@@ -25,7 +25,10 @@ def seconds_left(deadline: float) -> float:
 
 def connect(address: tuple[str, int], deadline: float) -> socket.socket:
     """Connect to a name and port. Each address gets a share of the time, so that a silent one leaves some for the rest."""
-    addresses = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+    name, port = address
+    # As bytes: for text, Python loads the tables of internationalized names first.
+    host = name.encode("ascii") if name.isascii() else name
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for number, (family, kind, protocol, _, resolved) in enumerate(addresses, 1):
         channel = socket.socket(family, kind, protocol)
         try:

@@ -61,11 +61,17 @@ def restore(engine: Engine, request: schema.RestoreRequest, call: RequestContext
 
 
 def export(engine: Engine, request: schema.ExportRequest, call: RequestContext) -> schema.ExportReply:
-    """Export memories as Markdown, or memories and records as JSON Lines: of this project and global ones, or of all."""
-    from lorelog.services.backup.export import ExportCounts, export_jsonl, export_markdown
+    """Export memories as Markdown, or memories and records as JSON Lines: of this project, or of all."""
+    from lorelog.services.backup.export import ExportCounts, export_jsonl, export_markdown, exported_projects
 
     _check_own(call)
-    filters = Filters(since=parse_past_day(request.since) if request.since else "")
+    scope = engine.records()
+    projects = exported_projects(
+        (*(scope.projects or ()), scope.workspace.project.id),
+        all_projects=request.all_projects,
+        with_global=request.with_global,
+    )
+    filters = Filters(projects=projects, since=parse_past_day(request.since) if request.since else "")
     memories = engine.list(filters, limit=_MAX_MEMORIES, all_projects=request.all_projects).memories
     counts = ExportCounts()
 
@@ -75,12 +81,10 @@ def export(engine: Engine, request: schema.ExportRequest, call: RequestContext) 
     if request.format == "markdown":
         text = "".join(export_markdown(memories, read_text, counts))
     else:
-        scope = engine.records()
-        visible = None if request.all_projects else {*(scope.projects or ()), scope.workspace.project.id, ""}
         records = (
             record
             for record in scope.records.ledger.read()
-            if (visible is None or record.project in visible) and record.at >= filters.since
+            if (projects is None or record.project in projects) and record.at >= filters.since
         )
         text = "".join(export_jsonl(memories, records, read_text, counts))
     path = "" if request.out is None else _write_export(_resolve_path(request.out, call), request.format, text)
@@ -102,7 +106,7 @@ def _write_export(path: Path, format_: str, text: str) -> str:
         write_whole_file(path, text.encode("utf-8", "replace"), replaces=False)
     except OSError as error:
         raise StoreUnwritable(
-            f"{path} cannot be written: {error.strerror or error}", hint="choose another file with --out"
+            f"{path} cannot be written: {error.strerror or error}", hint="choose another file"
         ) from error
     return str(path)
 

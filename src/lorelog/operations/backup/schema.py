@@ -46,7 +46,8 @@ class ExportRequest(OperationRequest, frozen=True, kw_only=True):
     out: Annotated[
         Path | None, Meta(description="File to write, or an existing directory. Without it, the reply has the text.")
     ] = None
-    all_projects: Annotated[bool, Meta(description="Export the memories of all projects.")] = False
+    all_projects: Annotated[bool, Meta(description="Export the memories of all projects, and global ones.")] = False
+    with_global: Annotated[bool, Meta(description="Also export global memories, which belong to no project.")] = False
     since: Since = None
 
 

@@ -17,7 +17,6 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from lorelog.core.dataclasses import dataclass, replace
-from lorelog.core.patterns import lazy_pattern
 from lorelog.retrieval.time_expressions import vocabulary as words
 from lorelog.retrieval.time_expressions.date_parser import (
     RANK_EXACT,
@@ -37,19 +36,6 @@ RECENT_DAYS = 30
 _LATE_DAYS = 3.0
 """Days within which a day is usually written about. Measured on dated dialogues: the dates of answers stand out from
 those of other turns as much as with a shorter period, and a third fewer answers are far outside."""
-_DIGIT = lazy_pattern(r"[0-9]")
-_VOCABULARY = (
-    frozenset(words.MONTHS)
-    | frozenset(words.WEEKDAYS)
-    | frozenset(words.SEASONS)
-    | frozenset(words.UNITS)
-    | frozenset(words.DAY_WORDS)
-    | frozenset(words.RELATIONS)
-    | words.DAY_PARTS
-    | words.WEEKENDS
-    | words.RECENTLY
-    | frozenset({"prior"})
-)
 _WORDS_BEFORE_ADJECTIVE = word_set("the a an my our your his her their its most mostly least more all of")
 _ADVICE_WORDS = word_set(
     "recommend recommendation recommendations suggest suggestion suggestions tips advice idea ideas should plan planning"
@@ -95,14 +81,15 @@ def find_time_hint(query: str, today: dt.date) -> TimeHint | None:
 
     Several equally specific ones (`in January and March`) become one that spans them, so that none is pushed down.
     """
+    if not words.may_name_time(query):
+        return None
     hits: list[_TimeMatch] = []
     tokens = words.read_tokens(query)
     lows = {token.lower for token in tokens}
-    if not lows.isdisjoint(_VOCABULARY) or _DIGIT.search(query):
-        if lows.isdisjoint(words.DATE_AS_DATA):
-            hits = _outside_quotes(query, _find_matches(tokens, today))
-        if "did" not in lows and not lows.isdisjoint(_ADVICE_WORDS):
-            hits = [hit for hit in hits if hit.days[1] < today or hit.rank == RANK_EXACT]
+    if lows.isdisjoint(words.DATE_AS_DATA):
+        hits = _outside_quotes(query, _find_matches(tokens, today))
+    if "did" not in lows and not lows.isdisjoint(_ADVICE_WORDS):
+        hits = [hit for hit in hits if hit.days[1] < today or hit.rank == RANK_EXACT]
     return _choose_hint(query, sorted(hits), today) if hits else None
 
 

@@ -171,6 +171,27 @@ def read_tokens(query: str) -> list[QueryToken]:
     return tokens
 
 
+_DIGIT = lazy_pattern(r"[0-9]")
+_VOCABULARY = (
+    frozenset(MONTHS)
+    | frozenset(WEEKDAYS)
+    | frozenset(SEASONS)
+    | frozenset(UNITS)
+    | frozenset(DAY_WORDS)
+    | frozenset(RELATIONS)
+    | DAY_PARTS
+    | WEEKENDS
+    | RECENTLY
+    | frozenset({"prior"})
+)
+
+
+def may_name_time(query: str) -> bool:
+    """Return False if a query has neither a digit nor a word of time: most queries need no parser of dates."""
+    words = {token.lower for token in read_tokens(query)}
+    return not words.isdisjoint(_VOCABULARY) or _DIGIT.search(query) is not None
+
+
 def quoted_spans(query: str) -> list[tuple[int, int]]:
     """Return the spans in quotes or backticks, which are literal text."""
     return [match.span() for match in _QUOTED.finditer(query)]

@@ -20,6 +20,13 @@ _HEADING_LINE = lazy_pattern(r"\A#{1,6} [^\n]*\n")
 _COMMENT = lazy_pattern(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
 
 
+def exported_projects(visible: Iterable[str], *, all_projects: bool, with_global: bool) -> tuple[str, ...] | None:
+    """Return the projects to export; None for all. Global memories are private notes of a person: they are left out unless asked for."""
+    if all_projects:
+        return None
+    return tuple(project for project in dict.fromkeys(visible) if with_global or project != GLOBAL_PROJECT)
+
+
 @dataclass(slots=True)
 class ExportCounts:
     """How much was exported."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from lorelog.core.dataclasses import dataclass, replace
-from lorelog.core.document import StoredChunk
+from lorelog.core.document import ARCHIVE_TYPE, StoredChunk
 from lorelog.core.memory import ListReply
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
@@ -51,7 +51,11 @@ class ContextScope:
         """Return memories with all of these tags, newest first, without records."""
         memories = self._list_matching(replace(self.filters, tags=tags), limit + _EXTRA_FETCHED)
         records = str(records_folder(self.record_scope.workspace.tenant_folder))
-        return [memory for memory in memories if not is_below(memory.chunk.source, records)][:limit]
+        return [
+            memory
+            for memory in memories
+            if not is_below(memory.chunk.source, records) and memory.chunk.type != ARCHIVE_TYPE
+        ][:limit]
 
     def newest_journal_entries(self, limit: int) -> list[StoredChunk]:
         """Return the entries of the project's and the global journals, newest first. Records would mostly be newer."""
@@ -59,7 +63,8 @@ class ContextScope:
         entries = [
             entry
             for journals in (workspace.journals, workspace.global_journals)
-            for entry in self._list_matching(replace(self.filters, source_prefix=str(journals)), limit)
+            for entry in self._list_matching(replace(self.filters, source_prefix=str(journals)), limit + _EXTRA_FETCHED)
+            if entry.chunk.type != ARCHIVE_TYPE
         ]
         return sorted(entries, key=lambda entry: (entry.chunk.date, entry.chunk.start_line), reverse=True)[:limit]
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import unquote
 
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Anchor, short_hash
@@ -105,6 +104,8 @@ def _read_whole(journal: _Journal) -> _Journal:
 
 
 def _to_anchor(entry: RecentEntry) -> Anchor:
+    from urllib.parse import unquote
+
     fields = entry.anchor
     return Anchor(
         memory=entry.memory,

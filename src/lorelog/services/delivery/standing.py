@@ -1,9 +1,7 @@
 """Writes the files that hooks read: standing memories, cues, and own journal entries, for each project of a tenant.
 
-They are derived from the index and the files beside it. `Engine.refresh_delivery` is the one place that calls this
-module: after every operation that changes memories, and in the daemon's background work, which also checks the memories
-against the code. A stamp of everything the files depend on makes an unnecessary call cheap, a file is replaced only if
-its content changed, and a lock keeps an older state from overwriting a newer one.
+They are derived from the index and the files beside it. `refresh.write_delivery_files` calls this module if anything
+changed. A file is replaced only if its content changed, and a lock keeps an older state from overwriting a newer one.
 
 Standing are corrections, preferences and decisions, and other memories with cues written by hand. Cues are derived from
 standing memories and from facts that were added by hand, never from the notes of captured turns: these name every file
@@ -17,32 +15,30 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.code import Freshness
 from lorelog.core.dataclasses import dataclass, replace
-from lorelog.core.document import Anchor, ChunkKey, StoredChunk
+from lorelog.core.document import ARCHIVE_TYPE, Anchor, ChunkKey, StoredChunk
+from lorelog.core.freshness import Freshness
 from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
-from lorelog.core.ports import Store
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.query import Filters
 from lorelog.services.delivery import cue_table
 from lorelog.services.delivery.cue import Cue, CueKind, read_cues
 from lorelog.services.delivery.durable import is_lasting_rule
 from lorelog.services.delivery.files import project_key
-from lorelog.services.delivery.own_entries import replace_file, untracked_files, write_own_entries
+from lorelog.services.delivery.own_entries import replace_file, untracked_files
 from lorelog.services.delivery.ownership import HEADING, STANDING_TYPES, Ownership, memory_body
 from lorelog.services.delivery.programs import word_set
+from lorelog.services.delivery.refresh import FORMAT, DeliverySource, Verdicts
 from lorelog.services.delivery.wildcard import has_wildcard
-from lorelog.services.memory_state.authored import AuthoredMemories, AuthoredText
-from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
-from lorelog.services.places.workspace import RECORD_PAGES, Workspace
+from lorelog.services.memory_state.authored import AuthoredText
+from lorelog.services.places.workspace import RECORD_PAGES
 
 if TYPE_CHECKING:
     from lorelog.services.delivery.derive import DerivedCues
@@ -51,8 +47,6 @@ if TYPE_CHECKING:
 MAX_MEMORIES = 20_000
 MAX_STANDING = 2_000
 MAX_TEXT_CHARS = 400
-_FORMAT = "5"
-"""Increase this when the same memories give other files."""
 _LOCK_WAIT_S = 5.0
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
@@ -70,9 +64,6 @@ _MIN_NEAR_SHARE = 0.85
 _LAST_RANK = 999_999
 _FEW_NEW = 20
 """New memories up to which their cues are derived anew: reading the file of all derived cues would take longer."""
-
-Verdicts = Mapping[str, str]
-"""Freshness by memory id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,50 +112,11 @@ class StandingMemory:
         return fields | {name: value for name, value in optional.items() if value}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliverySource:
-    """Where standing memories come from: one tenant's index and the files beside it."""
-
-    store: Store
-    workspace: Workspace
-    lifecycle: LifecycleIndex
-    authored: AuthoredMemories
-    today: date
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the derived files."""
-        return self.workspace.cache_folder / "delivery"
-
-    @property
-    def stamp(self) -> str:
-        """Changes with everything that the files depend on, except the code."""
-        parts = (_FORMAT, self.store.revision(), self.lifecycle.token, self.authored.token, self.today.isoformat())
-        return " ".join(parts)
-
-
-def write_delivery_files(
-    source: DeliverySource, check: Callable[[Sequence[StoredChunk]], Verdicts] | None = None
-) -> bool:
-    """Bring the files of all projects of a tenant up to date; return True if any changed.
-
-    `check` returns the freshness of the current project's memories; without it the last known one is kept.
-    """
-    changed = _write_memories(source, check)
-    return _write_own_entries(source, source.workspace.project.id, [str(source.workspace.journals)]) or changed
-
-
-def _write_own_entries(source: DeliverySource, project: str, folders: Sequence[str]) -> bool:
-    file = source.folder / f"{project_key(project)}.own"
-    return bool(project) and write_own_entries(file, project, folders, source.authored)
-
-
-def _write_memories(source: DeliverySource, check: Callable[[Sequence[StoredChunk]], Verdicts] | None = None) -> bool:
-    folder = source.folder
-    if check is None and _read_text(folder / "stamp") == source.stamp:
-        return False
+def write_memories(source: DeliverySource, check: Callable[[Sequence[StoredChunk]], Verdicts] | None = None) -> bool:
+    """Write the files of all projects of a tenant; return True if any changed. `check` is that of `write_delivery_files`."""
     from lorelog.services.delivery.history import unused_counts
 
+    folder = source.folder
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _lock(folder / "lock") as locked:
         if not locked:
@@ -179,7 +131,7 @@ def _write_memories(source: DeliverySource, check: Callable[[Sequence[StoredChun
             for memory in read_memories(source)
         ]
         changed = _write_projects(folder, [memory for memory in memories if memory.verdict != Freshness.GONE])
-        replace_file(folder / "stamp", stamp.encode())
+        replace_file(source.stamp_file, stamp.encode())
     return changed
 
 
@@ -252,7 +204,7 @@ def _read_drafts(source: DeliverySource) -> list[_Draft]:
     gone = known.keys() - {key for key, _ in marks}
     ownership = Ownership(source.workspace, source.authored)
     is_cold = not known or len(new) > _FEW_NEW
-    derived = DerivedCues(source.folder / "derived.json", _FORMAT, is_read=is_cold)
+    derived = DerivedCues(source.folder / "derived.json", FORMAT, is_read=is_cold)
     for key, stored in source.store.fetch(list(new)).items():
         known[key] = _make_draft(stored, new[key], ownership, derived)
     for key in gone:
@@ -274,7 +226,7 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: D
     chunk, anchor = stored.chunk, stored.chunk.anchor
     bare = replace(stored, chunk=replace(chunk, content="", text="", content_hash=chunk.content_hash))
     draft = _Draft(mark, bare, ownership.claim_of(stored))
-    if anchor is None or stored.machine:
+    if anchor is None or stored.machine or chunk.type == ARCHIVE_TYPE:
         return draft
     is_captured = bool(anchor.session or anchor.turn)
     words, context = split_statement(chunk.text) if is_captured else (chunk.text, "")
@@ -357,7 +309,7 @@ def _adopt_own_memories(source: DeliverySource) -> None:
     source.authored.adopt(texts)
     for project, chunks in by_project.items():
         folders = {os.path.dirname(stored.chunk.source) for stored in chunks}  # noqa: PTH120
-        _write_own_entries(source, project, sorted(folders))
+        source.write_own_entries(project, sorted(folders))
 
 
 def _drop_repetitions(drafts: Iterable[_Draft]) -> list[StandingMemory]:

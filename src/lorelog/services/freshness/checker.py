@@ -15,10 +15,10 @@ from functools import cached_property, partial
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
-from lorelog.core.code import UNCHECKED_VERDICT, Freshness, FreshnessFinding, FreshnessVerdict
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import StoreError
+from lorelog.core.freshness import UNCHECKED_VERDICT, Freshness, FreshnessFinding, FreshnessVerdict
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
 from lorelog.core.query import Explanation, Filters, Hit, ScorePart, SearchReply

@@ -32,11 +32,12 @@ class CheckoutState:
     @classmethod
     def read(cls, root: str) -> CheckoutState:
         """Return the present state."""
-        folder = git_folders(root)[0]
+        folders = git_folders(root)
+        folder = folders[0]
         if not folder:
             return cls()
         is_changing = _is_locked(folder)  # before the rest: the lock ends when the index is replaced
-        return cls(*read_head(root), _stamp(os.path.join(folder, "index")), is_changing)  # noqa: PTH118
+        return cls(*read_head(root, folders), _stamp(os.path.join(folder, "index")), is_changing)  # noqa: PTH118
 
     @property
     def key(self) -> tuple[str, int]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from lorelog.core.code import Freshness, FreshnessFinding, Symbol
+from lorelog.core.code import Symbol
 from lorelog.core.dataclasses import dataclass
+from lorelog.core.freshness import Freshness, FreshnessFinding
 from lorelog.services.freshness.definitions import definition_shape
 from lorelog.services.freshness.mention_targets import command_files, defines_command, has_word, text_digest
 from lorelog.services.freshness.snapshot import PROSE_SUFFIXES

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lorelog.core.document import Document, SourceFile
 from lorelog.core.options import ChunkOptions
 from lorelog.core.ports import DocumentUpdate
 from lorelog.core.record import is_digest_text
 from lorelog.ingest.files import FileText, ParseTimer, printable_path
-from lorelog.ingest.markdown import EnclosingHeading, ParsedDocument, ResumePoint, can_resume, chunk_markdown
-from lorelog.ingest.metadata import MAX_TAGS
-from lorelog.ingest.outline import heading_limit
 from lorelog.services.memory_state.tombstones import Tombstones, is_chunked_with, remove_deleted
 from lorelog.services.places.roots import Root
+
+if TYPE_CHECKING:  # the parser is imported with the first file that changed
+    from lorelog.ingest.markdown import ParsedDocument, ResumePoint
 
 MIN_RESUMED_LINES = 200
 """Lines before a resume point from which it is kept: a shorter text is parsed in a millisecond."""
@@ -32,6 +32,8 @@ class Continuation(NamedTuple):
 
 def read_continuation(document: Document, stored: str) -> Continuation | None:
     """Return how a document can be continued, from what the store keeps with it; None if that is of another version."""
+    from lorelog.ingest.markdown import EnclosingHeading, ResumePoint
+
     try:
         digest, size, fields = json.loads(stored)
         point = ResumePoint(*fields)
@@ -71,6 +73,8 @@ class DocumentBuilder:
         A digest that is found by searches would become its own source. The file stays known, so that it is not read in every run.
         Raise SourceError if parsing takes too long.
         """
+        from lorelog.ingest.markdown import can_resume, chunk_markdown
+
         text, fallback_date = content.text, _local_day(file.stamp.mtime_ns)
         if continued and not (content.has_grown and can_resume(continued.point, text, fallback_date)):
             continued = None
@@ -123,6 +127,9 @@ class DocumentBuilder:
 
 
 def _describe_limits(file: SourceFile, parsed: ParsedDocument) -> list[str]:
+    from lorelog.ingest.metadata import MAX_TAGS
+    from lorelog.ingest.outline import heading_limit
+
     notes, shown = [], printable_path(file.path)
     if parsed.dropped_tags:
         notes.append(f"{parsed.dropped_tags:,} tags of {shown} are not indexed: at most {MAX_TAGS} of a file are")

@@ -59,12 +59,12 @@ def put_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
 
 def drop_table(text: str, path: Sequence[str]) -> str:
     """Return the text without the table and its subtables; comments below its last value stay."""
-    import tomlkit
-    from tomlkit.exceptions import TOMLKitError
-
     expected = parse_toml(text)
     if _parent_table(expected, path).pop(path[-1], None) is None:
         return text
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
     document = tomlkit.parse(text)
     try:
         _remove(document, path)

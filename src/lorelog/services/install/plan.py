@@ -12,8 +12,6 @@ an error.
 
 from __future__ import annotations
 
-import difflib
-import hashlib
 import json
 import os
 import stat
@@ -23,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lorelog.core.dataclasses import dataclass, field, replace
+from lorelog.core.digests import sha256
 from lorelog.core.errors import ConfigError
 from lorelog.core.paths import is_below, sync_folder
 from lorelog.core.patterns import lazy_pattern
@@ -316,6 +315,8 @@ def effective_changes(changes: Sequence[InstallChange]) -> list[InstallChange]:
 
 def format_diff(change: InstallChange) -> str:
     """Return a change as a unified diff."""
+    import difflib
+
     before, after = (_split_lines(content) for content in (change.before, change.after))
     old = "/dev/null" if change.before is None else str(change.path)
     new = "/dev/null" if change.after is None else str(change.path)
@@ -477,7 +478,7 @@ def _write_receipt(home: Path, host: str, receipt: InstallReceipt) -> None:
 
 
 def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    return sha256(content).hexdigest()
 
 
 def _split_lines(content: bytes | None) -> list[str]:

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +21,6 @@ from lorelog.core.errors import ConfigError, LorelogError
 from lorelog.core.patterns import lazy_pattern
 from lorelog.hosts import HOST_TITLES
 from lorelog.hosts.bundles import HOOK_EVENTS, NAME
-from lorelog.ingest.transcripts.json_files import open_database
 from lorelog.services.install import config_edit
 from lorelog.services.install.manifests import (
     build_manifest,
@@ -127,6 +125,8 @@ def count_sessions(host: str, context: InstallContext) -> int:
         data = context.environment.get("XDG_DATA_HOME") or str(context.user_home / ".local" / "share")
         database = f"{data}/opencode/opencode.db"
         if Path(database).is_file():
+            from lorelog.ingest.transcripts.json_files import open_database
+
             with suppress(LorelogError), open_database(database) as connection:
                 count += connection.execute("SELECT count(*) FROM session").fetchone()[0]
     return count
@@ -283,6 +283,8 @@ def _query_time(path: str, query: str) -> float:
     """Return a time from a host's database in seconds, or the file's modification time if the query fails."""
     if not Path(path).is_file():
         return 0.0
+    from lorelog.ingest.transcripts.json_files import open_database
+
     with suppress(LorelogError), open_database(path) as connection:
         (milliseconds,) = connection.execute(query).fetchone()
         return float(milliseconds or 0) / 1000
@@ -291,6 +293,8 @@ def _query_time(path: str, query: str) -> float:
 
 def _host_version(host: str, context: InstallContext) -> str:
     """Return a host's version, or an empty string if it does not answer in time."""
+    import subprocess
+
     program = shutil.which(host, path=context.environment.get("PATH", os.defpath))
     if program is None:
         return ""

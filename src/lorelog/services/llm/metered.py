@@ -14,12 +14,15 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import ceil
+from typing import TYPE_CHECKING
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError, ModelError, ModelFault, ModelUnavailable, StoreError
 from lorelog.core.ports import Completion, EmbeddedTexts, Embedder, LanguageModel, TokenReportingEmbedder, Vector
 from lorelog.retrieval.token_estimate import estimate_tokens
-from lorelog.services.llm.receipts import OUTCOME_DONE, PURPOSE_EMBEDDING, CallOutcome, ModelCall, Receipts, Reservation
+
+if TYPE_CHECKING:
+    from lorelog.services.llm.receipts import CallOutcome, Receipts, Reservation
 
 ESTIMATE_MARGIN = 1.25
 """Estimates of prompt tokens are multiplied by this, since they may be too low. Receipts have the model's own count."""
@@ -71,6 +74,8 @@ class MeteredLlm:
         `is_usable` checks the answer; by default it must not be blank. Raise DailyLimitReached if too few of the day's tokens are left
         and StoreError if the call cannot be recorded (no request was sent in either case), ModelError if there is no usable answer.
         """
+        from lorelog.services.llm.receipts import OUTCOME_DONE, CallOutcome, ModelCall
+
         cost = self.max_cost(system, text, max_tokens)
         if 0 < self.window_tokens < cost:
             raise ModelFault(
@@ -120,9 +125,9 @@ def _is_not_blank(text: str) -> bool:
 class MeteredEmbedder:
     """An embedder that records its token usage."""
 
-    def __init__(self, inner: Embedder, receipts: Receipts, project: str) -> None:
+    def __init__(self, inner: Embedder, open_receipts: Callable[[], Receipts], project: str) -> None:
         self._inner = inner
-        self._receipts = receipts
+        self._open_receipts = open_receipts
         self._project = project
         self.provider = inner.provider
         self.model = inner.model
@@ -154,6 +159,8 @@ class MeteredEmbedder:
     def _record(self, tokens: int, started: float) -> None:
         if not tokens:
             return
+        from lorelog.services.llm.receipts import OUTCOME_DONE, PURPOSE_EMBEDDING, CallOutcome, ModelCall
+
         call = ModelCall(PURPOSE_EMBEDDING, self.provider, self.model, project=self._project)
         with suppress(StoreError):
-            self._receipts.record(call, CallOutcome(OUTCOME_DONE, tokens, 0, time.monotonic() - started))
+            self._open_receipts().record(call, CallOutcome(OUTCOME_DONE, tokens, 0, time.monotonic() - started))

@@ -131,7 +131,7 @@ def append_entries(
         check_memory(memory)
     identities = [memory.id or new_id() for memory in memories]
     entries = {
-        identity: _format_entry(memory, identity, memory.at or now)
+        identity: format_entry(memory, identity, memory.at or now)
         for memory, identity in zip(memories, identities, strict=True)
     }
     path = journal_path(directory, now)
@@ -301,7 +301,8 @@ def _is_same_file(path: Path, descriptor: int) -> bool:
     return (ours.st_dev, ours.st_ino) == (current.st_dev, current.st_ino)
 
 
-def _format_entry(memory: NewMemory, identity: str, now: datetime) -> str:
+def format_entry(memory: NewMemory, identity: str, now: datetime) -> str:
+    """Return a memory as it is written to a journal."""
     words = [*(f"{key}:{value}" for key, value in memory.source), f"memory:{identity}"]
     if memory.type:
         words.append(f"type:{memory.type}")

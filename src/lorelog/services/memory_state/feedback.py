@@ -70,13 +70,13 @@ class Feedback:
         self._file.append([judgement._asdict()])
         return judgement, True
 
-    def is_irrelevant(self, query: str, stored: StoredChunk) -> bool:
-        """Return whether this memory was judged irrelevant to exactly this question."""
-        judged = self.judgements()
-        if not judged:
-            return False
-        judgement = judged.get(normalize_query(query), {}).get(feedback_key(stored))
-        return judgement is not None and judgement.relevance == IRRELEVANT
+
+def is_judged_irrelevant(judgements: Mapping[str, Mapping[str, Judgement]], query: str, stored: StoredChunk) -> bool:
+    """Return whether this memory was judged irrelevant to exactly this question."""
+    if not judgements:
+        return False
+    judgement = judgements.get(normalize_query(query), {}).get(feedback_key(stored))
+    return judgement is not None and judgement.relevance == IRRELEVANT
 
 
 def normalize_query(query: str) -> str:

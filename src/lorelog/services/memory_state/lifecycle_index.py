@@ -27,7 +27,7 @@ from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store, SummaryLink, Supersession
 from lorelog.core.query import NO_LIFECYCLE_STATE, LifecycleState
 from lorelog.services.memory_state.append_log import AppendLog
-from lorelog.services.memory_state.feedback import Feedback
+from lorelog.services.memory_state.feedback import Feedback, Judgement, is_judged_irrelevant
 from lorelog.services.memory_state.summary_links import SummaryLinks
 from lorelog.services.places.workspace import RECORD_PAGES
 
@@ -234,9 +234,13 @@ class LifecycleIndex:
                 return summary
         return ""
 
+    @cached_property
+    def _judgements(self) -> Mapping[str, Mapping[str, Judgement]]:
+        return self._feedback.judgements() if self._feedback is not None else {}
+
     def is_irrelevant(self, query: str, stored: StoredChunk) -> bool:
         """Return whether a user judged this memory irrelevant to this question."""
-        return self._feedback is not None and self._feedback.is_irrelevant(query, stored)
+        return is_judged_irrelevant(self._judgements, query, stored)
 
     def due(self) -> list[str]:
         """Return the ids of memories due for review, the longest due first."""

@@ -17,11 +17,11 @@ from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.grammar import plural
 from lorelog.core.ports import Store, SummaryLink
 from lorelog.core.query import ScorePart
-from lorelog.retrieval.dedupe import RankedChunk
 from lorelog.retrieval.token_estimate import estimate_tokens
 
 if TYPE_CHECKING:
     from lorelog.core.memory import ExpandReply
+    from lorelog.retrieval.dedupe import RankedChunk
 
 
 MAX_SOURCES_SHOWN = 50

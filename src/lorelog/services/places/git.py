@@ -131,9 +131,9 @@ _MAX_PACKED_REFS_BYTES = 16_000_000
 _HEX_DIGITS = frozenset("0123456789abcdef")
 
 
-def read_head(root: str) -> tuple[str, str]:
-    """Return branch and short commit of the working tree at `root`; each is empty if unknown."""
-    own, common = git_folders(root)
+def read_head(root: str, folders: tuple[str, str] | None = None) -> tuple[str, str]:
+    """Return branch and short commit of the working tree at `root`; each is empty if unknown. `folders`: its `git_folders`."""
+    own, common = git_folders(root) if folders is None else folders
     if not common:
         return "", ""
     name = read_small_file(path.join(own, "HEAD")).strip()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import ChunkKey, StoredChunk
@@ -38,12 +39,15 @@ from lorelog.retrieval.fusion import FusedCandidate, PartsFunction, non_latin_sh
 from lorelog.retrieval.relevance import MIN_CHUNKS_FOR_CONFIDENCE, QueryFeatures, relevance_probability
 from lorelog.retrieval.score_features import CloseReader, MatchFeatures, Recency, find_quoted_phrases, match_phrases
 from lorelog.retrieval.snippet import cut_snippet
-from lorelog.retrieval.time_expressions.hints import TimeHint, date_preference, find_time_hint, format_time_hint
+from lorelog.retrieval.time_expressions.vocabulary import may_name_time
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memory_state.feedback import IRRELEVANT_PENALTY, explain_penalty
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.memory_state.summary_links import rank_below_summaries
 from lorelog.services.search.candidates import MAX_HITS, CandidateSet, SearchQuestion, find_candidates
+
+if TYPE_CHECKING:
+    from lorelog.retrieval.time_expressions.hints import TimeHint
 
 TIME_WEIGHT = 0.12
 """Score gain of a chunk from the named time over one far from it."""
@@ -58,10 +62,14 @@ class TimePreference:
     @property
     def description(self) -> str:
         """The time in words."""
+        from lorelog.retrieval.time_expressions.hints import format_time_hint
+
         return format_time_hint(self.hint)
 
     def value(self, date: str) -> float:
         """Return the score that a chunk's date adds."""
+        from lorelog.retrieval.time_expressions.hints import date_preference
+
         return TIME_WEIGHT * date_preference(self.hint, date)
 
     def part(self, date: str) -> ScorePart:
@@ -71,6 +79,10 @@ class TimePreference:
 
 def find_time_preference(query: str, today: dt.date, stored: Sequence[StoredChunk]) -> TimePreference | None:
     """Return the time that the query names, if any of these chunks is from it."""
+    if not may_name_time(query):
+        return None
+    from lorelog.retrieval.time_expressions.hints import find_time_hint
+
     hint = find_time_hint(query, today)
     if hint is None or not any(_is_in_period(hint, entry.chunk.date[:10]) for entry in stored):
         return None

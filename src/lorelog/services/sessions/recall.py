@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from lorelog.core.code import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.dataclasses import dataclass, replace
+from lorelog.core.document import ARCHIVE_TYPE
+from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import Hit, SearchReply, SupportingRecord
 from lorelog.core.record import CANDIDATE_TRUST, REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Trust, TrustTier
@@ -30,6 +31,7 @@ _MAX_PROMPT_CHARS = 2000
 DELIVERIES_FOLDER = "deliveries"
 _SPARE_HITS = 4
 _EXTRA_HITS = 20
+_ARCHIVE_EXTRA_HITS = 100
 """Further candidates in place of memories that the session has seen; few at first, because reading each takes time."""
 
 
@@ -104,9 +106,11 @@ def _search_new(
     prompt: UserPrompt, query: str, options: SearchOptions, sources: RecallSources, seen: frozenset[str]
 ) -> dict[str, Hit]:
     few = replace(options, k=options.k + _SPARE_HITS, token_budget=0)
-    new_hits, is_all = _new_hits(prompt, sources.search(query, few), few, seen)
-    if len(new_hits) < options.k and not is_all:  # most of the hits were shown before: fetch more
-        many = replace(few, k=few.k + len(seen) + _EXTRA_HITS)
+    reply = sources.search(query, few)
+    new_hits, is_all = _new_hits(prompt, reply, few, seen)
+    if len(new_hits) < options.k and not is_all:  # most of the hits were shown before, or are archive: fetch more
+        has_archive = any(hit.type == ARCHIVE_TYPE for hit in reply.hits)
+        many = replace(few, k=few.k + len(seen) + (_ARCHIVE_EXTRA_HITS if has_archive else _EXTRA_HITS))
         new_hits, _ = _new_hits(prompt, sources.search(query, many), many, seen)
     return new_hits
 
@@ -118,7 +122,8 @@ def _new_hits(
     new: dict[str, Hit] = {}
     for hit in reply.hits:
         own = prompt.session and hit.anchor is not None and hit.anchor.session == prompt.session
-        if hit.relevance >= options.min_relevance and not own and _memory_key(hit) not in seen:
+        is_shown = not own and hit.type != ARCHIVE_TYPE and _memory_key(hit) not in seen
+        if is_shown and hit.relevance >= options.min_relevance:
             new.setdefault(_memory_key(hit), hit)
     return new, len(reply.hits) < options.k
 

@@ -101,21 +101,26 @@ class CatalogReader:
         self.owner = owner
         self.inode = inode
         self.has_schema = False
+        self._version: int | None = None
         self._facts: dict[str, str | None] | None = None
         self._project_counts: dict[str, tuple[int, int]] | None = None
+        self.usable_lanes: dict[object, str] = {}
+        """Lanes found usable, with their revisions."""
+        self.is_checked = False
+        """True while several reads in a row need no further checks."""
         self.checked_lanes: set[object] = set()
-        """Lanes found usable since `remember`."""
+        """Lanes found usable during these reads."""
 
-    @property
-    def remembers(self) -> bool:
-        """True while each fact is read once."""
-        return self._facts is not None
+    def refresh(self) -> None:
+        """Forget what was read if the catalog has changed since; until the next call, read each fact and the counts once.
 
-    def remember(self, *, on: bool = True) -> None:
-        """Forget what was read, and from now on read each fact and the counts once, or (not `on`) each time."""
-        self._facts = {} if on else None
-        self._project_counts = None
-        self.checked_lanes.clear()
+        For readers only: SQLite's number of the version counts the commits of other connections.
+        """
+        version = self.database.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._version:
+            self._version, self._facts, self._project_counts = version, {}, None
+            self.usable_lanes.clear()
+            self.checked_lanes.clear()
 
     @property
     def space(self) -> str:
@@ -368,7 +373,7 @@ class CatalogReader:
             return self._project_counts
         rows = self.database.execute("SELECT project, chunks, waiting FROM tallies WHERE chunks").fetchall()
         counts = {project: (chunks, waiting) for project, chunks, waiting in rows}
-        if self._facts is not None:
+        if self._facts is not None:  # refreshed
             self._project_counts = counts
         return counts
 

@@ -11,7 +11,7 @@ import os
 import sqlite3
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from lorelog.core.dataclasses import asdict, dataclass
 from lorelog.core.digests import blake2b
@@ -88,16 +88,15 @@ def trim(database: sqlite3.Connection, applied: int) -> None:
 def read_state(path: Path, kind: type[StateT]) -> StateT | None:
     """Return a lane's state, or None if it cannot be read and the lane must be rebuilt."""
     try:
-        return kind(**_parse_state(_read_file(path)))
+        return cast("StateT", _parse_state(cast("Any", kind), _read_file(path)))
     except (OSError, ValueError, TypeError):
         return None
 
 
 @lru_cache(maxsize=8)
-def _parse_state(content: bytes) -> dict[str, Any]:
-    """Return the parsed fields. Cached: a search reads the states of its lanes seven times, mostly unchanged."""
-    fields: dict[str, Any] = json.loads(content)
-    return fields
+def _parse_state(kind: type[Any], content: bytes) -> object:
+    """Return a state. Cached: a search reads the states of its lanes seven times, mostly unchanged."""
+    return kind(**json.loads(content))
 
 
 def _read_file(path: Path) -> bytes:
@@ -116,7 +115,7 @@ def _read_file(path: Path) -> bytes:
 def state_token(path: Path) -> str:
     """Return a short hash of a lane's state, empty if there is none."""
     try:
-        return blake2b(path.read_bytes(), digest_size=8).hexdigest()
+        return blake2b(_read_file(path), digest_size=8).hexdigest()
     except OSError:
         return ""
 

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import ParamSpec, TypeVar
-from urllib.parse import quote
 
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreIncompatible, StoreUnwritable
 from lorelog.core.processes import acquire_file_lock, enable_wal
@@ -216,6 +215,10 @@ def _read_owner(descriptor: int) -> tuple[str, str]:
 _BUSY_TIMEOUT_MS = 10_000
 _CACHE_KIB = 6_000
 """Pages kept by a connection. `places` of 100,000 chunks and its index fit; SQLite's 2,000 KiB would be read anew in every search."""
+_WRITER_CACHE_KIB = 64_000
+"""The most that a writer keeps. Ids and hashes are spread over their indexes, so that each chunk changes pages all over them."""
+_WRITER_LOG_PAGES = 4_000
+"""Pages of the write-ahead log after which they are copied to the database."""
 _MIN_FREE_PAGES = 1_000
 _CHECKPOINT_TRIES, _CHECKPOINT_PAUSE_S = 20, 0.1
 
@@ -246,6 +249,8 @@ def open_writer(path: Path, migrations: tuple[Migration, ...] = MIGRATIONS) -> s
             # The catalog is derived: NORMAL survives kill -9, and after a power failure the file stamps show what to redo.
             enable_wal(database, _BUSY_TIMEOUT_MS / 1000)
             database.execute("PRAGMA synchronous = NORMAL")
+            database.execute(f"PRAGMA cache_size = -{_WRITER_CACHE_KIB}")
+            database.execute(f"PRAGMA wal_autocheckpoint = {_WRITER_LOG_PAGES}")
             _migrate(database, migrations)
         except BaseException:
             database.close()
@@ -287,9 +292,14 @@ def shrink_database(database: sqlite3.Connection) -> None:
         database.execute("VACUUM")
 
 
+def _escape_path(path: Path) -> str:
+    """Return a path for a URI, as SQLite's documentation describes it; `urllib.parse` takes 2 ms to import."""
+    return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     database = sqlite3.connect(
-        f"file:{quote(str(path))}?{mode}",
+        f"file:{_escape_path(path)}?{mode}",
         uri=True,
         isolation_level=None,
         check_same_thread=False,

@@ -30,7 +30,7 @@ from lorelog.core.digests import sha256
 from lorelog.core.document import ChunkKey
 from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
 from lorelog.core.ports import Vector
-from lorelog.core.query import Candidate
+from lorelog.core.query import Candidate, make_candidates
 from lorelog.stores.embedded import change_log, vector_codes, vector_file
 from lorelog.stores.embedded.connection import translate_errors
 from lorelog.stores.embedded.vector_file import LineEntry, VectorFile, VectorSpace
@@ -54,6 +54,7 @@ _CHECKED_WHEN_OPENED = 1_024
 """A lane of up to this many lines is checked completely when it is opened: 0.7 ms."""
 _CHECK_INTERVAL_S = 24 * 3600
 _BATCH_LINES = 512
+_REPAIR_HINT = "'lorelog index' repairs them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +109,16 @@ class VectorMatrix:
             lines, scores, rows = lines[best], scores[best], rows[best]
         self._check_lines(lines)
         order = np.lexsort((lines, -scores))
-        return list(map(Candidate, rows[order].tolist(), scores[order].tolist()))
+        return make_candidates(rows[order].tolist(), scores[order].tolist())
 
     def similarities(self, query: Array, keys: Sequence[ChunkKey]) -> dict[ChunkKey, float]:
         """Return the cosine of each of these rows that has a line."""
         import numpy as np
 
         lines = self.lines_of(np.fromiter(keys, dtype=np.int64, count=len(keys)))
-        self._check_lines(lines)
-        return dict(zip(self.rows[lines].tolist(), self._products(lines, query).tolist(), strict=True))
+        records = self._check_lines(lines)
+        cosines = vector_file.record_products(records, query, self.dimension)
+        return dict(zip(self.rows[lines].tolist(), cosines.tolist(), strict=True))
 
     def damage(self, *, is_locked: bool = False) -> dict[str, int]:
         """Check every line; return how many are damaged, by the endings of the files that may be.
@@ -152,16 +154,15 @@ class VectorMatrix:
         bad: Array = (found & (sums != 0) & (self._sums[part] != 0)) | (beyond & (sums != 0))
         return bad
 
-    def _check_lines(self, lines: Array) -> None:
-        """Raise StoreDamaged unless these lines and their records are as they were written."""
+    def _check_lines(self, lines: Array) -> Array:
+        """Return the records of these lines; raise StoreDamaged unless both are as they were written."""
         bad = self._bad_labels(lines)
+        records = self.vectors.take(self._slots[lines])
         if not bad.any():
-            bad = vector_file.damaged_records(self.vectors.take(self._slots[lines]), removed_too=False)
+            bad = vector_file.damaged_records(records, removed_too=False)
         if bad.any():
-            raise StoreDamaged(
-                f"{int(bad.sum()):,} lines of the vector files are damaged",
-                hint="'lorelog index' repairs them",
-            )
+            raise StoreDamaged(f"{int(bad.sum()):,} lines of the vector files are damaged", hint=_REPAIR_HINT)
+        return records
 
     def _products(self, lines: Array, query: Array) -> Array:
         """Return the product of each line's vector with a query; of damaged lines, any."""
@@ -577,6 +578,8 @@ class DenseLane:
         codes = self._open_codes(state)
         if codes is None or (thoroughly and not vector_codes.is_intact(self._codes_file(state.codes))):
             return thoroughly or state.count > 2 * self._exact_up_to
+        if thoroughly and codes.has_useless_lists:
+            return True
         waiting = state.count - codes.count
         return waiting > (self._exact_up_to // 4 if thoroughly else 2 * self._exact_up_to)
 
@@ -596,7 +599,7 @@ class DenseLane:
         path = self._codes_file(name)
         codes = self._open_codes(state) if vector_codes.is_intact(self._codes_file(state.codes)) else None
         try:
-            if codes is not None and state.count < 2 * codes.trained:
+            if codes is not None and state.count < 2 * codes.trained and not codes.has_useless_lists:
                 vector_codes.extend_codes(path, codes, matrix, matrix.rows)
             elif not vector_codes.build_codes(path, matrix, matrix.rows):
                 return replace(state, codes="", refused=state.count, codes_time="")
@@ -674,8 +677,7 @@ class DenseLane:
     def _check_matrix(self, matrix: VectorMatrix, state: DenseState) -> None:
         damage = _format_damage(state.name, matrix.damage())
         if damage:
-            hint = "'lorelog index' repairs them"
-            raise StoreDamaged(f"vectors are damaged: {', '.join(damage)}", hint=hint)
+            raise StoreDamaged(f"vectors are damaged: {', '.join(damage)}", hint=_REPAIR_HINT)
 
     def _state(self) -> DenseState | None:
         state = change_log.read_state(self._state_path, DenseState)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.dataclasses import dataclass
-from lorelog.core.errors import StoreDamaged
+from lorelog.core.errors import StoreDamaged, StoreError
 from lorelog.core.ports import MIN_BM25_WORDS, Analyser
-from lorelog.core.query import Candidate, Filters, Term
+from lorelog.core.query import Candidate, Filters, Term, make_candidates
 from lorelog.stores.embedded import change_log
 from lorelog.stores.embedded.connection import from_tantivy, translate_errors
 from lorelog.stores.embedded.rows import day_number, path_terms, tantivy_filters
@@ -58,6 +58,8 @@ class LexicalLane:
         self._state_path = home / "current.json"
         self._open: tuple[LexicalState, tantivy.Index] | None = None
         self._links: tempfile.TemporaryDirectory[str] | None = None
+        self._writing: tuple[Path, tantivy.Index, tantivy.IndexWriter] | None = None
+        """The open writer of a folder, until `finish`. The store's writer lock is held as long as there is one."""
 
     def close(self) -> None:
         self._open = None
@@ -103,7 +105,8 @@ class LexicalLane:
                 return []
             hits = searcher.search(whole, min(limit, searcher.num_docs), count=False).hits
             rows = searcher.fast_field_values("row", [address for _, address in hits])
-        return [Candidate(int(row), score) for (score, _), row in zip(hits, rows, strict=True) if row]
+        scores = [score for (score, _), row in zip(hits, rows, strict=True) if row]
+        return make_candidates([int(row) for row in rows if row], scores)
 
     def rarity(self, words: Sequence[str]) -> dict[str, float]:
         """Return BM25's weight of each word, by tantivy's formula."""
@@ -157,6 +160,8 @@ class LexicalLane:
                 self._write(folder, self._documents(database, rows), ())
             self._save(folder.name, last)
         except BaseException:
+            with suppress(StoreError):
+                self.finish()
             shutil.rmtree(folder, ignore_errors=True)
             raise
         for old in self._home.glob("words-*"):
@@ -169,11 +174,25 @@ class LexicalLane:
             change_log.write_state(self._state_path, LexicalState(_FORMAT, self._analyser.version, folder, applied))
         return applied
 
+    def finish(self) -> None:
+        """Wait for background merges and free tantivy's directory lock. The caller still holds the writer lock."""
+        if self._writing is not None:
+            folder, _, writer = self._writing
+            self._writing = None
+            with self._translate_errors():
+                writer.wait_merging_threads()
+            with suppress(FileNotFoundError):  # deleted in the meantime; the next search or write rebuilds it
+                _make_private(folder)
+
     def _write(self, folder: Path, documents: Iterable[tantivy.Document], deleted_rows: Sequence[int]) -> None:
+        """Commit documents. The writer stays open for the next ones: its merges go on while the catalog is written."""
         import tantivy
 
-        index = tantivy.Index(_schema(), str(folder), reuse=True)
-        writer = index.writer(_HEAP_BYTES, 1)
+        if self._writing is None or self._writing[0] != folder:
+            self.finish()
+            opened = tantivy.Index(_schema(), str(folder), reuse=True)
+            self._writing = (folder, opened, opened.writer(_HEAP_BYTES, 1))
+        _, index, writer = self._writing
         try:
             # Rows to be added are deleted first: after a crash the same changes may be applied a second time.
             # By query: delete_documents_by_term takes the number for a signed one and silently deletes nothing.
@@ -184,10 +203,10 @@ class LexicalLane:
                 if count % _ROWS_PER_COMMIT == 0:
                     writer.commit()
             writer.commit()
-        finally:
-            # Returns when background merges are done and the directory lock is free.
-            writer.wait_merging_threads()
-            _make_private(folder)
+        except BaseException:
+            self.finish()  # without what was not committed
+            raise
+        _make_private(folder)
 
     def _documents(self, database: sqlite3.Connection, rows: Sequence[int]) -> Iterator[tantivy.Document]:
         import tantivy

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock, RLock, local
+from typing import TypeVar, cast
 
 from lorelog.core.document import ChunkKey, Document, StoredChunk
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
@@ -50,7 +51,9 @@ from lorelog.stores.embedded.dense import EXACT_UP_TO, DenseLane
 from lorelog.stores.embedded.lexical import LexicalLane
 from lorelog.stores.embedded.migrations import SCHEMA_VERSION
 
-_RESET_WAIT_S = 2.0
+ReadT = TypeVar("ReadT")
+
+_RESET_WAIT_S, _SWAP_WAIT_S, _MEND_WAIT_S = 2.0, 30.0, 1.0
 _MAX_IDLE_READERS = 4
 _OPEN_TRIES, _OPEN_PAUSE_S = 5, 0.02
 """Connections that are kept for the next readers; each has a page cache of up to two megabytes."""
@@ -70,9 +73,7 @@ class CatalogStore(ABC):
         self._thread = local()
         self._inode = 0
         self._runs = 0
-        self._projects: tuple[str, dict[str, int]] = ("", {})
-        self._superseding: tuple[str, tuple[Supersession, ...]] = ("", ())
-        self._covering: tuple[str, tuple[SummaryLink, ...]] = ("", ())
+        self._read: dict[str, tuple[str, object]] = {}
         self._turn = RLock()
         """Held while files are closed or replaced."""
 
@@ -85,6 +86,10 @@ class CatalogStore(ABC):
     def _lane_owner(self) -> str:
         """Return which kind of store maintains the lanes: after its writes, the lanes of another kind are behind."""
         return ""
+
+    def _finish_lanes(self) -> None:
+        """Close the files of lanes that were written. Called at the end of every write, under the writer lock."""
+        return
 
     @abstractmethod
     def _after_writing(self, vectors: CatalogLane, *, thoroughly: bool) -> None:
@@ -118,13 +123,7 @@ class CatalogStore(ABC):
 
     def projects(self) -> dict[str, int]:
         """Return the projects with their chunks; cached until the next write."""
-        with self._open_reader() as catalog:
-            if catalog is None:
-                return {}
-            revision = catalog.fact("revision") or ""
-            if not revision or self._projects[0] != revision:
-                self._projects = (revision, catalog.projects())
-            return dict(self._projects[1])
+        return dict(self._read_once("projects", CatalogReader.projects) or {})
 
     def document(self, source: str) -> Document | None:
         with self._open_reader() as catalog:
@@ -160,23 +159,11 @@ class CatalogStore(ABC):
 
     def supersessions(self) -> tuple[Supersession, ...]:
         """Return supersessions from anchors, oldest first; cached until the next write."""
-        with self._open_reader() as catalog:
-            if catalog is None:
-                return ()
-            revision = catalog.fact("revision") or ""
-            if not revision or self._superseding[0] != revision:
-                self._superseding = (revision, tuple(catalog.supersessions()))
-            return self._superseding[1]
+        return self._read_once("supersessions", lambda catalog: tuple(catalog.supersessions())) or ()
 
     def summary_links(self) -> tuple[SummaryLink, ...]:
         """Return summary links from anchors, oldest first; cached until the next write."""
-        with self._open_reader() as catalog:
-            if catalog is None:
-                return ()
-            revision = catalog.fact("revision") or ""
-            if not revision or self._covering[0] != revision:
-                self._covering = (revision, tuple(catalog.summary_links()))
-            return self._covering[1]
+        return self._read_once("summary links", lambda catalog: tuple(catalog.summary_links())) or ()
 
     def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
         with self._open_reader() as catalog:
@@ -307,6 +294,7 @@ class CatalogStore(ABC):
             # Only our own steps are translated: errors that the caller raises inside the block are the caller's.
             with translate_errors(self._path):
                 stack.enter_context(hold_lock(self._lock, wait_s=wait_s))
+                stack.callback(self._finish_lanes)
                 database = stack.enter_context(closing(open_writer(self._path)))
                 catalog = CatalogReader(database, self._space)
                 if not take_over:
@@ -376,6 +364,17 @@ class CatalogStore(ABC):
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
+    def _read_once(self, name: str, read: Callable[[CatalogReader], ReadT]) -> ReadT | None:
+        """Return what a function reads from the catalog, cached under a name until the next write; None without a catalog."""
+        with self._open_reader() as catalog:
+            if catalog is None:
+                return None
+            revision, (known, value) = catalog.fact("revision") or "", self._read.get(name, ("", None))
+            if not revision or known != revision:
+                value = read(catalog)
+                self._read[name] = (revision, value)
+            return cast("ReadT", value)
+
     def _close_files(self) -> None:
         """Close files: another process may have reset the index and replaced them."""
         with self._readers_lock:
@@ -400,6 +399,7 @@ class CatalogStore(ABC):
                 return
             self._thread.catalog = catalog
             try:
+                catalog.refresh()
                 yield catalog if self._has_schema(catalog) else None
             finally:
                 self._thread.catalog = None
@@ -467,26 +467,25 @@ class CatalogStore(ABC):
             catalog.has_schema = bool(version)
         return catalog.has_schema
 
-    def _repair(self, catalog: CatalogReader, lane: CatalogLane) -> None:
+    def _repair(self, catalog: CatalogReader, lane: CatalogLane) -> bool:
         """Rebuild a lane that is missing or was made by another analyser, unless a writer is active or writing is forbidden.
+
+        Return True if there was nothing to do.
 
         A lane that only lags is used as it is: every chunk visible in the catalog reached the lanes first, and following the
         log is the writer's task. A lane that lags because another kind of store has written follows now. An index that
         serves another model is left alone.
         """
         if not catalog.is_current_space():
-            return
+            return False
         is_foreign = (catalog.fact("keeper") or "") != self._lane_owner()
         if not is_foreign and lane.applied(catalog.database) is not None:
-            return
+            return True
         if is_foreign or lane is self._lanes_of(self._space)[0] or catalog.vector_counts()[0]:
             with suppress(StoreBusy, StoreUnwritable), self.writer(wait_s=0):
                 pass
-            catalog.remember(on=catalog.remembers)  # what was read before the write may be outdated
-
-
-_SWAP_WAIT_S = 30.0
-_MEND_WAIT_S = 1.0
+            catalog.refresh()  # what was read before the write is outdated
+        return False
 
 
 class EmbeddedStore(CatalogStore):
@@ -502,16 +501,17 @@ class EmbeddedStore(CatalogStore):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Check catalog and lanes once, and read each fact of the catalog once."""
+        """Check catalog and lanes once."""
         with self._open_reader() as catalog:
-            if catalog is None or catalog.remembers:
+            if catalog is None or catalog.is_checked:
                 yield
                 return
-            catalog.remember()
+            catalog.is_checked = True
             try:
                 yield
             finally:
-                catalog.remember(on=False)
+                catalog.is_checked = False
+                catalog.checked_lanes.clear()
 
     # -- lanes -------------------------------------------------------------------------------------------------------
 
@@ -527,6 +527,7 @@ class EmbeddedStore(CatalogStore):
             except StoreDamaged:
                 # The lane is derived data: rebuild it from the catalog and search again.
                 catalog.checked_lanes.discard(self._lexical)
+                catalog.usable_lanes.pop(self._lexical, None)
                 with self.writer(wait_s=1.0):
                     self._lexical.forget()
                 self._repair(catalog, self._lexical)
@@ -539,11 +540,7 @@ class EmbeddedStore(CatalogStore):
             lane = self._dense_lane(catalog.space)
             self._repair(catalog, lane)
             admission = catalog.admission(filters)
-            try:
-                return lane.search(vector, admission, limit)
-            except StoreDamaged as error:
-                self._rebuild_damaged(lane, error)
-                return lane.search(vector, admission, limit)
+            return self._search_mended(lane, lambda: lane.search(vector, admission, limit))
 
     def propose(
         self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
@@ -564,11 +561,7 @@ class EmbeddedStore(CatalogStore):
             if catalog is None:
                 return {}
             lane = self._dense_lane(catalog.space)
-            try:
-                return lane.similarities(vector, keys)
-            except StoreDamaged as error:
-                self._rebuild_damaged(lane, error)
-                return lane.similarities(vector, keys)
+            return self._search_mended(lane, lambda: lane.similarities(vector, keys))
 
     def compare(self, *, repair: bool = False) -> StoreComparison:
         """Compare every vector with the catalog, and check the files by their checksums; `repair` rebuilds both lanes."""
@@ -618,12 +611,17 @@ class EmbeddedStore(CatalogStore):
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _repair(self, catalog: CatalogReader, lane: CatalogLane) -> None:
+    def _repair(self, catalog: CatalogReader, lane: CatalogLane) -> bool:
         if lane in catalog.checked_lanes:
-            return
-        super()._repair(catalog, lane)
-        if catalog.remembers:
+            return True
+        # A lane that was usable and has not changed, like the catalog, is usable.
+        revision = lane.revision()
+        is_usable = catalog.usable_lanes.get(lane) == revision or super()._repair(catalog, lane)
+        if is_usable:
+            catalog.usable_lanes[lane] = revision
+        if catalog.is_checked:
             catalog.checked_lanes.add(lane)
+        return is_usable
 
     def _lanes_of(self, space: str) -> tuple[LexicalLane, DenseLane]:
         return self._lexical, self._dense_lane(space)
@@ -639,15 +637,22 @@ class EmbeddedStore(CatalogStore):
         with self._open_reader() as catalog:
             return self._dense_lane(self._space if catalog is None else catalog.space)
 
-    def _rebuild_damaged(self, lane: DenseLane, error: StoreDamaged) -> None:
-        """Rebuild a damaged lane from the catalog. Raise the error again if another process writes or nobody may."""
+    def _search_mended(self, lane: DenseLane, search: Callable[[], ReadT]) -> ReadT:
+        """Search a lane; if it is damaged, rebuild it from the catalog first, unless another process writes or nobody may."""
         try:
-            with self.writer(wait_s=_MEND_WAIT_S) as writer:
-                assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
-                writer.mend_vectors()
-                lane.mend(writer.catalog.database)
-        except (StoreBusy, StoreUnwritable):
-            raise error from None
+            return search()
+        except StoreDamaged as error:
+            try:
+                with self.writer(wait_s=_MEND_WAIT_S) as writer:
+                    assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
+                    writer.mend_vectors()
+                    lane.mend(writer.catalog.database)
+            except (StoreBusy, StoreUnwritable):
+                raise error from None
+            return search()
+
+    def _finish_lanes(self) -> None:
+        self._lexical.finish()
 
     def _report_repairs(self, writer: CatalogWriter) -> None:
         lanes = list(self._dense_lanes.values())

@@ -35,9 +35,12 @@ _HEADER_BYTES = 512
 _ALIGNMENT = 64
 MAX_LOOK_SHARE = 1 / 2
 """From this share on, estimating all lines is as fast as collecting the nearest lists, so all lines are estimated."""
-_LINES_PER_BLOCK = 1 << 12
+_LINES_PER_BLOCK = 1 << 13
 """Few enough that their codes stay in the processor's cache and that no memory is requested from the system in each search: with
 all lines at once, 700 page faults took 1 ms of 2.5."""
+_ALL_LINES = 1.0
+"""The share if large lists were tried and missed too much: they are not tried again."""
+_FEW_LISTS = 16
 _MIN_LINES_LOOKED_AT = 20_000
 _SAMPLE_INTERVAL = 16
 _NAMES_IN_FILE = {"look_share": "share", "max_returned": "handed"}
@@ -110,7 +113,21 @@ class VectorCodes:
         self._lengths, self._products = arrays["lengths"], arrays["products"]
         self.count = header.count
         self.trained = header.trained
-        self.sorted_rows, self.by_row = arrays["sorted_rows"], arrays["by_row"]
+
+    @property
+    def sorted_rows(self) -> Array:
+        """The rows of the lines in their order; `by_row` has the line of each."""
+        return self.arrays["sorted_rows"]
+
+    @property
+    def by_row(self) -> Array:
+        return self.arrays["by_row"]
+
+    @property
+    def has_useless_lists(self) -> bool:
+        """True if all lines are estimated though they are in many small lists, as earlier versions built them."""
+        small = self.header.lists > max(16, self.count // _LINES_PER_BLOCK)
+        return small and MAX_LOOK_SHARE <= self.header.look_share < _ALL_LINES
 
     @property
     def mapped_bytes(self) -> int:
@@ -143,10 +160,11 @@ class VectorCodes:
         """Estimate the lines of the nearest lists; return their positions (None means all lines) and scores."""
         import numpy as np
 
+        if self.header.look_share >= MAX_LOOK_SHARE:
+            scores = self._score_lists(query, np.arange(self.header.lists))
+            return within, (scores if within is None else scores.take(within, mode="clip"))
         edges = self._starts if within is None else np.searchsorted(within, self._starts)
         sizes = np.diff(edges)
-        if within is None and self.header.look_share >= MAX_LOOK_SHARE:
-            return None, self._score_all(query)
         near = np.argsort(-dot(self._centres, query))
         # Few admitted lines are spread thinly over many lists: use the mean of their number and that of all lines.
         target = max(_MIN_LINES_LOOKED_AT, int(math.sqrt(edges[-1] * self.count) * self.header.look_share), 12 * limit)
@@ -154,55 +172,74 @@ class VectorCodes:
         lists = np.sort(lists[sizes[lists] > 0])
         if not len(lists):
             return None
-        centres = self._centres[lists]
-        offsets = query - centres
-        signs, distances, products = pack_signs(offsets).T, np.linalg.norm(offsets, axis=1), dot(centres, query)
         sizes, firsts = sizes[lists], edges[lists]
         ends = np.cumsum(sizes)
         positions = np.arange(ends[-1]) + np.repeat(firsts - (ends - sizes), sizes)
-        if within is not None:
-            positions = within[positions]
-        cosines = np.empty(len(positions), dtype=np.float32)
-        for first, last in _blocks_of_lists(ends):
-            block, count = slice(ends[first] - sizes[first], ends[last - 1]), sizes[first:last]
-            if within is None:
-                spans = _list_slices(firsts[first:last], count)
-                # Concatenated slices: half of the time of an exclusive-or list by list, where each call costs 8 µs.
-                planes = np.concatenate([self._planes[:, span] for span in spans], axis=1)
-                lengths, offset_products = (
-                    np.concatenate([array[span] for span in spans]) for array in (self._lengths, self._products)
-                )
-            else:
-                planes, lengths, offset_products = (
-                    array.take(positions[block], axis=-1) for array in (self._planes, self._lengths, self._products)
-                )
-            planes ^= np.repeat(signs[:, first:last], count, axis=1)
-            estimates = _estimate(planes, lengths, self.header.dimension)
-            estimates *= np.repeat(distances[first:last], count)
-            estimates += offset_products
-            estimates += np.repeat(products[first:last], count)
-            cosines[block] = estimates
-        return positions, cosines
+        if within is None:
+            return positions, self._score_lists(query, lists)
+        positions = within[positions]
+        return positions, self._score_positions(query, lists, sizes, positions)
 
-    def _score_all(self, query: Array) -> Array:
-        """Estimate every line, in the order of the lists.
+    def _score_lists(self, query: Array, lists: Array) -> Array:
+        """Estimate all lines of these lists, in their order.
 
-        Beyond half of the lines this costs no more than concatenating the nearest lists (2.1 ms with 100,000), and misses
-        nothing in the other lists: recall@10 .9985 instead of .988 with synthetic vectors.
+        From half of the lines on, estimating all costs no more than collecting the nearest lists, and misses nothing in the
+        others: recall@10 .9985 instead of .988 with synthetic vectors.
         """
         import numpy as np
 
-        offsets = query - self._centres
-        signs, sizes = pack_signs(offsets).T, np.diff(self._starts)
-        cosines = np.empty(self.count, dtype=np.float32)
-        for first, last in _blocks_of_lists(self._starts[1:]):
-            span = slice(self._starts[first], self._starts[last])
-            differing = np.repeat(signs[:, first:last], sizes[first:last], axis=1)
-            differing ^= self._planes[:, span]
-            cosines[span] = _estimate(differing, self._lengths[span], self.header.dimension)
+        offsets = query - self._centres[lists]
+        signs, starts = pack_signs(offsets).T, self._starts[lists]
+        sizes = self._starts[lists + 1] - starts
+        ends = np.cumsum(sizes)
+        lengths, products = (_join_spans(array, starts, sizes) for array in (self._lengths, self._products))
+        distances, centre_products = np.linalg.norm(offsets, axis=1), dot(self._centres[lists], query)
+        cosines = np.empty(ends[-1], dtype=np.float32)
+        blocks = list(_blocks_of_lists(ends))
+        largest = max(int(sizes[first:last].sum()) for first, last in blocks)
+        scratch = np.empty((self.header.words, largest), dtype=np.uint64)
+        for first, last in blocks:
+            block, count = slice(ends[first] - sizes[first], ends[last - 1]), sizes[first:last]
+            differing = self._differing(signs[:, first:last], starts[first:last], count, scratch)
+            estimates = _estimate(differing, lengths[block], self.header.dimension)
+            estimates *= _per_line(distances[first:last], count)
+            estimates += products[block]
+            np.add(estimates, _per_line(centre_products[first:last], count), out=cosines[block])
+        return cosines
+
+    def _differing(self, signs: Array, starts: Array, sizes: Array, scratch: Array) -> Array:
+        """Return the bits in which the lines of some lists differ from the query's signs, one column of signs per list.
+
+        List by list, without copies of the codes or of the signs; but many small lists are faster all at once.
+        """
+        import numpy as np
+
+        if len(sizes) > _FEW_LISTS:
+            differing = np.repeat(signs, sizes, axis=1)
+            differing ^= _join_spans(self._planes, starts, sizes)
+            return differing
+        end = 0
+        for number, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
+            part = scratch[:, end : end + size]
+            np.bitwise_xor(self._planes[:, start : start + size], signs[:, number : number + 1], out=part)
+            end += size
+        return scratch[:, :end]
+
+    def _score_positions(self, query: Array, lists: Array, sizes: Array, positions: Array) -> Array:
+        """Estimate the lines at these positions, so many of each list."""
+        import numpy as np
+
+        offsets = query - self._centres[lists]
+        signs, ends = pack_signs(offsets).T, np.cumsum(sizes)
+        cosines = np.empty(len(positions), dtype=np.float32)
+        for first, last in _blocks_of_lists(ends):
+            block = slice(ends[first] - sizes[first], ends[last - 1])
+            planes, lengths = (array.take(positions[block], axis=-1) for array in (self._planes, self._lengths))
+            planes ^= np.repeat(signs[:, first:last], sizes[first:last], axis=1)
+            cosines[block] = _estimate(planes, lengths, self.header.dimension)
         cosines *= np.repeat(np.linalg.norm(offsets, axis=1), sizes)
-        cosines += self._products
-        cosines += np.repeat(dot(self._centres, query), sizes)
+        cosines += self._products.take(positions)
+        cosines += np.repeat(dot(self._centres[lists], query), sizes)
         return cosines
 
 
@@ -268,14 +305,24 @@ def _blocks_of_lists(ends: Array) -> Iterator[tuple[int, int]]:
     yield from pairwise([*cuts, len(ends)])
 
 
-def _list_slices(firsts: Array, sizes: Array) -> list[slice]:
-    """Return the slices of lists, with adjacent lists merged."""
+def _per_line(values: Array, sizes: Array) -> Array:
+    """Return each list's value for each of its lines; one value if there is one list."""
     import numpy as np
 
-    ends = firsts + sizes
-    apart = firsts[1:] != ends[:-1]
-    starts = firsts[np.concatenate([[True], apart])].tolist()
-    return list(map(slice, starts, ends[np.concatenate([apart, [True]])].tolist()))
+    return values if len(values) == 1 else np.repeat(values, sizes)
+
+
+def _join_spans(values: Array, starts: Array, sizes: Array) -> Array:
+    """Return the values of some spans of the last axis; not a copy if they are adjacent."""
+    import numpy as np
+
+    ends = starts + sizes
+    apart = starts[1:] != ends[:-1]
+    if not apart.any():
+        return values[..., starts[0] : ends[-1]]
+    firsts, lasts = starts[np.concatenate([[True], apart])], ends[np.concatenate([apart, [True]])]
+    spans = map(slice, firsts.tolist(), lasts.tolist())
+    return np.concatenate([values[..., span] for span in spans], axis=-1)
 
 
 # -- files -----------------------------------------------------------------------------------------------------------
@@ -364,6 +411,8 @@ _TRAINING_ROUNDS = 8
 _LOOK_SETTINGS = ((1 / 8, 2000), (1 / 4, 2000), (1 / 2, 2000), (1 / 2, 8000))
 """Shares of the lines to look at, and how many of them to return. The first setting that finds enough for stored lines is used,
 with twice its share."""
+_WIDE_SETTINGS = ((MAX_LOOK_SHARE, 2500), (MAX_LOOK_SHARE, 8000))
+"""The same for a few large lists."""
 _MIN_RECALL = 0.99
 _TRIALS = 32
 _TRIAL_HITS = 10
@@ -371,13 +420,32 @@ _TRIAL_HITS = 10
 
 def build_codes(path: Path, matrix: VectorLines, rows: Array) -> bool:
     """Train centres for a matrix and write its codes; return False if they would miss too much."""
+    count = len(matrix)
+    index, trials = _row_index(rows), _Trials.choose(matrix)
+    header, arrays = _build_lists(matrix, max(16, round(math.sqrt(count))))
+    measured = trials.measure(header, arrays, _LOOK_SETTINGS)
+    if measured is None or measured.look_share >= MAX_LOOK_SHARE:
+        # The lists do not tell where the nearest lines are, so all lines are estimated. Large lists are faster then.
+        header, large = _build_lists(matrix, max(1, count // _LINES_PER_BLOCK))
+        widest = trials.measure(header, large, _WIDE_SETTINGS)
+        if widest is not None:
+            measured, arrays = widest, large
+        elif measured is not None:
+            measured = replace(measured, look_share=_ALL_LINES)
+    if measured is None:
+        return False
+    write_codes(path, measured, arrays | index)
+    return True
+
+
+def _build_lists(matrix: VectorLines, lists: int) -> tuple[CodesHeader, dict[str, Array]]:
+    """Return the codes of a matrix in so many lists; how far to look is still to be measured."""
     import numpy as np
 
     count, dimension = matrix.shape
-    lists = max(16, round(math.sqrt(count)))
     centres = _train(matrix, lists)
     list_of_line, arrays = _encode(matrix, 0, centres)
-    arrays |= _row_index(rows)
+    arrays |= {"centres": centres, "places": np.arange(count, dtype=np.int32)}
     look_share, max_returned = _LOOK_SETTINGS[0]
     header = CodesHeader(
         format=CODES_FORMAT,
@@ -388,13 +456,7 @@ def build_codes(path: Path, matrix: VectorLines, rows: Array) -> bool:
         look_share=look_share,
         max_returned=max_returned,
     )
-    arrays |= {"centres": centres, "places": np.arange(count, dtype=np.int32)}
-    arrays = _sort_into_lists(arrays, list_of_line, lists)
-    measured = _choose_look(header, arrays, matrix)
-    if measured is None:
-        return False
-    write_codes(path, measured, arrays)
-    return True
+    return header, _sort_into_lists(arrays, list_of_line, lists)
 
 
 def extend_codes(path: Path, old: VectorCodes, matrix: VectorLines, rows: Array) -> None:
@@ -475,22 +537,39 @@ def _matrix_blocks(matrix: VectorLines, start: int = 0) -> Iterator[Array]:
         yield matrix[first : first + _LINES_PER_ENCODE]
 
 
-def _choose_look(header: CodesHeader, arrays: dict[str, Array], matrix: VectorLines) -> CodesHeader | None:
-    import numpy as np
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    """Lines of a matrix that serve as queries, and the score of the last exact hit of each."""
 
-    queries = np.array(matrix[:: max(1, len(matrix) // _TRIALS)][:_TRIALS])
-    cutoffs = _exact_cutoffs(matrix, queries)
-    for share, max_returned in _LOOK_SETTINGS:
-        candidate = replace(header, look_share=share, max_returned=max_returned)
-        codes = VectorCodes(candidate, arrays)
-        # A line as near as the last exact hit counts as a hit: texts may repeat.
-        results = [_best_scores(matrix, codes.propose(query, None, _TRIAL_HITS), query) for query in queries]
-        hits = sum(int((scores >= cutoff - 1e-5).sum()) for scores, cutoff in zip(results, cutoffs, strict=True))
-        if hits >= _MIN_RECALL * _TRIAL_HITS * len(queries):
-            # Queries are farther from the lists than lines are: at a million synthetic lines an eighth was enough for lines
-            # but had a recall of .972 for queries; a quarter had .985.
-            return replace(candidate, look_share=min(2 * share, max(share, MAX_LOOK_SHARE)))
-    return None
+    matrix: VectorLines
+    queries: Array
+    cutoffs: Sequence[float]
+
+    @classmethod
+    def choose(cls, matrix: VectorLines) -> _Trials:
+        import numpy as np
+
+        queries = np.array(matrix[:: max(1, len(matrix) // _TRIALS)][:_TRIALS])
+        return cls(matrix, queries, _exact_cutoffs(matrix, queries))
+
+    def measure(
+        self, header: CodesHeader, arrays: dict[str, Array], settings: Sequence[tuple[float, int]]
+    ) -> CodesHeader | None:
+        """Return the header with the first setting that finds enough; None if none does."""
+        for share, max_returned in settings:
+            candidate = replace(header, look_share=share, max_returned=max_returned)
+            codes = VectorCodes(candidate, arrays)
+            # A line as near as the last exact hit counts as a hit: texts may repeat.
+            results = [
+                _best_scores(self.matrix, codes.propose(query, None, _TRIAL_HITS), query) for query in self.queries
+            ]
+            found = zip(results, self.cutoffs, strict=True)
+            hits = sum(int((scores >= cutoff - 1e-5).sum()) for scores, cutoff in found)
+            if hits >= _MIN_RECALL * _TRIAL_HITS * len(self.queries):
+                # Queries are farther from the lists than lines are: at a million synthetic lines an eighth was enough for
+                # lines but had a recall of .972 for queries; a quarter had .985.
+                return replace(candidate, look_share=min(2 * share, max(share, MAX_LOOK_SHARE)))
+        return None
 
 
 def _best_scores(matrix: VectorLines, lines: Array, query: Array) -> Array:

@@ -109,9 +109,7 @@ class VectorFile:
         products = np.empty(len(slots), dtype=np.float32)
         for first in range(0, len(slots), _RECORDS_PER_TAKE):
             part = slice(first, first + _RECORDS_PER_TAKE)
-            records = self.take(slots[part])
-            numbers = records["numbers"][:, : self.dimension].astype(np.float32)
-            products[part] = np.einsum("ij,j->i", numbers, query) * records["scale"]
+            products[part] = record_products(self.take(slots[part]), query, self.dimension)
         return products
 
     def take(self, slots: Array) -> Array:
@@ -135,6 +133,15 @@ class VectorFile:
 
         found = [slots[part][damaged_records(self.take(slots[part]))] for part in blocks(len(slots))]
         return np.concatenate([np.empty(0, dtype=np.int64), *found])
+
+
+def record_products(records: Array, query: Array, dimension: int) -> Array:
+    """Return the product of each of some records with a query, using only this thread (see `vector_codes.dot`)."""
+    import numpy as np
+
+    products = np.einsum("ij,j->i", records["numbers"][:, :dimension].astype(np.float32), query)
+    products *= records["scale"]
+    return np.asarray(products)
 
 
 def floats(records: Array, dimension: int) -> Array:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
+owns_process = False
+"""True in a process that `entry` runs a command in: its imports and its garbage collection may be tuned."""
+
 
 def entry() -> NoReturn:
     """Run as a program and exit without tearing down the interpreter.
@@ -19,6 +22,8 @@ def entry() -> NoReturn:
     """
     # Nothing that a start allocates is garbage, and looking for some took 1 ms of a warm search.
     gc.disable()
+    global owns_process  # noqa: PLW0603
+    owns_process = True
     if sys.argv[1:2] == ["hook"] and not wants_help(sys.argv[2:]):
         _run_hook(sys.argv[2:])
     # numpy's threads spin while they wait for each other: a search took 31 ms of CPU for 16 ms of work.

@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--token-budget", type=int, default=700, metavar="N", help="maximum size in tokens (default 700)"
     )
     parser.add_argument("--format", choices=FORMATS, default="markdown", help="output format (default markdown)")
-    parser.add_argument("--output", metavar="FILE", help="write to FILE atomically, and print nothing")
+    parser.add_argument("--output", "--out", metavar="FILE", help="write to FILE atomically, and print nothing")
     parser.add_argument("--log-dir", metavar="DIR", help="also log the result and the queries there (mode 0600)")
     parser.add_argument("--all-projects", action="store_true", help="include the memories of all projects")
     add_common(parser)

@@ -1,15 +1,18 @@
 """Export memories and records, for people and other programs.
 
 markdown: the memories, under headings for project and day. jsonl: memories and records, one per line. omf: the same as OMF 1.0
-(Open Memory Format), for memd and other programs. ledger: the records alone, as they are in the ledger. 'lorelog import'
-reads them all, except the memories in Markdown, which are notes to index. Use 'lorelog backup' for a copy of everything that
-can be restored. Without --out the text is printed.
+(Open Memory Format), for memd and other programs. okf: a folder of Markdown files (Open Knowledge Format 0.2), with who wrote and
+who verified each. ledger: the records alone, as they are in the ledger. 'lorelog import' reads them all, except the memories
+in Markdown, which are notes to index. Use 'lorelog backup' for a copy of everything that can be restored.
+
+The memories of this project are exported. Global memories are your own notes for every project: --with-global adds them.
+Without --output the text is printed.
 
 examples:
-  lorelog export --out memories.md
+  lorelog export --output memories.md
   lorelog export --format jsonl --since 7d | jq .text
-  lorelog export --format omf --all-projects --out all.json
-  lorelog export --format ledger --out records.jsonl
+  lorelog export --format omf --all-projects --output all.json
+  lorelog export --format okf --output knowledge
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import sys
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import add_common, expand_path
 from lorelog.surfaces.cli.client import OperationClient, with_scope_flags
-from lorelog.surfaces.cli.render import plural, print_json, short_path
+from lorelog.surfaces.cli.render import plural, print_json, print_note, short_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,17 +35,26 @@ if TYPE_CHECKING:
     from lorelog.engine import Engine
     from lorelog.services.records.exchange.formats import ExportedMemory
 
-_FORMATS = ("markdown", "jsonl", "omf", "ledger")
+_FORMATS = ("markdown", "jsonl", "omf", "okf", "ledger")
 _FILE_NAMES = {"markdown": "records.md", "jsonl": "records.jsonl", "omf": "memories.json", "ledger": "records.jsonl"}
 _MAX_MEMORIES = 100_000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    parser.add_argument("--format", choices=_FORMATS, default="markdown", help="markdown (default), jsonl, omf, ledger")
-    parser.add_argument("--out", metavar="FILE", help="file to write, or an existing directory; never overwritten")
+    parser.add_argument(
+        "--format", choices=_FORMATS, default="markdown", help="markdown (default), jsonl, omf, okf, ledger"
+    )
+    parser.add_argument(
+        "--output",
+        "--out",
+        dest="out",
+        metavar="FILE",
+        help="file to write, or an existing directory; never overwritten. For okf: a new folder",
+    )
     parser.add_argument("--records", action="store_true", help="only the records of tasks and decisions")
-    parser.add_argument("--all-projects", action="store_true", help="export all projects")
+    parser.add_argument("--with-global", action="store_true", help="also export the global memories")
+    parser.add_argument("--all-projects", action="store_true", help="export all projects and the global memories")
     parser.add_argument("--since", metavar="DAY", help="from this day on: 2026-03-05, yesterday, or an age such as 7d")
     add_common(parser)
 
@@ -50,7 +62,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Export."""
     # In this process: the text may be larger than what the daemon sends.
-    reply = _export_records(args) if args.records or args.format in {"omf", "ledger"} else _export_memories(args)
+    if args.format == "okf":
+        reply = _export_bundle(args)
+    else:
+        reply = _export_records(args) if args.records or args.format in {"omf", "ledger"} else _export_memories(args)
     if args.json:
         print_json(reply)
     elif args.out:
@@ -59,11 +74,14 @@ def run(args: argparse.Namespace) -> int:
         print(f"Wrote {' and '.join(shown)} to {short_path(reply['path'])}.")
     else:
         sys.stdout.write(reply["text"])
+    if not (reply["memories"] or reply["records"] or args.with_global or args.all_projects):
+        print_note("nothing of this project was found; --with-global exports the global memories")
     return 0
 
 
 def _export_memories(args: argparse.Namespace) -> dict[str, Any]:
     arguments = {"format": args.format, "all_projects": args.all_projects, "since": args.since}
+    arguments["with_global"] = args.with_global
     if args.out:
         arguments["out"] = expand_path(args.out)
     return OperationClient("off").call("memory.export", with_scope_flags(args, arguments))
@@ -78,7 +96,7 @@ def _export_records(args: argparse.Namespace) -> dict[str, Any]:
     path = _output_path(args)
     with open_own_engine(args) as engine:
         scope = engine.records()
-        visible = None if args.all_projects else {*(scope.projects or ()), scope.workspace.project.id, ""}
+        visible = _projects(args, engine)
         counts = {"memories": 0, "records": 0}
 
         def counted(records: Iterable[Record]) -> Iterator[Record]:
@@ -89,7 +107,7 @@ def _export_records(args: argparse.Namespace) -> dict[str, Any]:
 
         memories = None
         if args.format == "omf" and not args.records:
-            memories = list(_collect_memories(engine, all_projects=args.all_projects))
+            memories = list(_collect_memories(engine, visible))
             counts["memories"] = len(memories)
         form = "jsonl" if args.format == "ledger" else args.format
         pieces = export_records(counted(scope.records.ledger.read()), form, memories)
@@ -110,12 +128,39 @@ def _output_path(args: argparse.Namespace) -> str:
     return os.path.abspath(path)  # noqa: PTH100
 
 
-def _collect_memories(engine: Engine, *, all_projects: bool) -> Iterable[ExportedMemory]:
+def _projects(args: argparse.Namespace, engine: Engine) -> tuple[str, ...] | None:
+    """Return the projects to export; None for all."""
+    from lorelog.services.backup.export import exported_projects
+
+    scope = engine.records()
+    visible = (*(scope.projects or ()), scope.workspace.project.id)
+    return exported_projects(visible, all_projects=args.all_projects, with_global=args.with_global)
+
+
+def _export_bundle(args: argparse.Namespace) -> dict[str, Any]:
+    """Export memories and records as a bundle of the Open Knowledge Format."""
+    from lorelog.services.records.exchange.okf import write_bundle
+
+    if not args.out:
+        raise UsageError("an OKF bundle is a folder", hint="name a new one: --output knowledge")
+    if args.since:
+        raise UsageError("--since is not for okf", hint="leave it out, or choose --format jsonl or markdown")
+    path = os.path.abspath(expand_path(args.out))  # noqa: PTH100
+    with open_own_engine(args) as engine:
+        scope = engine.records()
+        projects = _projects(args, engine)
+        memories = () if args.records else _collect_memories(engine, projects)
+        counts = write_bundle(path, memories, scope.records, projects)
+    return {"path": path, "format": "okf", **counts, "text": ""}
+
+
+def _collect_memories(engine: Engine, projects: tuple[str, ...] | None) -> Iterable[ExportedMemory]:
     from lorelog.core.query import Filters
     from lorelog.services.records.exchange.importer import iter_journal_memories
     from lorelog.services.records.projection import records_folder
 
-    memories = engine.list(Filters(), limit=_MAX_MEMORIES, all_projects=all_projects).memories
+    filters = Filters(projects=projects)
+    memories = engine.list(filters, limit=_MAX_MEMORIES, all_projects=projects is None).memories
     return iter_journal_memories(
         memories, lambda memory: engine.expand(memory).content, records_folder(engine.place.tenant_folder)
     )

@@ -14,7 +14,6 @@ examples:
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
@@ -38,6 +37,8 @@ from lorelog.surfaces.cli.render import (
 )
 
 if TYPE_CHECKING:
+    import argparse
+
     from lorelog.services.install.plan import InstallChange, InstallContext
     from lorelog.services.install.status import HostCaptureStats, HostStatus
     from lorelog.services.sessions.drain import Drainer, DrainReport

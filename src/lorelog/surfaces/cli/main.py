@@ -82,7 +82,7 @@ COMMANDS_BY_GROUP = {
         "config": "Show and change settings",
         "daemon": "Show, start, stop or restart the daemon",
         "watch": "Index files as they change, in the foreground",
-        "import": "Import memories and records from a file",
+        "import": "Import memories of other tools, or from a file",
         "export": "Export memories and records",
         "backup": "Write or check a backup of everything that cannot be rebuilt",
         "reset": "Delete the index (never your files)",

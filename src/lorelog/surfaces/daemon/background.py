@@ -50,10 +50,12 @@ class SpoolDrainThread:
         """Start the thread."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop after the current event."""
+    def stop(self, wait_s: float = 0.0) -> bool:
+        """Stop after the current event; return whether the thread has ended within `wait_s`."""
         self._stopped = True
         self._wake_event.set()
+        self._thread.join(wait_s)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         while not self._stopped:
@@ -93,6 +95,7 @@ class BackgroundIndexThread:
         self._home = home
         self._runner, self._engine_at, self._directories = runner, engine_at, directories
         self._indexed: dict[str, TenantStamp] = {}
+        self._waiting = False
         self._wake_event, self._stopped = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="lorelog-settle", daemon=True)
 
@@ -100,10 +103,16 @@ class BackgroundIndexThread:
         """Start the thread."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop after the current batch."""
+    def stop(self, wait_s: float = 0.0) -> bool:
+        """Stop after the current batch; return whether the thread has ended within `wait_s`."""
         self._stopped.set()
         self._wake_event.set()
+        self._thread.join(wait_s)
+        return not self._thread.is_alive()
+
+    def is_idle(self) -> bool:
+        """Return whether everything that was written is indexed."""
+        return self._waiting and not self._wake_event.is_set()
 
     def wake(self) -> None:
         """Check for changes soon: an operation has ended and may have written something."""
@@ -111,7 +120,9 @@ class BackgroundIndexThread:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
+            self._waiting = True
             self._wake_event.wait()
+            self._waiting = False
             self._stopped.wait(_DEBOUNCE_S)
             self._wake_event.clear()
             directories = list(self._directories.items())  # a copy: other threads add to it

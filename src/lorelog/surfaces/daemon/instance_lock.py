@@ -17,20 +17,37 @@ from lorelog.surfaces.daemon_client.wire import PROTOCOL
 
 _BACKLOG = 128
 
+LockIdentity = tuple[int, int, int]
+"""Descriptor of the lock file, device and inode of the socket's file."""
+
 
 class InstanceLock:
     """Holds the lock from construction until `release` or the end of the process."""
 
-    def __init__(self, address: DaemonAddress, *, wait_s: float = 5.0) -> None:
-        """Take the lock. Raise DaemonError if another daemon holds it for longer than `wait_s`."""
-        create_folders(address)
+    def __init__(self, address: DaemonAddress, *, wait_s: float = 5.0, held: LockIdentity | None = None) -> None:
+        """Take the lock. Raise DaemonError if another daemon holds it for longer than `wait_s`.
+
+        `held`: the lock that this process holds already, since before it was restarted.
+        """
         self.address = address
         self._socket_identity = (0, 0)
+        if held is not None:
+            self._descriptor, *identity = held
+            self._socket_identity = (identity[0], identity[1])
+            self.write_holder()
+            self._write_pid()
+            return
+        create_folders(address)
         self._descriptor = os.open(address.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not acquire_file_lock(self._descriptor, wait_s):
             os.close(self._descriptor)
             raise DaemonError(f"another daemon holds {address.lock}")
         self.write_holder()
+
+    @property
+    def identity(self) -> LockIdentity:
+        """What this process needs to hold the lock on after a restart."""
+        return self._descriptor, *self._socket_identity
 
     def listen(self) -> socket.socket:
         """Open the socket. Any file at its path is stale, because this process holds the lock."""

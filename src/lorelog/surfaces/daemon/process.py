@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -19,7 +20,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError
 from lorelog.core.version import VERSION
+from lorelog.operations.meter import resident_bytes
 from lorelog.surfaces.daemon.instance_lock import InstanceLock
+from lorelog.surfaces.daemon.memory import (
+    RESUME_OPTION,
+    STOP_SIGNALS,
+    Handover,
+    limit_arenas,
+    restart,
+    resume,
+    trim_memory,
+)
 from lorelog.surfaces.daemon.router import DaemonHooks
 from lorelog.surfaces.daemon.server import DaemonServer, ServerLimits
 from lorelog.surfaces.daemon.worker_pool import OperationRunner
@@ -27,7 +38,6 @@ from lorelog.surfaces.daemon_client.address import DaemonAddress
 from lorelog.surfaces.daemon_client.control import READY
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Mapping
 
     from lorelog.core.options import DaemonOptions, HttpOptions, ScanOptions, WatchOptions
@@ -48,7 +58,11 @@ _MAX_ENTRY_CHARS = 4_000
 _MODEL_CHECK_S = 15.0
 """How often to look for models to unload."""
 _PAUSE_S = 2.0
-"""Time without an operation after which the pages of mapped files are given back."""
+"""Time without an operation after which free memory is given back."""
+_GROWTH_BYTES = 16_000_000
+"""Growth of the resident memory after which free memory is given back at once: indexing leaves 30 MB of it."""
+_END_S = 5.0
+"""How long to wait for background threads before the daemon restarts."""
 _BACKGROUND_DELAY_S = 1.0
 """Watching and HTTP start this long after the daemon: the client that started it waits for a response."""
 _MAX_VISITED = 1_000
@@ -56,8 +70,6 @@ _MAX_VISITED = 1_000
 _DAEMON_VARIABLES = ("LORELOG_DAEMON_", "LORELOG_WATCH_", "LORELOG_HTTP_")
 """Prefixes of variables that configure the daemon and are taken from the environment that it was started in."""
 _YIELD_S = 0.2
-_M_ARENA_MAX, _MADV_PAGEOUT = -8, 21
-"""Constants of the C library."""
 _CLOSE_S = 0.5
 """How long to wait for background threads at exit."""
 
@@ -106,27 +118,41 @@ class DaemonLog:
 
 def main(arguments: list[str]) -> NoReturn:
     """Run as the daemon of a home until it stops."""
-    if len(arguments) != 2 or arguments[0] != "--home":
+    options = dict(zip(arguments[::2], arguments[1::2], strict=False))
+    if "--home" not in options or options.keys() - {"--home", RESUME_OPTION}:
         sys.exit("usage: python -m lorelog.surfaces.daemon.process --home DIRECTORY")
-    home = arguments[1]
-    _daemonize()
-    log = DaemonLog(DaemonAddress(home).log)
-    try:
-        instance_lock = InstanceLock(DaemonAddress(home))
-        listener = instance_lock.listen()
-    except (LorelogError, OSError) as error:
-        os.write(2, f"{error}\n".encode("utf-8", "replace"))
-        os._exit(1)
-    os.write(2, READY)
-    log.open()
-    log.write(f"started: lorelog {VERSION}, home {home}")
+    address = DaemonAddress(options["--home"])
+    log = DaemonLog(address.log)
+    handover = None
+    if RESUME_OPTION in options:
+        handover = resume(int(options[RESUME_OPTION]))
+        instance_lock = InstanceLock(address, held=handover.lock)
+        listener = socket.socket(fileno=handover.listener)
+        log.write(f"restarted: lorelog {VERSION}")
+    else:
+        instance_lock, listener = _begin(address)
+        log.open()
+        log.write(f"started: lorelog {VERSION}, home {address.home}")
     daemon = Daemon(instance_lock, log)
-    reason = daemon.run(listener)
+    reason = daemon.run(listener, handover)
     log.write(f"stopped: {reason}")
     daemon.close()
     instance_lock.release()
     # Hanging threads must not keep the process alive. Writes are complete, and the locks end with the process.
     os._exit(0)
+
+
+def _begin(address: DaemonAddress) -> tuple[InstanceLock, socket.socket]:
+    """Detach from the process that started this one, take the lock and listen."""
+    _daemonize()
+    try:
+        instance_lock = InstanceLock(address)
+        listener = instance_lock.listen()
+    except (LorelogError, OSError) as error:
+        os.write(2, f"{error}\n".encode("utf-8", "replace"))
+        os._exit(1)
+    os.write(2, READY)
+    return instance_lock, listener
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +192,16 @@ class Daemon:
         """Number of operations after which everything was closed."""
         self._trimmed_at = (0, 0, False)
         """When memory was last given back: number of operations and of loaded models, and whether there was a pause."""
+        self._trimmed_bytes = 0
+        """Resident memory after that."""
+        self._fresh_calls = 0
+        """Number of operations when this program began: more than 0 if it was restarted."""
+        self._had_model = False
+        self._restart_after = 0.0
+        """Time before which no restart is tried."""
+        self._ready_to_restart: bool | None = None
+        """Whether the background threads have ended for a restart; None if none is planned."""
+        self._server: DaemonServer | None = None
         self._visited: set[tuple[str, str]] = set()
         self._directories: dict[str, str] = {}
         """The directory of each tenant's latest request."""
@@ -173,8 +209,8 @@ class Daemon:
         self._spool_event = threading.Event()
         """Set when a hook has written to the spool."""
 
-    def run(self, listener: socket.socket) -> str:
-        """Serve requests until it is time to stop. Return the reason."""
+    def run(self, listener: socket.socket, handover: Handover | None = None) -> str:
+        """Serve requests until it is time to stop. Return the reason. `handover`: continue as the daemon it was before."""
         limit_arenas()
         options = self._read_settings()
         hooks = DaemonHooks(
@@ -189,10 +225,24 @@ class Daemon:
         server = DaemonServer(
             listener, instance_lock=self._instance_lock, runner=self._runner, hooks=hooks, limits=ServerLimits()
         )
+        if handover is not None:
+            self._resume(server, handover)
+        self._server = server
         signal.set_wakeup_fd(server.waker.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
             signal.signal(number, lambda *_: None)  # the server reads it from the wake-up descriptor
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         return server.run()
+
+    def _resume(self, server: DaemonServer, handover: Handover) -> None:
+        runner = self._runner
+        runner.started, runner.started_at = handover.started, handover.started_at
+        runner.last_used_at, runner.restarts = handover.last_used_at, handover.restarts
+        runner.calls = self._fresh_calls = self._rested_after = handover.calls
+        runner.errors, runner.last_failure = handover.errors, handover.last_failure
+        self._visited = set(handover.visited)
+        for number, over_limit in handover.connections:
+            server.adopt(socket.socket(fileno=number), over_limit=over_limit)
 
     def close(self) -> None:
         """Stop the background threads that stop in time."""
@@ -293,18 +343,38 @@ class Daemon:
         if self._start_thread is None and now - self._started_at > _BACKGROUND_DELAY_S:
             self._start_thread = threading.Thread(target=self._start_background, name="lorelog-beside", daemon=True)
             self._start_thread.start()
-        unloading = self._unload_thread is not None and self._unload_thread.is_alive()
-        idle_s = self._settings.daemon.model_idle_s
-        check_s = min(_MODEL_CHECK_S, idle_s)
-        if self._resources is not None and self._resources.unload_idle(float("inf")) != self._trimmed_at[1]:
-            check_s = 0.0  # loading a model takes 35 MB more than the model
-        if self._resources is not None and not unloading and now - self._models_checked_at >= check_s:
+        if self._ready_to_restart is not None:
+            self._restart()
+        elif self._resources is not None and not self._is_unloading() and self._is_check_due(now):
             # In a thread of its own: closing a model may take long.
             self._models_checked_at = now
             self._unload_thread = threading.Thread(
-                target=self._unload_idle_models, args=(idle_s,), name="lorelog-rest", daemon=True
+                target=self._unload_idle_models,
+                args=(self._resources, self._settings),
+                name="lorelog-rest",
+                daemon=True,
             )
             self._unload_thread.start()
+
+    def _is_unloading(self) -> bool:
+        return self._unload_thread is not None and self._unload_thread.is_alive()
+
+    def _is_check_due(self, now: float) -> bool:
+        """Return whether to look for memory to give back: now and then, after it grew, and once in a pause."""
+        if self._resources is None or self._settings is None:
+            return False
+        loaded = self._resources.unload_idle(float("inf"))
+        self._had_model = self._had_model or loaded > 0
+        if now - self._models_checked_at >= min(_MODEL_CHECK_S, self._settings.daemon.model_idle_s):
+            return True
+        if resident_bytes() > self._trimmed_bytes + _GROWTH_BYTES:
+            return True
+        is_new = (self._runner.calls, loaded, True) != self._trimmed_at
+        return loaded != self._trimmed_at[1] or (is_new and self._quiet_s() >= _PAUSE_S)
+
+    def _quiet_s(self) -> float:
+        """Return the seconds since the last operation; 0 while one runs."""
+        return 0.0 if self._runner.running() else time.monotonic() - self._runner.last_used_at
 
     def _start_background(self) -> None:
         for what, start in (
@@ -375,6 +445,8 @@ class Daemon:
         self._load_dispatcher()
         discovery = WatchDiscovery(Path(self._home), partial(self._engine_at, settings))
         watcher = Watcher(discovery, settings.watch, on_pass=self._on_watch_pass)
+        for project in list(self._visited):
+            watcher.visit(*project)
         watcher.start()
         self._watcher = watcher
 
@@ -442,64 +514,73 @@ class Daemon:
         self._http_server = serve_in_thread(self._runner.call, options, caller, [lazy_app("/mcp", load)])
         self._log.write(f"serving {self._http_server.url}")
 
-    def _unload_idle_models(self, idle_s: float) -> None:
-        """Unload models that are idle; after as long without any operation also close all files and drop all caches."""
-        if self._resources is None:
-            return
-        quiet_s = 0.0 if self._runner.running() else time.monotonic() - self._runner.last_used_at
-        state = (self._runner.calls, self._resources.unload_idle(idle_s), quiet_s >= _PAUSE_S)
-        if quiet_s >= idle_s and self._rested_after != self._runner.calls:
+    def _unload_idle_models(self, resources: ResourcePool, settings: DaemonSettings) -> None:
+        """Unload models that are idle; after as long without any operation also close all files, and restart."""
+        idle_s, quiet_s = settings.daemon.model_idle_s, self._quiet_s()
+        state = (self._runner.calls, resources.unload_idle(idle_s), quiet_s >= _PAUSE_S)
+        rests = quiet_s >= idle_s and self._rested_after != self._runner.calls
+        if rests:
             self._rested_after = self._runner.calls
-            self._resources.rest()
-            trim_memory(mapped=True)
-        elif state != self._trimmed_at:
-            trim_memory(mapped=quiet_s >= _PAUSE_S)
-        self._trimmed_at = state
+            resources.rest()
+        if rests or state != self._trimmed_at:
+            trim_memory(mapped=rests)
+        self._trimmed_at, self._trimmed_bytes = state, resident_bytes()
+        if quiet_s >= idle_s and self._may_restart(settings):
+            self._ready_to_restart = self._end_background()
 
+    # -- restart -----------------------------------------------------------------------------------------------------
 
-def limit_arenas() -> None:
-    """Let all threads share two heaps, if the allocator supports it: each thread's own keeps what its largest task needed."""
-    import ctypes
+    def _may_restart(self, settings: DaemonSettings) -> bool:
+        """Return whether a restart would give back memory, and nothing is in use that would be lost."""
+        if not settings.daemon.idle_restart or time.monotonic() < self._restart_after or self._http_server is not None:
+            return False
+        if self._stop_thread is not None or (self._runner.calls == self._fresh_calls and not self._had_model):
+            return False
+        if self._resources is not None and self._resources.unload_idle(float("inf")):
+            return False  # the background uses the model
+        started = self._start_thread is not None and not self._start_thread.is_alive()
+        watcher, index_thread = self._watcher, self._index_thread
+        settled = index_thread is None or index_thread.is_idle()
+        return started and settled and (watcher is None or not watcher.state()["busy"])
 
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    if set_option is not None:
-        set_option(_M_ARENA_MAX, 2)
+    def _end_background(self) -> bool:
+        """Stop the background threads for a restart; return whether all have ended."""
+        tasks = (self._drain_thread, self._index_thread, self._watcher, self._code_watcher)
+        ended = [task.stop(_END_S) for task in tasks if task is not None]
+        return all(ended)
 
+    def _restart(self) -> None:
+        """Restart, or start the background threads again if a request came or the restart is impossible."""
+        ended, self._ready_to_restart = self._ready_to_restart, None
+        if self._settings is None or self._server is None or self._stop_thread is not None:
+            return
+        idle_s = self._settings.daemon.model_idle_s
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        try:
+            connections = self._server.idle_connections()
+            if ended and connections is not None and self._quiet_s() >= idle_s:
+                restart(self._instance_lock.address, self._handover(self._server, connections))
+        except OSError as error:
+            self._runner.record_failure("restart", error)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        self._restart_after = time.monotonic() + idle_s
+        self._drain_thread = self._index_thread = self._watcher = self._code_watcher = self._start_thread = None
 
-def trim_memory(*, mapped: bool = False) -> None:
-    """Return free memory to the operating system, if the allocator supports it. `mapped`: the pages of mapped files, too.
-
-    A write allocates tens of megabytes for a moment, and the process keeps what is freed: after 2,000 operations a daemon
-    had 105 MB, and 92 MB after this. Libraries and the index are mapped; their pages come back when they are used.
-    """
-    import ctypes
-    import gc
-
-    libc = ctypes.CDLL(None)
-    gc.collect()
-    trim = getattr(libc, "malloc_trim", None)  # glibc only; other allocators do it themselves
-    if trim is not None:
-        trim(0)
-    if mapped and sys.platform.startswith("linux"):
-        for start, size in _clean_mappings():
-            # Not MADV_DONTNEED: a thread may map its own memory at an address that was a file's a moment ago, and would lose it.
-            libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _MADV_PAGEOUT)
-
-
-def _clean_mappings() -> list[tuple[int, int]]:
-    """Return address and size of mapped files that cannot be written and of which no page has been changed."""
-    found: list[tuple[int, int]] = []
-    address, is_file = (0, 0), False
-    with suppress(OSError), open("/proc/self/smaps", encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
-        for line in lines:
-            words = line.split()
-            if not words[0].endswith(":"):
-                start, _, end = words[0].partition("-")
-                address = (int(start, 16), int(end, 16) - int(start, 16))
-                is_file = "w" not in words[1] and words[4] != "0"
-            elif words[0] == "Anonymous:" and is_file and words[1] == "0":
-                found.append(address)
-    return found
+    def _handover(self, server: DaemonServer, connections: list[tuple[int, bool]]) -> Handover:
+        runner = self._runner
+        return Handover(
+            lock=self._instance_lock.identity,
+            listener=server.listener_descriptor(),
+            connections=connections,
+            started=runner.started,
+            started_at=runner.started_at,
+            last_used_at=runner.last_used_at,
+            calls=runner.calls,
+            errors=runner.errors,
+            restarts=runner.restarts + 1,
+            last_failure=runner.last_failure,
+            visited=list(self._visited),
+        )
 
 
 def daemon_environment(environment: Mapping[str, str], home: str) -> dict[str, str]:

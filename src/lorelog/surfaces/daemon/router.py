@@ -97,8 +97,6 @@ class RequestRouter:
         self.streams: set[socket.socket] = set()
         self._umask = os.umask(0o077)
         os.umask(self._umask)
-        self._started = time.monotonic()
-        self._started_at = time.time()
 
     def handle(self, connection: ClientConnection, raw: bytes) -> None:
         """Handle one request."""
@@ -273,8 +271,8 @@ class RequestRouter:
             "home": self._address.home,
             "socket": self._address.socket,
             "log": self._address.log,
-            "started_at": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(self._started_at)),
-            "uptime_s": round(now - self._started, 1),
+            "started_at": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(self._runner.started_at)),
+            "uptime_s": round(now - self._runner.started, 1),
             "idle_s": round(idle_s, 1),
             "leaves_after_s": self._hooks.idle_s,
             "leaving": self._transport.shutdown_mode,
@@ -284,6 +282,7 @@ class RequestRouter:
             "threads": threading.active_count(),
             "calls": self._runner.calls,
             "errors": self._runner.errors,
+            "restarts": self._runner.restarts,
             "waiting": self._pool.queue_length(),
             "at_work": [{"op": op, "seconds": round(seconds, 1)} for op, seconds in running],
             "last_error": None,

@@ -136,6 +136,31 @@ class DaemonServer:
         with suppress(OSError):  # the buffer is full: the thread is about to wake up anyway
             self.waker.send(b"\0")
 
+    def adopt(self, client: socket.socket, *, over_limit: bool) -> None:
+        """Serve a connection."""
+        client.setblocking(False)
+        self._connections[client.fileno()] = ClientConnection(client, over_limit=over_limit)
+        self._selector.register(client, selectors.EVENT_READ)
+
+    def listener_descriptor(self) -> int:
+        """Return the descriptor of the listening socket, or -1 once the server is stopping."""
+        return -1 if self._listener is None else self._listener.fileno()
+
+    def idle_connections(self) -> list[tuple[int, bool]] | None:
+        """Return descriptor and `over_limit` of each connection if none has a request, a reply or a stream; else None.
+
+        Also None if a signal has arrived that the server has not read yet.
+        """
+        with suppress(BlockingIOError):
+            if any(self._wake_reader.recv(4096, socket.MSG_PEEK)):
+                return None
+        if self.shutdown_mode or self._callbacks or self._is_busy():
+            return None
+        connections = self._connections.values()
+        if any(c.incoming or c.outgoing or c.closing or c.at_eof for c in connections):
+            return None
+        return [(connection.socket.fileno(), connection.over_limit) for connection in connections]
+
     def close(self) -> None:
         """Close the selector and wake-up sockets after `run` has returned. Not needed if the process exits."""
         self._selector.close()
@@ -267,16 +292,13 @@ class DaemonServer:
                 self._runner.record_failure("accept", error)
                 time.sleep(0.05)
                 return
-            client.setblocking(False)
             count = len(self._connections)
             if not is_same_user(client):
                 send_and_close(client, error_response(DaemonError("this daemon belongs to another user")))
             elif count >= self._limits.connections + self._limits.reserved_connections:
                 send_and_close(client, error_response(too_many_connections()))
             else:
-                over_limit = count >= self._limits.connections
-                self._connections[client.fileno()] = ClientConnection(client, over_limit=over_limit)
-                self._selector.register(client, selectors.EVENT_READ)
+                self.adopt(client, over_limit=count >= self._limits.connections)
 
     def _handle_events(self, connection: ClientConnection, events: int) -> None:
         if events & selectors.EVENT_WRITE and connection.outgoing:

@@ -179,6 +179,10 @@ class OperationRunner:
         """When a request last began or ended."""
         self.calls = 0
         self.errors = 0
+        self.restarts = 0
+        """How often this daemon has restarted itself to give back its memory."""
+        self.started = time.monotonic()
+        self.started_at = time.time()
 
     def call(self, op: str, arguments: Any, caller: ClientIdentity, progress: Progress | None = None) -> dict[str, Any]:
         """Run an operation. Raise LorelogError for any failure."""

@@ -8,14 +8,12 @@ its standard error: `ready`, or why it could not start.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import select
-import signal
 import sys
 import time
-from contextlib import suppress
 
+from lorelog.core import quick_json
 from lorelog.core.errors import DaemonError
 from lorelog.core.processes import acquire_file_lock, spawn_detached
 from lorelog.surfaces.daemon_client.address import DaemonAddress, create_folders
@@ -25,8 +23,11 @@ from lorelog.surfaces.daemon_client.hook_client import wake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable, Mapping
     from typing import Any
+else:
+    import _signal as signal  # a hook that finds no daemon starts one, and `signal` imports `enum`
 
 DAEMON_MODULE = "lorelog.surfaces.daemon.process"
 READY = b"ready\n"
@@ -65,8 +66,10 @@ def start(address: DaemonAddress, *, force: bool = False) -> None:
         raise
     except OSError as error:
         raise DaemonError(f"cannot start the daemon: {error}") from error
-    with suppress(OSError):
+    try:  # noqa: SIM105  (importing contextlib takes longer than the whole function)
         os.unlink(f"{address.run}/start.failed")  # noqa: PTH108
+    except OSError:
+        pass
 
 
 def mark_announced(address: DaemonAddress) -> bool:
@@ -302,24 +305,26 @@ def _read_ready(reader: int, deadline: float) -> bytes:
 
 def _reap(child: int, deadline: float) -> None:
     """Wait for the process that the daemon was forked from. It exits at once, unless it hangs."""
-    with suppress(ChildProcessError):  # this process ignores SIGCHLD, so there is nothing to reap
+    try:
         while os.waitpid(child, os.WNOHANG)[0] == 0:
             if time.monotonic() > deadline:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
                 return
             time.sleep(0.001)
+    except ChildProcessError:
+        return  # this process ignores SIGCHLD, so there is nothing to reap
 
 
 def _read_lock(descriptor: int) -> dict[str, Any]:
     try:
-        holder = json.loads(os.pread(descriptor, 1000, 0))
+        holder = quick_json.loads(os.pread(descriptor, 1000, 0))
     except (OSError, ValueError):
         return {}
     return holder if isinstance(holder, dict) else {}
 
 
-def _kill(holder: dict[str, Any], number: signal.Signals) -> None:
+def _kill(holder: dict[str, Any], number: int) -> None:
     pid = holder.get("pid")
     if not isinstance(pid, int) or pid <= 1:
         raise DaemonError("the daemon does not respond, and its lock file does not name its process")
@@ -333,8 +338,11 @@ def _kill(holder: dict[str, Any], number: signal.Signals) -> None:
 
 def _record_failure(address: DaemonAddress, reason: str) -> None:
     """Record a failed start, so that the commands of the next minute do not all wait for another one."""
-    with suppress(OSError), open(f"{address.run}/start.failed", "w", encoding="utf-8") as file:  # noqa: PTH123
-        file.write(f"{time.monotonic():.3f} {reason[:500]}")
+    try:
+        with open(f"{address.run}/start.failed", "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(f"{time.monotonic():.3f} {reason[:500]}")
+    except OSError:
+        return
 
 
 def _read_note(path: str) -> tuple[bool, str, float]:

@@ -615,12 +615,20 @@ class Lorelog:
         *,
         format: ExportFormat = "markdown",  # noqa: A002
         all_projects: bool = False,
+        with_global: bool = False,
         since: Day | None = None,
     ) -> ExportReply:
         """Export memories as Markdown, or memories and records as JSON Lines: to a file, or into the reply."""
         from lorelog.operations.backup import handlers as backup_handlers
 
-        return self._run(backup_handlers.export, out=out, format=format, all_projects=all_projects, since=since)
+        return self._run(
+            backup_handlers.export,
+            out=out,
+            format=format,
+            all_projects=all_projects,
+            with_global=with_global,
+            since=since,
+        )
 
     def reset(self) -> None:
         """Delete the index; the files it was made from stay."""

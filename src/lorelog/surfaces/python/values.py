@@ -212,9 +212,17 @@ def _shorten(value: object) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
+_POSTPONED_NAMES = {"core.query": ("core.code:CodeReply",)}
+"""By module: names in its annotations that it does not import, because its values are made without them."""
+
+
 def _find_type(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(f"lorelog.{module}"), name)
+    """Return a type, with the postponed names of its module imported: msgspec evaluates the annotations."""
+    path, _, name = place.partition(":")
+    module = import_module(f"lorelog.{path}")
+    for postponed in _POSTPONED_NAMES.get(path, ()):
+        setattr(module, postponed.partition(":")[2], _find_type(postponed))
+    return getattr(module, name)
 
 
 @cache

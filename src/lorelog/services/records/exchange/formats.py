@@ -14,7 +14,6 @@ tags are imported: their claims about lifecycle and trust cannot be checked.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import PurePath
@@ -26,6 +25,8 @@ from lorelog.core.grammar import nearest_name
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import Json, Record, RecordDraft
 from lorelog.core.version import VERSION
+from lorelog.ingest.importers.memd import is_inactive, read_omf_memory
+from lorelog.ingest.importers.source import SkippedItem
 from lorelog.ingest.transcripts.json_files import read_members
 from lorelog.ingest.transcripts.turns import TranscriptStats
 from lorelog.records.chain import LINE_FORMAT_VERSION, MAX_RECORD_BYTES, decode_line
@@ -53,6 +54,8 @@ class ForeignMemory:
     tags: tuple[str, ...] = ()
     at: datetime | None = None
     """When it was written there, in local time."""
+    known_id: str = ""
+    """Its id in the lorelog that exported it; empty if another program did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,8 @@ class ExportedMemory:
     tags: tuple[str, ...]
     project: str
     at: str
+    origin: str = ""
+    expires: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,12 +252,6 @@ def _escape_line(text: str) -> str:
 OMF_VERSION = "1.0"
 EXTENSION_KEY = "lorelog"
 _EXTENSION_VERSION = 1
-_MAX_TAGS = 100
-_MAX_TEXT_CHARS = 1_000_000
-_TYPE_PATTERNS = lazy_pattern(r"[^\w.-]+"), lazy_pattern(r"\w[\w.-]{0,63}")
-_TAG_PATTERNS = lazy_pattern(r"[^\w.:/*@+-]+"), lazy_pattern(r"\w[\w.:/*@+-]{0,199}")
-"""Characters that journals do not accept in a type or tag, and the accepted form."""
-_INACTIVE_STATES = frozenset({"archived", "expired", "superseded", "deleted"})
 
 
 def write_omf(records: Iterator[Record], memories: Iterable[ExportedMemory] = ()) -> Iterator[str]:
@@ -325,37 +324,14 @@ def _parse_omf_record(place: int, ours: Mapping[str, Any]) -> ImportItem:
 
 
 def _parse_omf_memory(place: int, item: Mapping[str, Any], ours: Mapping[str, Any]) -> ImportItem:
-    content = item.get("content")
-    if not isinstance(content, str) or not content.strip():
-        return ImportItem(place=place, problem="it has no content")
-    if len(content) > _MAX_TEXT_CHARS or "\0" in content or content.encode("utf-8", "replace").decode() != content:
-        return ImportItem(place=place, problem=f"its content is not text of at most {_MAX_TEXT_CHARS:,} characters")
-    theirs = _get_object(_get_object(item, "extensions"), "memd")
-    tags = item.get("tags")
-    words = dict.fromkeys(_clean_word(tag, _TAG_PATTERNS) for tag in (tags if isinstance(tags, list) else ()))
-    kind = _clean_word(ours.get("type") or theirs.get("chunk_type"), _TYPE_PATTERNS)
-    memory = ForeignMemory(content, kind, tuple(filter(None, words))[:_MAX_TAGS], _parse_time(item.get("created_at")))
-    return ImportItem(place=place, memory=memory, archived=str(item.get("status")).lower() in _INACTIVE_STATES)
-
-
-def _parse_time(value: object) -> datetime | None:
-    """Return a time in the past, in local time; None for anything else."""
-    try:
-        time = datetime.fromisoformat(str(value)).astimezone()
-    except (ValueError, OverflowError, OSError):
-        return None
-    return time if time <= datetime.now().astimezone() else None
+    entry = read_omf_memory({**item, "extensions": {**_get_object(item, "extensions"), EXTENSION_KEY: ours}}, "")
+    if isinstance(entry, SkippedItem):
+        return ImportItem(place=place, problem=entry.reason)
+    known = ours.get("memory")
+    memory = ForeignMemory(entry.text, entry.type, entry.tags, entry.at, known if isinstance(known, str) else "")
+    return ImportItem(place=place, memory=memory, archived=is_inactive(item))
 
 
 def _get_object(values: Mapping[str, Any], name: str) -> dict[str, Any]:
     value = values.get(name)
     return value if isinstance(value, dict) else {}
-
-
-def _clean_word(value: object, patterns: tuple[re.Pattern[str], re.Pattern[str]]) -> str:
-    """Return a tag or type in the form that journals accept; empty if nothing is left."""
-    if not isinstance(value, str):
-        return ""
-    rejected, accepted = patterns
-    match = accepted.match(rejected.sub("-", value).strip("-.:/*@+"))
-    return match[0] if match else ""

@@ -5,8 +5,7 @@ supports nothing, unless a person restores their own backup. A signed record kee
 and its signature is valid. If it is a reply, its parent must be proven too: a signature names the parent's id but
 cannot show that the parent was changed on the way. Secrets are always removed, which invalidates a signature.
 
-Imported memories are added like any new memory, with the origin `import`, in the journal of the day they were written. Their id is derived from the text, so
-importing a file twice adds them once, and a memory deleted here stays deleted.
+Memories of a file are passed on; `services/imports` writes them.
 
 A record that was redacted here stays redacted: an older copy of it is refused. A record that was redacted in the other
 ledger is imported without its texts and always counts as imported; that ledger's redaction records are left out, since
@@ -20,13 +19,11 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from pathlib import Path
 
 from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import LorelogError, StoreBusy, UsageError
-from lorelog.core.memory import AddReply, NewMemory
 from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
@@ -51,66 +48,8 @@ from lorelog.services.records.keys.keyring import Keyring, SignatureState
 from lorelog.services.records.store import RecordStore
 from lorelog.services.records.writer import redact_draft
 
-_MEMORY_BATCH_SIZE = 100
-_MAX_MEMORY_PROBLEMS = 100
 _HEADING_LINE = lazy_pattern(r"\A#{1,6} [^\n]*\n")
 _LEADING_COMMENT = lazy_pattern(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
-
-
-class MemoryImporter:
-    """Adds memories. `add` writes a batch, all or none; `knows` is True for ids of present and deleted memories."""
-
-    def __init__(self, add: Callable[[Sequence[NewMemory]], Sequence[AddReply]], knows: Callable[[str], bool]) -> None:
-        self._add = add
-        self._is_known = knows
-        self.added = 0
-        self.already_present = 0
-        self.refused = 0
-        self.redacted = 0
-        """Memories from which secrets were removed."""
-        self.problems: list[str] = []
-
-    def add_new(self, memories: Sequence[ForeignMemory]) -> None:
-        """Add the memories that are not present."""
-        fresh: dict[str, NewMemory] = {}
-        for memory in memories:
-            identity = import_id(memory.text)
-            if identity in fresh or self._is_known(identity):
-                self.already_present += 1
-            else:
-                fresh[identity] = NewMemory(memory.text, memory.type, memory.tags, "import", identity, at=memory.at)
-        for _, memories_of_day in groupby(sorted(fresh.values(), key=_journal_day), key=_journal_day):
-            pending = list(memories_of_day)
-            for first in range(0, len(pending), _MEMORY_BATCH_SIZE):
-                self._write(pending[first : first + _MEMORY_BATCH_SIZE])
-
-    def _write(self, batch: Sequence[NewMemory]) -> None:
-        try:
-            replies = self._add(batch)
-            self.added += len(batch)
-            self.redacted += sum(bool(reply.redacted) for reply in replies)
-        except UsageError as error:
-            if len(batch) > 1:  # only a single write shows which memory was rejected
-                for memory in batch:
-                    self._write([memory])
-                return
-            self.refused += 1
-            if len(self.problems) < _MAX_MEMORY_PROBLEMS:
-                self.problems.append(f"{batch[0].text[:60]!r}: {error.message}")
-
-
-def _journal_day(memory: NewMemory) -> str:
-    """Return the day in whose journal a memory is written; empty for today."""
-    return f"{memory.at:%Y-%m-%d}" if memory.at else ""
-
-
-def import_id(text: str) -> str:
-    """Return the id of an imported text: its hash in the form of a UUID version 8."""
-    digest = bytearray(hashlib.sha256(b"lorelog import\0" + text.strip().encode("utf-8", "replace")).digest()[:16])
-    digest[6] = digest[6] & 0x0F | 0x80
-    digest[8] = digest[8] & 0x3F | 0x80
-    digits = digest.hex()
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def iter_journal_memories(
@@ -134,6 +73,8 @@ def iter_journal_memories(
                 tags=chunk.tags,
                 project=memory.project,
                 at=chunk.date,
+                origin=anchor.origin,
+                expires=anchor.expires,
             )
 
 
@@ -237,7 +178,7 @@ class _KnownRecord:
 
 
 class RecordImporter:
-    """Imports a file into a ledger. `add_memories` receives the memories in batches."""
+    """Imports a file into a ledger. `add_memories` receives the memories in batches, also in a dry run."""
 
     def __init__(
         self,
@@ -289,8 +230,7 @@ class RecordImporter:
         report.memories += len(memories)
         if self._options.dry_run:
             self._planned |= {draft.id: known[draft.id] for draft in drafts}
-            return
-        if drafts:
+        elif drafts:
             self._store.append(drafts)
         if memories:
             self._add_memories(memories)

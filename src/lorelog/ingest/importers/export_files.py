@@ -1,0 +1,168 @@
+"""Opens the exports that people download: a ZIP archive, a folder, or a JSON file taken from one.
+
+Nothing is unpacked to disk, so names in an archive choose no path. What a member expands to is counted while it is read, and
+reading stops at a limit: a small archive may declare any size and expand to far more.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from lorelog.core.errors import LorelogError, SourceError
+from lorelog.ingest.files import printable_path
+from lorelog.ingest.importers.source import SkippedItem
+from lorelog.ingest.transcripts.json_files import (
+    MAX_INFLATED_BYTES,
+    SQLITE_MAGIC,
+    open_database,
+    open_stream,
+    read_elements,
+    table_columns,
+)
+from lorelog.ingest.transcripts.turns import TranscriptStats
+
+_MAX_MEMBERS = 200_000
+_MAX_RATIO = 1_000
+"""Deflate reaches 1,032 for zeros; text stays below 20."""
+_MIN_BOMB_BYTES = 64 * 1024 * 1024
+_HEAD_BYTES = 4_096
+_ZIP = b"PK\x03\x04"
+
+
+class _LimitedStream(io.RawIOBase):
+    """A stream that ends with an error at a limit."""
+
+    def __init__(self, stream: IO[bytes], packed: int) -> None:
+        self._stream, self._packed, self._taken = stream, max(packed, 1), 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Read bytes. Raise EOFError beyond the limit."""
+        data = self._stream.read(size if size >= 0 else MAX_INFLATED_BYTES)
+        self._taken += len(data)
+        is_bomb = self._taken > _MIN_BOMB_BYTES and self._taken > self._packed * _MAX_RATIO
+        if self._taken > MAX_INFLATED_BYTES or is_bomb:
+            raise EOFError("the archive expands to more than is read")
+        return data
+
+
+def is_zip(path: Path) -> bool:
+    """Return whether a file is a ZIP archive, by its first bytes."""
+    return _head(path).startswith(_ZIP)
+
+
+def _head(path: Path) -> bytes:
+    if not path.is_file():
+        return b""
+    try:
+        with open_stream(str(path)) as stream:
+            return stream.read(_HEAD_BYTES)
+    except (SourceError, OSError, EOFError, zlib.error):
+        return b""
+
+
+def file_head(path: Path) -> str:
+    """Return the beginning of a regular file as text; empty if it cannot be read."""
+    return _head(path).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+
+
+def database_tables(path: Path) -> frozenset[str]:
+    """Return the names of a database's tables; none if the file is not a database."""
+    if not _head(path).startswith(SQLITE_MAGIC):
+        return frozenset()
+    try:
+        with open_database(str(path)) as connection:
+            return frozenset(table_columns(connection))
+    except LorelogError:
+        return frozenset()
+
+
+def member_names(path: Path) -> list[str]:
+    """Return the names of the JSON files of an export, sorted. Raise SourceError for a damaged archive."""
+    if path.is_dir():
+        return sorted(file.name for file in path.iterdir() if file.suffix == ".json" and file.is_file())
+    if not is_zip(path):
+        return [path.name]
+    with _open_zip(path) as archive:
+        infos = archive.infolist()
+        if len(infos) > _MAX_MEMBERS:
+            raise SourceError(f"{printable_path(str(path))} has {len(infos):,} members", hint="it is not an export")
+        return sorted(info.filename for info in infos if info.filename.endswith(".json"))
+
+
+def member_head(path: Path, name: str) -> str:
+    """Return the beginning of a member as text; empty if it cannot be read."""
+    try:
+        with open_member(path, name) as stream:
+            return stream.read(_HEAD_BYTES).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    except (SourceError, OSError, EOFError, zlib.error):
+        return ""
+
+
+def base_name(name: str) -> str:
+    """Return the last part of a member's name."""
+    return PurePosixPath(name.replace("\\", "/")).name
+
+
+@contextmanager
+def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, KeyError, ValueError) as error:
+        raise SourceError(
+            f"{printable_path(str(path))} cannot be read as a ZIP archive: {error}", hint="download the export again"
+        ) from error
+
+
+@contextmanager
+def open_member(path: Path, name: str) -> Iterator[IO[bytes]]:
+    """Open a member of an export for reading, up to the limits."""
+    if path.is_dir():
+        with open_stream(str(path / base_name(name))) as stream:
+            yield stream
+    elif not is_zip(path):
+        with open_stream(str(path)) as stream:
+            yield stream
+    else:
+        with _open_zip(path) as archive:
+            packed = archive.getinfo(name).compress_size
+            with archive.open(name) as inflated:
+                yield _LimitedStream(inflated, packed)  # type: ignore[misc]
+
+
+def read_array(path: Path, name: str) -> Iterator[Any]:
+    """Yield the elements of a member that is one JSON array, and a SkippedItem where it ends unexpectedly."""
+    stats, count = TranscriptStats(), 0
+    try:
+        with open_member(path, name) as stream:
+            for element in read_elements(stream, stats):
+                count += 1
+                yield element
+    except (EOFError, zlib.error, zipfile.BadZipFile) as error:
+        yield SkippedItem(f"{name}, item {count + 1}", f"reading stopped here: {error}")
+        return
+    if stats.broken:
+        yield SkippedItem(f"{name}, item {count + 1}", "the file ends here unexpectedly, or is not valid JSON")
+
+
+def read_small_json(path: Path, limit: int) -> Any:
+    """Return a JSON document of a limited size. Raise SourceError for anything else."""
+    with open_stream(str(path)) as stream:
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise SourceError(f"{printable_path(str(path))} is larger than {limit:,} bytes", hint="it is not an export")
+    try:
+        return json.loads(data.decode("utf-8-sig", "replace"))
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{printable_path(str(path))} is not valid JSON: {error}", hint="export it again") from error

@@ -1,0 +1,216 @@
+"""Reads folders of Markdown for importers: which files, their front matter, their sections.
+
+A folder may come from anywhere. Links that lead out of it are not followed, special files are not opened, and a file that is
+too large, not text, or has a name that is not text is named and left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from lorelog.core.dataclasses import dataclass
+from lorelog.core.paths import is_below
+from lorelog.core.patterns import lazy_pattern
+from lorelog.ingest.importers.source import SkippedItem, modification_time, parse_time
+from lorelog.ingest.metadata import day_from_filename, front_matter_length
+from lorelog.ingest.outline import read_outline, read_sections
+
+MAX_NOTE_BYTES = 4_000_000
+MAX_FILES = 100_000
+_LONG_NOTE_CHARS = 6_000
+"""A note up to this length is one entry; a longer one is an entry per section."""
+_HIDDEN_FOLDERS = frozenset({"node_modules", "__pycache__"})
+_KEY = lazy_pattern(r"""(["']?)([\w.@-]+)\1[ \t]*:(?:[ \t]+(.*)|[ \t]*)$""")
+_MAX_MATTER_LINES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownNote:
+    """A Markdown file: its front matter and its text."""
+
+    path: Path
+    name: str
+    """Path below the folder, with slashes."""
+    matter: Mapping[str, Any]
+    text: str
+    first_line: int
+    """Number of the text's first line in the file."""
+
+    @property
+    def at(self) -> datetime | None:
+        """When it was written: by its front matter, its name, or its modification time."""
+        for name in ("date", "created", "created_at", "updated", "modified", "timestamp"):
+            if time := parse_time(self.matter.get(name)):
+                return time
+        return parse_time(day_from_filename(str(self.path))) or modification_time(self.path)
+
+
+def walk_files(root: Path, suffixes: Sequence[str] = (".md",), *, hidden: bool = False) -> Iterator[Path | SkippedItem]:
+    """Yield the regular files below a folder in a stable order, or the file itself, and what is left out and why."""
+    real_root = os.path.realpath(root)
+    if root.is_file():
+        yield root
+        return
+    count = 0
+    for folder, names, files in os.walk(root, followlinks=False):
+        names[:] = sorted(
+            name for name in names if (hidden or not name.startswith(".")) and name not in _HIDDEN_FOLDERS
+        )
+        for name in sorted(files):
+            if not name.lower().endswith(tuple(suffixes)) or (name.startswith(".") and not hidden):
+                continue
+            path = Path(folder, name)
+            shown = os.path.relpath(path, root).encode("utf-8", "replace").decode()
+            problem = _file_problem(path, real_root)
+            count += 1
+            if count > MAX_FILES:
+                yield SkippedItem(str(root), f"it has more than {MAX_FILES:,} files; the rest is left out")
+                return
+            yield SkippedItem(shown, problem) if problem else path
+
+
+def _file_problem(path: Path, real_root: str) -> str:
+    """Return why a file is not read; empty if it is."""
+    if str(path).encode("utf-8", "replace").decode() != str(path):
+        return "its name is not UTF-8"
+    try:
+        if not is_below(os.path.realpath(path), real_root):
+            return "it is a link that leads out of the folder"
+        status = path.stat()
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    if not stat.S_ISREG(status.st_mode):
+        return "it is not a regular file"
+    return f"it is larger than {MAX_NOTE_BYTES:,} bytes" if status.st_size > MAX_NOTE_BYTES else ""
+
+
+def read_note(path: Path, root: Path) -> MarkdownNote | SkippedItem:
+    """Read a Markdown file below a folder."""
+    name = path.name if path == root else Path(os.path.relpath(path, root)).as_posix()
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as stream:
+            data = stream.read(MAX_NOTE_BYTES + 1)
+    except OSError as error:
+        return SkippedItem(name, f"it cannot be read: {error.strerror}")
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        return SkippedItem(name, "it is not UTF-8 text")
+    if len(data) > MAX_NOTE_BYTES or "\0" in text:
+        return SkippedItem(name, "it is not text of a reasonable size")
+    lines = text.split("\n")
+    length = front_matter_length(lines) if lines else 0
+    matter = parse_matter(lines[1 : length - 1]) if length else {}
+    return MarkdownNote(path, name, matter, "\n".join(lines[length:]).strip("\n"), length + 1)
+
+
+def read_notes(
+    root: Path, suffixes: Sequence[str] = (".md",), *, hidden: bool = False
+) -> Iterator[MarkdownNote | SkippedItem]:
+    """Yield the Markdown files below a folder, and those that cannot be read."""
+    for path in walk_files(root, suffixes, hidden=hidden):
+        yield path if isinstance(path, SkippedItem) else read_note(path, root)
+
+
+def split_note(note: MarkdownNote, *, always: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield (heading path, text) of a note: whole if it is short, else by section. The text includes its headings."""
+    if not always and len(note.text) <= _LONG_NOTE_CHARS:
+        yield "", note.text
+        return
+    outline = read_outline("x\n\n" + note.text)  # the lines in front keep a leading `---` from being front matter
+    lines = list(outline.lines)
+    for section in read_sections(outline):
+        first = section.first if section.level else max(section.first, 2)
+        body = "\n".join(lines[(section.body if section.level else first) : section.last + 1]).strip("\n")
+        if body.strip() and section.last >= 2:
+            title = " > ".join(section.path)
+            yield title, f"**{title}**\n\n{body}" if title else body
+
+
+def parse_matter(lines: Sequence[str]) -> dict[str, Any]:
+    """Parse front matter: texts, lists, and lists of flat objects, in block or flow style. Anything else is left out.
+
+    A subset of YAML without anchors, tags and types: a full parser on untrusted files is a risk for nothing.
+    """
+    values: dict[str, Any] = {}
+    lines = [line.rstrip() for line in lines[:_MAX_MATTER_LINES] if line.strip() and not line.lstrip().startswith("#")]
+    position = 0
+    while position < len(lines):
+        match = _KEY.match(lines[position])
+        position += 1
+        if match is None:
+            continue
+        key, rest = match[2], (match[3] or "").strip()
+        block: list[str] = []
+        while position < len(lines) and (lines[position][:1] in " \t" or lines[position].startswith("- ")):
+            block.append(lines[position])
+            position += 1
+        values[key] = _block_value(block) if not rest and block else parse_flow(rest)
+    return values
+
+
+def _block_value(lines: Sequence[str]) -> Any:
+    """Return a list or a flat object from indented lines."""
+    items: list[Any] = []
+    flat: dict[str, Any] = {}
+    for line in lines:
+        bare = line.strip()
+        is_item = bare.startswith("- ") or bare == "-"
+        bare = bare[1:].strip() if is_item else bare
+        match = None if bare[:1] in "\"'[{" else _KEY.match(bare)
+        if is_item:
+            items.append({match[2]: parse_flow((match[3] or "").strip())} if match else parse_flow(bare))
+        elif match and items and isinstance(items[-1], dict):
+            items[-1][match[2]] = parse_flow((match[3] or "").strip())
+        elif match and not items:
+            flat[match[2]] = parse_flow((match[3] or "").strip())
+    return items or flat
+
+
+def parse_flow(text: str) -> Any:
+    """Parse a value on one line: a text, `[a, b]` or `{a: b}`."""
+    if text[:1] in '[{"':
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            pass
+    if text.startswith("[") and text.endswith("]"):
+        return [parse_flow(part) for part in _split_flow(text[1:-1])]
+    if text.startswith("{") and text.endswith("}"):
+        pairs = (part.partition(":") for part in _split_flow(text[1:-1]))
+        return {key.strip().strip("\"'"): parse_flow(value.strip()) for key, _, value in pairs}
+    if text[:1] in "\"'" and text[-1:] == text[:1] and len(text) > 1:
+        return text[1:-1]
+    return text.split(" #", 1)[0].strip()
+
+
+def _split_flow(text: str) -> list[str]:
+    """Split at the commas that are not inside brackets or quotes."""
+    parts, depth, quote, start = [], 0, "", 0
+    for position, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'" and not text[start:position].strip(" {["):
+            quote = character
+        elif character in "[{":
+            depth += 1
+        elif character in "]}":
+            depth -= 1
+        elif character == "," and depth <= 0:
+            parts.append(text[start:position].strip())
+            start = position + 1
+    return [part for part in (*parts, text[start:].strip()) if part]
+
+
+def matter_list(value: object) -> list[str]:
+    """Return the texts of a front matter value: a list, or a text with commas."""
+    if isinstance(value, str):
+        return [word for part in value.split(",") if (word := part.strip().lstrip("#"))]
+    return [text for item in (value if isinstance(value, list) else ()) if (text := str(item).strip().lstrip("#"))]

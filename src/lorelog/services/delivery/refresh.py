@@ -1,0 +1,81 @@
+"""Decides whether the files that hooks read are up to date, and lets `standing` write them if they are not.
+
+`Engine.refresh_delivery` is the one place that calls this module: after every operation that changes memories, and in the
+daemon's background work, which also checks the memories against the code. A stamp of everything the files depend on
+makes an unnecessary call cheap: `standing` and the modules that read memories for it are not imported then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+
+from lorelog.core.dataclasses import dataclass
+from lorelog.core.document import StoredChunk
+from lorelog.core.ports import Store
+from lorelog.services.delivery.files import project_key
+from lorelog.services.memory_state.authored import AuthoredMemories
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
+from lorelog.services.places.workspace import Workspace
+
+FORMAT = "5"
+"""Increase this when the same memories give other files."""
+Verdicts = Mapping[str, str]
+"""Freshness by memory id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliverySource:
+    """Where standing memories come from: one tenant's index and the files beside it."""
+
+    store: Store
+    workspace: Workspace
+    lifecycle: LifecycleIndex
+    authored: AuthoredMemories
+    today: date
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the derived files."""
+        return self.workspace.cache_folder / "delivery"
+
+    @property
+    def stamp_file(self) -> Path:
+        """File with the stamp under which the files were written."""
+        return self.folder / "stamp"
+
+    @property
+    def stamp(self) -> str:
+        """Changes with everything that the files depend on, except the code."""
+        parts = (FORMAT, self.store.revision(), self.lifecycle.token, self.authored.token, self.today.isoformat())
+        return " ".join(parts)
+
+    def write_own_entries(self, project: str, folders: Sequence[str]) -> bool:
+        """Write the list of own journal entries of a project; return True if it changed."""
+        from lorelog.services.delivery.own_entries import write_own_entries
+
+        file = self.folder / f"{project_key(project)}.own"
+        return bool(project) and write_own_entries(file, project, folders, self.authored)
+
+
+def write_delivery_files(
+    source: DeliverySource, check: Callable[[Sequence[StoredChunk]], Verdicts] | None = None
+) -> bool:
+    """Bring the files of all projects of a tenant up to date; return True if any changed.
+
+    `check` returns the freshness of the current project's memories; without it the last known one is kept.
+    """
+    changed = False
+    if check is not None or _read_stamp(source.stamp_file) != source.stamp:
+        from lorelog.services.delivery.standing import write_memories
+
+        changed = write_memories(source, check)
+    return source.write_own_entries(source.workspace.project.id, [str(source.workspace.journals)]) or changed
+
+
+def _read_stamp(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,307 @@
+"""Import batches: which entries an import wrote, and taking them back.
+
+A batch is a folder of journals below `imports/` in the journals of a project or of the home, and a list in the tenant's folder with the id and
+digest of every entry. The list is written before the entries, so an interrupted import can be taken back, too. It holds no text.
+Taking a batch back removes exactly the entries that are still as they were written; one that was edited since is kept and named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from lorelog.core.dataclasses import dataclass, field
+from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
+from lorelog.core.paths import is_below, sync_folder
+from lorelog.core.patterns import lazy_pattern
+from lorelog.core.serializable import Serializable
+from lorelog.services.memory_state.append_log import AppendLog
+
+BATCHES_FOLDER = "imports"
+"""In the tenant's folder: lists of batches. Below the journals: their entries."""
+_NAME = lazy_pattern(r"[a-z0-9][a-z0-9-]{0,80}")
+_ENTRY = lazy_pattern(r"^### [0-2]\d:[0-5]\d\n<!-- (?=[^\n]*\bmemory:)", 8)
+_IDENTITY = lazy_pattern(r"\bmemory:([\w.:-]+)")
+_TITLE = lazy_pattern(r"\A\s*# \d{4}-\d\d-\d\d\s*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEntry:
+    """An entry that an import wrote."""
+
+    id: str
+    file: str
+    digest: str
+    key: str = ""
+    """Digest of its name in the source; empty if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSetting:
+    """A setting that an import changed."""
+
+    key: str
+    value: str
+    old: str | None
+    """None if it was not set in that file."""
+    of_project: bool
+
+
+@dataclass(slots=True)
+class ImportBatch:
+    """What an import wrote."""
+
+    name: str
+    source: str = ""
+    path: str = ""
+    at: str = ""
+    done: bool = False
+    """False if it was interrupted."""
+    entries: list[BatchEntry] = field(default_factory=list)
+    settings: list[ChangedSetting] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class UndoReport(Serializable):
+    """What taking a batch back removed, and what it kept."""
+
+    batch: str
+    removed: int = 0
+    kept: list[str] = field(default_factory=list)
+    """Entries that were edited since, as `file: id`."""
+    missing: int = 0
+    """Entries that were not there any more."""
+    settings: list[str] = field(default_factory=list)
+    """Settings that were put back, or kept because they were changed since."""
+    notes: list[str] = field(default_factory=list)
+
+
+class BatchLists:
+    """The lists of one tenant's import batches."""
+
+    def __init__(self, tenant_folder: Path) -> None:
+        self._folder = tenant_folder / BATCHES_FOLDER
+
+    def start(self, source: str, path: str) -> ImportBatch:
+        """Start a batch. Nothing is written before its first entries."""
+        now = datetime.now().astimezone()
+        name = f"{source}-{now:%Y%m%d-%H%M%S}-{token_hex(2)}"
+        return ImportBatch(name, source, path, now.isoformat(timespec="seconds"))
+
+    def add(self, batch: ImportBatch, entries: Iterable[BatchEntry]) -> None:
+        """Append entries to a list; they are on disk when this returns."""
+        new = list(entries)
+        lines: list[dict[str, Any]] = [] if batch.entries or batch.settings else [_head(batch)]
+        lines += map(_entry_line, new)
+        self._log(batch.name).append(lines)
+        batch.entries += new
+
+    def add_settings(self, batch: ImportBatch, settings: Iterable[ChangedSetting]) -> None:
+        """Append changed settings to a list."""
+        new = list(settings)
+        lines: list[dict[str, Any]] = [] if batch.entries or batch.settings else [_head(batch)]
+        lines += map(_setting_line, new)
+        self._log(batch.name).append(lines)
+        batch.settings += new
+
+    def finish(self, batch: ImportBatch) -> None:
+        """Mark a batch as complete."""
+        if not batch.done and (batch.entries or batch.settings):
+            self._log(batch.name).append([{"done": True}])
+            batch.done = True
+
+    def read(self, name: str) -> ImportBatch:
+        """Return a batch by its name, or the only one whose name begins so. Raise NotFound or UsageError."""
+        names = [path.stem for path in self._paths()]
+        if name not in names:
+            matches = [other for other in names if name and other.startswith(name)]
+            if len(matches) > 1:
+                raise UsageError(
+                    f"{len(matches)} batches begin with {name!r}", hint=f"give more of it: {', '.join(matches[:5])}"
+                )
+            if not matches:
+                raise NotFound(f"there is no import batch {name!r}", hint="'lorelog import' lists the batches")
+            name = matches[0]
+        batch = ImportBatch(name)
+        for line in self._log(name).lines():
+            _take_line(batch, line)
+        return batch
+
+    def all(self) -> list[ImportBatch]:
+        """Return all batches, newest first."""
+        batches = [self.read(path.stem) for path in self._paths()]
+        return sorted(batches, key=lambda batch: batch.at, reverse=True)
+
+    def keys(self, source: str) -> dict[str, str]:
+        """Return the newest entry of each name in a source, by the name's digest."""
+        known: dict[str, str] = {}
+        for batch in reversed(self.all()):
+            if batch.source == source:
+                known |= {entry.key: entry.id for entry in batch.entries if entry.key}
+        return known
+
+    def replace(self, batch: ImportBatch) -> None:
+        """Write a list anew with what is left of its batch; delete it if nothing is."""
+        path = self._folder / f"{batch.name}.jsonl"
+        if not batch.entries and not batch.settings:
+            path.unlink(missing_ok=True)
+            with suppress(OSError):  # other lists are in it
+                self._folder.rmdir()
+            return
+        new = self._folder / f"{batch.name}.new"
+        new.unlink(missing_ok=True)
+        lines = [
+            _head(batch),
+            *map(_entry_line, batch.entries),
+            *map(_setting_line, batch.settings),
+            {"done": batch.done},
+        ]
+        AppendLog(new, dict).append(lines)
+        new.replace(path)
+        sync_folder(self._folder)
+
+    def _paths(self) -> list[Path]:
+        try:
+            return sorted(path for path in self._folder.glob("*.jsonl") if _NAME.fullmatch(path.stem))
+        except OSError:
+            return []
+
+    def _log(self, name: str) -> AppendLog[dict[str, Any]]:
+        return AppendLog(self._folder / f"{name}.jsonl", dict)
+
+
+def _head(batch: ImportBatch) -> dict[str, Any]:
+    return {"batch": batch.name, "source": batch.source, "path": batch.path, "at": batch.at}
+
+
+def _entry_line(entry: BatchEntry) -> dict[str, Any]:
+    values = {"id": entry.id, "file": entry.file, "digest": entry.digest, "key": entry.key}
+    return {name: value for name, value in values.items() if value}
+
+
+def _setting_line(change: ChangedSetting) -> dict[str, Any]:
+    return {"setting": change.key, "value": change.value, "old": change.old, "of_project": change.of_project}
+
+
+def _take_line(batch: ImportBatch, line: Mapping[str, Any]) -> None:
+    if "batch" in line:
+        batch.source, batch.path, batch.at = (str(line.get(name, "")) for name in ("source", "path", "at"))
+    elif "setting" in line:
+        old = line.get("old")
+        change = ChangedSetting(
+            str(line["setting"]),
+            str(line.get("value", "")),
+            None if old is None else str(old),
+            bool(line.get("of_project")),
+        )
+        batch.settings.append(change)
+    elif "done" in line:
+        batch.done = line["done"] is True
+    elif "id" in line:
+        batch.entries.append(
+            BatchEntry(
+                str(line["id"]), str(line.get("file", "")), str(line.get("digest", "")), str(line.get("key", ""))
+            )
+        )
+
+
+def entry_digest(text: str) -> str:
+    """Return the digest of an entry as it is in its file."""
+    return hashlib.sha256(text.strip().encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def key_digest(source: str, key: str) -> str:
+    """Return the digest of an entry's name in its source: names are titles, and a list of titles would outlive a forget."""
+    return hashlib.sha256(f"{source}\0{key}".encode("utf-8", "replace")).hexdigest()[:24] if key else ""
+
+
+def take_back_files(batch: ImportBatch, within: Iterable[str], report: UndoReport) -> Iterator[tuple[Path, bool]]:
+    """Remove a batch's entries from its files; yield each file and whether it is gone.
+
+    Only files below one of `within` are changed: the list is a file, and must not lead elsewhere.
+    """
+    by_file: dict[str, list[BatchEntry]] = {}
+    for entry in batch.entries:
+        by_file.setdefault(entry.file, []).append(entry)
+    allowed = tuple(within)
+    kept: list[BatchEntry] = []
+    for name, entries in by_file.items():
+        if not any(is_below(os.path.realpath(name), folder) for folder in allowed):
+            report.notes.append(f"{name} is not below the journals of this tenant and project; it stays as it is")
+            kept += entries
+            continue
+        path = Path(name)
+        left = _take_back(path, entries, report)
+        kept += left
+        yield path, not path.exists()
+    batch.entries = kept
+
+
+def _take_back(path: Path, entries: list[BatchEntry], report: UndoReport) -> list[BatchEntry]:
+    """Remove entries from one file, and return those that were edited since."""
+    try:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except (FileNotFoundError, NotADirectoryError):
+        report.missing += len(entries)
+        return []
+    except OSError as error:
+        report.notes.append(f"{path} cannot be read: {error.strerror}; it stays as it is")
+        return entries
+    starts = [match.start() for match in _ENTRY.finditer(text)]
+    blocks = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    wanted = {entry.id: entry for entry in entries}
+    head = text[: starts[0]] if starts else text
+    remaining: list[str] = []
+    edited: list[BatchEntry] = []
+    found: set[str] = set()
+    for block in blocks:
+        identity = _IDENTITY.search(block)
+        entry = wanted.get(identity[1]) if identity else None
+        if entry is None or entry.id in found:
+            remaining.append(block)
+            continue
+        found.add(entry.id)
+        if entry_digest(block) == entry.digest:
+            report.removed += 1
+        else:
+            edited.append(entry)
+            remaining.append(block)
+    report.kept += [f"{path}: {entry.id}" for entry in edited]
+    report.missing += len(wanted.keys() - found)
+    if not remaining and (_TITLE.match(head) or not head.strip()):
+        _remove_file(path)
+    else:
+        _replace_file(path, head + "".join(remaining))
+    return edited
+
+
+def _remove_file(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreUnwritable(f"{path} cannot be removed: {error.strerror}", hint="make its folder writable") from error
+    for folder in (path.parent, path.parent.parent):
+        with suppress(OSError):  # other files are in it
+            folder.rmdir()
+
+
+def _replace_file(path: Path, text: str) -> None:
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, path.stat().st_mode & 0o777)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(text.encode("utf-8", "surrogateescape"))
+            stream.flush()
+            os.fsync(stream.fileno())
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise StoreUnwritable(
+            f"{path} cannot be written: {error.strerror}", hint="nothing of it was changed"
+        ) from error

@@ -1,0 +1,421 @@
+"""Writes what import sources yield: into journals of their own, once, without secrets, with date, author and origin.
+
+Each import is a batch: a folder `imports/<batch>/` below the journals, with a file per day. Entries have the origin `import` and an
+id derived from their text, so a second import adds nothing, and what was deleted or forgotten here does not come back. Archive
+material has the type `archive`. Entries are written in portions, each listed before it is written: an import that is
+interrupted is continued by running it again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from lorelog.core.dataclasses import dataclass, field, replace
+from lorelog.core.document import ARCHIVE_TYPE, GLOBAL_PROJECT, FileStamp, SourceFile
+from lorelog.core.errors import LorelogError, StoreError, UsageError
+from lorelog.core.memory import AdmissionDecision, NewMemory
+from lorelog.core.paths import is_below
+from lorelog.core.patterns import lazy_pattern
+from lorelog.core.serializable import Serializable
+from lorelog.ingest.importers.source import (
+    ImportedEntry,
+    ImportedItem,
+    ImportedSetting,
+    SkippedItem,
+    check_text,
+    clean_tags,
+    import_id,
+)
+from lorelog.services.imports.batches import (
+    BATCHES_FOLDER,
+    BatchEntry,
+    BatchLists,
+    ImportBatch,
+    UndoReport,
+    entry_digest,
+    key_digest,
+    take_back_files,
+)
+from lorelog.services.indexing.run import IndexRun
+from lorelog.services.memories.add import admit, redact_memories
+from lorelog.services.memories.journal import (
+    anchor_address,
+    append_entries,
+    check_memory,
+    format_entry,
+    journal_path,
+    to_anchor_word,
+)
+from lorelog.services.memory_state.tombstones import Tombstones
+from lorelog.services.places.roots import Root
+from lorelog.services.sessions.capture_context import CaptureContext
+
+FILE_SOURCE = "file"
+"""Source of memories in a file of `lorelog export`, or OMF: other homes are not other tools."""
+_PORTION = 200
+_MAX_SAMPLES = 3
+_MAX_LISTED = 100
+_SAMPLE_CHARS = 100
+_ADDRESS_FIELDS = frozenset({"transcript", "rollout", "db"})
+_IMPORTED_ID = lazy_pattern(rb"\bmemory:([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportTarget:
+    """Which source an import reads, and where its entries go."""
+
+    source: str
+    path: str
+    is_personal: bool = False
+    """Entries without a project go to the global memories."""
+    all_projects: bool = False
+    """Entries of other projects are imported too, as global memories."""
+    dry_run: bool = False
+    to_global: bool | None = None
+    """Where entries without a project go; None lets the source decide."""
+
+
+@dataclass(slots=True)
+class KindCounts(Serializable):
+    """Counts of one kind of entry, and samples."""
+
+    kind: str
+    found: int = 0
+    new: int = 0
+    present: int = 0
+    """Entries that were imported before, or deleted here."""
+    archive: int = 0
+    """New entries that no hook shows."""
+    samples: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ImportSummary(Serializable):
+    """What an import added, or would add."""
+
+    source: str
+    path: str
+    batch: str = ""
+    dry_run: bool = False
+    kinds: list[KindCounts] = field(default_factory=list)
+    added: int = 0
+    updated: int = 0
+    """Added entries that replace an earlier version."""
+    redacted: int = 0
+    """Added entries from which secrets were removed."""
+    to_project: int = 0
+    to_global: int = 0
+    skipped: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+    """Reasons of skipped items, with counts."""
+    skipped_items: list[str] = field(default_factory=list)
+    """The first of them, as `place: reason`."""
+    other_projects: dict[str, int] = field(default_factory=dict)
+    """Entries of other projects, which were left out."""
+    settings: list[ImportedSetting] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def skip(self, place: str, reason: str) -> None:
+        """Count and name an item that is not imported."""
+        self.skipped += 1
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        if len(self.skipped_items) < _MAX_LISTED:
+            self.skipped_items.append(f"{place}: {reason}")
+
+    def kind(self, name: str) -> KindCounts:
+        """Return the counts of a kind."""
+        found = next((counts for counts in self.kinds if counts.kind == name), None)
+        if found is None:
+            found = KindCounts(name)
+            self.kinds.append(found)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A memory to write, where, and the entry that it comes from."""
+
+    memory: NewMemory
+    root: Root
+    entry: ImportedEntry
+    redacted: bool
+
+
+class Importer:
+    """Imports into the journals of one project and tenant."""
+
+    def __init__(self, context: CaptureContext, tombstones: Tombstones, patterns: Sequence[str]) -> None:
+        self._context = context
+        self._tombstones = tombstones
+        self._patterns = tuple(patterns)
+        self.lists = BatchLists(context.workspace.tenant_folder)
+
+    def run(self, target: ImportTarget, items: Iterable[ImportedItem]) -> ImportSummary:
+        """Import all items of a source, or show what that would do."""
+        run = self.start(target)
+        stream = iter(items)
+        with run:
+            while portion := list(islice(stream, _PORTION)):
+                run.take(portion)
+        return run.summary
+
+    def start(self, target: ImportTarget) -> ImportRun:
+        """Return a run that takes items in portions. Use it as a context manager."""
+        return ImportRun(self, target)
+
+    def undo(self, name: str) -> tuple[ImportBatch, UndoReport]:
+        """Take a batch back: its unchanged entries leave their files and the index. Settings are left to the caller."""
+        batch = self.lists.read(name)
+        report = UndoReport(batch.name)
+        roots = self._roots()
+        gone: list[str] = []
+        changed: list[SourceFile] = []
+        folders = [os.path.join(root.path, BATCHES_FOLDER) for root in roots]  # noqa: PTH118
+        for path, is_gone in take_back_files(batch, folders, report):
+            if is_gone:
+                gone.append(str(path))
+            else:
+                root = next(root for root in roots if root.holds(str(path)))
+                changed.append(SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat())))
+        self.lists.replace(batch)
+        if gone or changed:
+            try:
+                IndexRun(self._context.store, self._context.embedder, self._context.job(roots)).over_files(
+                    changed, gone
+                )
+            except StoreError as error:
+                report.notes.append(f"taken back, but still found until the next index run: {error.message}")
+            self._context.refresh()
+        return batch, report
+
+    def _roots(self) -> tuple[Root, ...]:
+        workspace = self._context.workspace
+        roots = []
+        for to_global in (False, True):
+            try:
+                roots.append(workspace.journal_root(to_global=to_global))
+            except LorelogError:
+                continue
+        return tuple(roots)
+
+    def root(self, *, to_global: bool) -> Root:
+        """Return the journals to write to."""
+        return self._context.workspace.journal_root(to_global=to_global)
+
+    def names_project(self, project: str) -> bool:
+        """Return whether another tool's project, a directory or a name, is the current one."""
+        own = self._context.workspace.project
+        if os.path.isabs(project):  # noqa: PTH117
+            real = os.path.realpath(project)
+            return is_below(real, os.path.realpath(own.id)) or is_below(real, os.path.realpath(own.root))
+        return project.strip("/").lower() == os.path.basename(own.id.rstrip("/")).lower()  # noqa: PTH119
+
+    def written_ids(self, root: Root) -> set[str]:
+        """Return the ids of entries in the journals of a root: the index may be behind, or deleted."""
+        ids: set[str] = set()
+        for folder, _, names in os.walk(root.path):
+            for name in names:
+                if name.endswith(".md"):
+                    try:
+                        data = Path(folder, name).read_bytes()
+                    except OSError:
+                        continue
+                    ids.update(match[1].decode() for match in _IMPORTED_ID.finditer(data))
+        return ids
+
+    def is_known(self, identity: str) -> bool:
+        """Return whether a memory is in the index, or was deleted or forgotten here."""
+        if self._tombstones.keys() and any(stone.memory == identity for stone in self._tombstones.find(identity)):
+            return True
+        try:
+            return bool(self._context.store.find(identity))
+        except StoreError:
+            return False
+
+    def redact(self, memory: NewMemory) -> tuple[NewMemory, bool]:
+        """Return a memory without secrets, and whether it had some."""
+        (clean,), (kinds,) = redact_memories([memory], self._patterns)
+        return clean, bool(kinds)
+
+    def index(self, paths: Mapping[Root, Iterable[Path]]) -> list[str]:
+        """Index written files, and bring the files that hooks read up to date. Errors become notes."""
+        notes: list[str] = []
+        for root, files in paths.items():
+            job = replace(self._context.job((root,)), roots=(root,))
+            try:
+                sources = [
+                    SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat())) for path in sorted(files)
+                ]
+                report = IndexRun(self._context.store, self._context.embedder, job).over_files(sources)
+                notes += [*report.notes, *(problem.message for problem in report.problems)]
+                self._context.roots.remember([root])
+            except StoreError as error:
+                notes.append(f"imported, but not searchable yet: {error.message}; 'lorelog index' completes it")
+        if paths:
+            self._context.refresh()
+        return notes
+
+
+def _refusal(memory: NewMemory, today: date) -> str:
+    """Return why a memory is not written; empty if it is."""
+    try:
+        check_memory(memory)
+    except UsageError as error:
+        return error.message
+    admission = admit(memory, today)
+    return admission.reason if admission.decision is AdmissionDecision.REFUSED else ""
+
+
+class ImportRun:
+    """One run over the items of a source."""
+
+    def __init__(self, importer: Importer, target: ImportTarget) -> None:
+        self._importer, self._target = importer, target
+        self._batch = importer.lists.start(target.source, target.path)
+        self._keys = importer.lists.keys(target.source)
+        self._seen: set[str] = set()
+        self._present: dict[Root, set[str]] = {}
+        self._written: dict[Root, set[Path]] = {}
+        self._now = datetime.now().astimezone()
+        self.summary = ImportSummary(target.source, target.path, dry_run=target.dry_run)
+
+    def take(self, items: Sequence[ImportedItem]) -> None:
+        """Plan a portion of items, and write it."""
+        planned: list[_Planned] = []
+        for item in items:
+            if isinstance(item, SkippedItem):
+                self.summary.skip(item.place, item.reason)
+            elif isinstance(item, ImportedSetting):
+                self.summary.settings.append(item)
+            else:
+                plan = self._plan(item)
+                planned += [plan] if plan else []
+        if not self._target.dry_run and planned:
+            self._write(planned)
+        for plan in planned:
+            self._count(plan)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Index what was written, whatever stopped the rest, and complete the batch if nothing did."""
+        if self._batch.entries:
+            self.summary.batch = self._batch.name
+            if kind is None:
+                self._importer.lists.finish(self._batch)
+            self.summary.notes += self._importer.index(self._written)
+
+    def _plan(self, entry: ImportedEntry) -> _Planned | None:
+        """Return the memory to write; None if it is present, of another project, or cannot be written."""
+        problem = check_text(entry.text)
+        if problem:
+            self.summary.skip(entry.place, problem)
+            return None
+        root = self._root_of(entry)
+        if root is None:
+            name = os.path.basename(entry.project.rstrip("/")) or entry.project  # noqa: PTH119
+            self.summary.other_projects[name] = self.summary.other_projects.get(name, 0) + 1
+            return None
+        counts = self.summary.kind(entry.kind)
+        counts.found += 1
+        identity = import_id(entry.text)
+        if self._is_present(identity, root) or (entry.known_id and self._is_present(entry.known_id, root)):
+            counts.present += 1
+            return None
+        self._seen.add(identity)
+        memory, redacted = self._importer.redact(self._make_memory(entry, identity))
+        problem = _refusal(memory, self._now.date())
+        if problem:
+            counts.found -= 1
+            self.summary.skip(entry.place, problem)
+            return None
+        return _Planned(memory, root, entry, redacted)
+
+    def _root_of(self, entry: ImportedEntry) -> Root | None:
+        target = self._target
+        if entry.project and not entry.is_users:
+            if self._importer.names_project(entry.project):
+                return self._importer.root(to_global=bool(target.to_global))
+            return self._importer.root(to_global=True) if target.all_projects else None
+        if target.to_global is not None:
+            return self._importer.root(to_global=target.to_global)
+        return self._importer.root(to_global=entry.is_users or target.is_personal)
+
+    def _is_present(self, identity: str, root: Root) -> bool:
+        if identity in self._seen:
+            return True
+        if root not in self._present:
+            self._present[root] = self._importer.written_ids(root)
+        return identity in self._present[root] or self._importer.is_known(identity)
+
+    def _make_memory(self, entry: ImportedEntry, identity: str) -> NewMemory:
+        source = self._target.source
+        fields = [
+            (key, anchor_address(value) if key in _ADDRESS_FIELDS else to_anchor_word(value))
+            for key, value in entry.anchor
+        ]
+        fields += [("from", source), ("author", to_anchor_word(entry.author)), ("batch", self._batch.name)]
+        other = entry.project and not self._importer.names_project(entry.project)
+        name = os.path.basename(entry.project.rstrip("/"))  # noqa: PTH119
+        tags = clean_tags(
+            *entry.tags,
+            "" if source == FILE_SOURCE else f"from:{source}",
+            entry.type if entry.archive else "",
+            f"project:{name}" if other else "",
+        )
+        old = self._keys.get(key_digest(source, entry.key)) if entry.key else None
+        return NewMemory(
+            entry.text,
+            ARCHIVE_TYPE if entry.archive else entry.type,
+            tags,
+            "import",
+            identity,
+            source=tuple((key, value) for key, value in fields if value),
+            at=entry.at,
+            supersedes=(old,) if old and old != identity and self._importer.is_known(old) else (),
+        )
+
+    def _write(self, planned: Sequence[_Planned]) -> None:
+        """List the entries, then append them to the journals of their days."""
+        ordered = sorted(planned, key=lambda plan: (plan.root.path, plan.memory.at or self._now))
+        files: dict[str, tuple[Root, list[NewMemory]]] = {}
+        listed: list[BatchEntry] = []
+        for plan in ordered:
+            folder = Path(plan.root.path) / BATCHES_FOLDER / self._batch.name
+            at = plan.memory.at or self._now
+            path = journal_path(folder, at)
+            digest = entry_digest(format_entry(plan.memory, plan.memory.id, at))
+            key = key_digest(self._target.source, plan.entry.key)
+            listed.append(BatchEntry(plan.memory.id, str(path), digest, key))
+            files.setdefault(str(path), (plan.root, []))[1].append(plan.memory)
+        self._importer.lists.add(self._batch, listed)
+        for name, (root, memories) in files.items():
+            path = Path(name)
+            append_entries(path.parent, memories, memories[0].at or self._now, private=root.project == GLOBAL_PROJECT)
+            self._written.setdefault(root, set()).add(path)
+        self._keys |= {entry.key: entry.id for entry in listed if entry.key}
+
+    def _count(self, plan: _Planned) -> None:
+        summary, counts = self.summary, self.summary.kind(plan.entry.kind)
+        counts.new += 1
+        counts.archive += plan.entry.archive
+        summary.added += 1
+        summary.updated += bool(plan.memory.supersedes)
+        summary.redacted += plan.redacted
+        if plan.root.project == GLOBAL_PROJECT:
+            summary.to_global += 1
+        else:
+            summary.to_project += 1
+        if len(counts.samples) < _MAX_SAMPLES:
+            day = f"{plan.memory.at:%Y-%m-%d}" if plan.memory.at else "no date"
+            text = " ".join(plan.memory.text.split())
+            counts.samples.append(f"{day}  {text[:_SAMPLE_CHARS]}{'…' if len(text) > _SAMPLE_CHARS else ''}")
