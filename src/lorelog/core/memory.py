@@ -281,7 +281,9 @@ class GetReply(Serializable):
 
     memory: StoredChunk | None = None
     deleted_at: str = ""
-    """When it was deleted; empty if it was not."""
+    """When it was deleted or forgotten; empty if it was not."""
+    forgotten: bool = False
+    """True if its text was taken out for good: there is nothing to restore."""
     fate: LifecycleState = NO_LIFECYCLE_STATE
     trust: Trust = CANDIDATE_TRUST
 

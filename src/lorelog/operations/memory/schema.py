@@ -289,11 +289,12 @@ class ExpandJson(ChunkJson, frozen=True, kw_only=True):
 
 
 class GetJson(OperationReply, frozen=True, kw_only=True):
-    """A memory by its id: present, deleted, or unknown."""
+    """A memory by its id: present, deleted, forgotten, or unknown."""
 
     found: bool
     deleted: bool
     deleted_at: str
+    forgotten: bool
     superseded_by: str
     expired: bool
     memory: ChunkJson | None

@@ -58,6 +58,7 @@ def get_json(reply: GetReply, _: object = None) -> schema.GetJson:
         found=reply.exists,
         deleted=bool(reply.deleted_at),
         deleted_at=reply.deleted_at,
+        forgotten=reply.forgotten,
         superseded_by=reply.fate.superseded_by,
         expired=reply.fate.expired,
         memory=None if reply.memory is None else chunk_json(reply.memory, reply.fate),
