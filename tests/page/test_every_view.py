@@ -22,7 +22,7 @@ TARGETS = "a[href], button:not(:disabled), input, select, textarea, summary, [ta
 def open_view(page: PageWorld, view: str, **emulated: object) -> Tab:
     """Open a view and wait until its data is there."""
     tab = page.open(f"#/{view}", **emulated)
-    tab.wait(f"document.querySelector('main.view-{view.partition('/')[0]} h1')")
+    tab.wait(f"document.querySelector('main.view-{view.replace('?', '/').partition('/')[0]} h1')")
     tab.wait("!document.querySelector('main')?.innerText.includes('Loading')")
     return tab
 

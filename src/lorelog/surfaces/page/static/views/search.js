@@ -25,9 +25,9 @@ function filters(query) {
 
 async function find(query, limit, abort) {
   const text = (query.q || "").trim();
-  if (text) return call("memory.search", { query: text, k: 40, explain: true, token_budget: 0, ...filters(query) }, abort);
+  if (text) return { question: text, ...(await call("memory.search", { query: text, k: 40, explain: true, token_budget: 0, ...filters(query) }, abort)) };
   const reply = await call("memory.list", { limit, ...filters(query) }, abort);
-  return { hits: reply.memories, notes: reply.notes, more: reply.more, listed: true };
+  return { question: "", hits: reply.memories, notes: reply.notes, more: reply.more, listed: true };
 }
 
 const timeUnderstood = (hits) => {
@@ -86,7 +86,7 @@ export default function Search() {
       <${FilterRow} query=${query} time=${time} />
     </header>
     <div class="columns">
-      <section class="results" aria-label=${data?.listed ? t.search.recent : t.search.results}>
+      <section class="results" data-question=${data?.question} aria-label=${data?.listed ? t.search.recent : t.search.results}>
         <p class="count muted" aria-live="polite">${data ? (data.listed ? t.search.listed(hits.length, data.more) : t.search.hits(hits.length)) : t.loading}${loading && data ? html` <span class="busy">…</span>` : ""}</p>
         ${error && html`<${ErrorNotice} error=${error} />`}
         ${weak && html`<${Notice} kind="calm" title=${t.search.weak}><p>${t.search.weakWhy}</p><//>`}
