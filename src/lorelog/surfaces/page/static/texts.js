@@ -44,7 +44,7 @@ export const t = {
     label: "Search",
     recent: "Newest memories",
     results: "Results",
-    hits: (count) => (count === 1 ? "1 result" : `${count} results`),
+    hits: (count, more) => (count === 1 ? "1 result" : `${count}${more ? "+" : ""} results`),
     listed: (count, more) => `${count.toLocaleString("en")}${more ? "+" : ""} ${count === 1 ? "memory" : "memories"}, newest first`,
     nothing: "Nothing found",
     weak: "Probably nothing relevant",
