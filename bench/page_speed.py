@@ -204,7 +204,9 @@ def _type_questions(tab: Tab, home: WarmHome, server: _Server, count: int, seen:
                 seen.letters.append(took)
             time.sleep(max(0.0, LETTER_PAUSE_S - took))
         tab.run("performance.setResourceTimingBufferSize(5000)")
-    seen.searches = tab.run("performance.getEntriesByType('resource').filter(r => r.name.endsWith('memory.search')).length")
+    seen.searches = tab.run(
+        "performance.getEntriesByType('resource').filter(r => r.name.endsWith('memory.search')).length"
+    )
     after = {"daemon": home.cpu_s(), "server": server.cpu_s(), "browser": _browser_cpu(tab)}
     seen.letter_cpu = {name: (after[name] - before[name]) / len(seen.letters) for name in after}
 
@@ -222,7 +224,9 @@ def _scroll(tab: Tab, size: int, seen: Seen) -> None:
     tab.run(f"{box}.scrollTop = 0")
     began = _browser_cpu(tab)
     for _ in range(100):
-        tab.run(f"new Promise(done => {{ {box}.scrollTop += 400; requestAnimationFrame(() => requestAnimationFrame(done)); }})")
+        tab.run(
+            f"new Promise(done => {{ {box}.scrollTop += 400; requestAnimationFrame(() => requestAnimationFrame(done)); }})"
+        )
         seen.pages_scrolled += 1
     seen.rows = max(seen.rows, tab.run("document.querySelectorAll('.row').length"))
     seen.scroll_cpu = (_browser_cpu(tab) - began) / seen.pages_scrolled
@@ -243,7 +247,10 @@ def _judge(seen: Seen, size: int) -> Verdicts:
         ("search as you type, from the key to the results: p95", percentile(seen.letters, 95), LETTER_S, True),
     ):
         verdicts.judge(f"{where}: {what}", show_ms(value), f"<= {show_ms(most)}", met=value <= most, headline=headline)
-    counts = (("requests of the first load", seen.requests, MAX_REQUESTS), ("rows that exist at a time", seen.rows, MAX_ROWS))
+    counts = (
+        ("requests of the first load", seen.requests, MAX_REQUESTS),
+        ("rows that exist at a time", seen.rows, MAX_ROWS),
+    )
     for what, count, limit in counts:
         verdicts.judge(f"{where}: {what}", str(count), f"<= {limit}", met=count <= limit)
     return verdicts

@@ -251,6 +251,8 @@ class ExpandReply(Serializable):
     """For a summary: number of chunks it covers."""
     trust: Trust = CANDIDATE_TRUST
     verdict: FreshnessVerdict = UNCHECKED_VERDICT
+    derived_cues: tuple[str, ...] = ()
+    """Cues that are derived from its text, if they were asked for. Those written by hand are in the anchor."""
 
     @property
     def id(self) -> str:

@@ -46,6 +46,7 @@ def expand_json(reply: ExpandReply, _: object = None) -> schema.ExpandJson:
         transcript=location if reply.transcript else None,
         covered=reply.covered,
         covers=reply.covers,
+        derived_cues=reply.derived_cues,
         trust=reply.trust,
         freshness=freshness_json(reply.verdict),
         notes=reply.notes,

@@ -105,6 +105,7 @@ export const t = {
     was: "Before",
     isSuperseded: "This memory was superseded.",
     cues: "Shown to agents when",
+    derivedCues: "derived from its text",
     guards: "Guards from this memory",
     deliveries: "Given to agents",
     never: "No agent was shown this yet.",

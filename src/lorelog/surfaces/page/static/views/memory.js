@@ -41,7 +41,7 @@ export default function MemoryView() {
 async function loadMemory(id, abort) {
   const state = await call("memory.get", { id }, abort);
   if (!state.memory) return { state, section: null };
-  return { state, section: await call("memory.expand", { id }, abort) };
+  return { state, section: await call("memory.expand", { id, cues: true }, abort) };
 }
 
 export function MemoryCard({ id, hit, question, full = false, verb = "" }) {
@@ -184,8 +184,10 @@ function Cues({ id, section }) {
   const { data } = useLoad((abort) => call("guard.list", { all_projects: true }, abort), [id, revision.value.deliveries]);
   const cues = section.anchor?.cues || [];
   const guards = (data?.guards || []).filter((guard) => guard.memory === id);
-  if (!cues.length && !guards.length) return null;
+  const derived = section.derived_cues || [];
+  if (!cues.length && !derived.length && !guards.length) return null;
   return html`${cues.length > 0 && html`<${Section} title=${t.card.cues}><p>${cues.map((cue) => html`<code class="chip">${visible(cue)}</code> `)}</p><//>`}
+    ${derived.length > 0 && html`<${Section} title=${t.card.cues} aside=${t.card.derivedCues}><p>${derived.map((cue) => html`<code class="chip">${visible(cue)}</code> `)}</p><//>`}
     ${guards.length > 0 && html`<${Section} title=${t.card.guards}><ul class="plain-list">${guards.map((guard) => html`<li><a href=${address("told", ["guards"])}>${shortId(guard.id)}</a> <${Chip} kind=${guard.state === "on" ? "trust" : ""}>${guard.state} · ${guard.action}<//> <code>${visible([guard.tool, guard.command, ...guard.paths, guard.content].filter(Boolean).join(" "))}</code></li>`)}</ul><//>`}`;
 }
 
