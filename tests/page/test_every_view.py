@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from bench.corpus import write_journals
 from tests.page.browser import Browser, Tab
 from tests.page.conftest import PageWorld
 from tests.surfaces.conftest import command_line, project  # noqa: F401  (a fixture)
@@ -167,3 +168,18 @@ def test_a_server_that_restarts_is_told_of(warm: Warm, browser: Browser) -> None
     finally:
         process.terminate()
         process.communicate()
+
+
+def test_ten_thousand_memories_scroll(page: PageWorld) -> None:
+    """Of 10,000 memories, few are loaded first and few rows exist at a time, yet the last one can be reached."""
+    write_journals(page.project / "memory" / "old", 10_000)
+    page.call("memory.index", {"vectors": False})
+    count = len(page.call("memory.list", {"limit": 20_000})["memories"])
+    assert count > 10_000
+    tab = open_view(page, "search")
+    tab.wait("document.querySelectorAll('.row').length > 5")
+    assert tab.run("Number(document.querySelector('.row').getAttribute('aria-setsize'))") <= 200
+    box = "document.querySelector('.long-list')"
+    tab.wait(f"({box}.scrollTop = {box}.scrollHeight, document.querySelector('#row-{count - 1}'))", 120)
+    assert tab.run("document.querySelectorAll('.row').length") < 60
+    assert tab.errors == []

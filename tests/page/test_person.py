@@ -169,3 +169,15 @@ def test_the_command_line_says_it_too(served: PageWorld, monkeypatch: pytest.Mon
     said = capsys.readouterr().err
     assert "forgotten for good" in said
     assert "restore" not in said
+
+
+def test_derived_cues_are_told_beside_written_ones(served: PageWorld) -> None:
+    """A rule without cues of its own has those that are derived from its text; one with written cues has only these."""
+    rule = served.call("memory.add", {"text": "Never run `npm install`; use pnpm.", "type": "preference"})["memory"]
+    cookie = log_in(served)
+    derived = ask(served, cookie, "memory.expand", {"id": rule, "cues": True}).json["derived_cues"]
+    assert any(cue.startswith("command=") and "npm" in cue for cue in derived)
+    assert ask(served, cookie, "memory.expand", {"id": rule}).json["derived_cues"] == []
+    written = ask(served, cookie, "memory.expand", {"id": served.ids["migrations"], "cues": True}).json
+    assert written["anchor"]["cues"]
+    assert written["derived_cues"] == []
