@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-rest test-failed test-all test-local e2e lint fix docs site picture plugins plugins-check bench bench-all bench-page bench-check bench-trend bench-latency bench-hooks bench-records bench-words bench-quality bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
+.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e lint fix docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-trend bench-latency bench-hooks bench-records bench-words bench-quality bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,6 +30,12 @@ test-failed: $(VENV)/.ready  ## the tests that failed last time, one after the o
 	LORELOG_TEST_EXAMPLES=all $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -m "slow or property"
 
 test-all: test test-rest  ## every test
+
+test-page: $(VENV)/.ready  ## the page in Chromium, from the distribution's packages (or LORELOG_TEST_CHROMIUM)
+	$(BIN)/python -m pytest -n 2 -rs tests/page
+
+bench-browser: $(VENV)/.ready  ## the page in Chromium with 10,000 memories (make bench-browser ARGS=--quick)
+	$(BIN)/python -m bench.page_speed $(ARGS)
 
 test-local:  ## embedding.provider = local with the real sentence-transformers (installs torch into .bench/local, once)
 	test -x .bench/local/bin/python || $(PYTHON) -m venv .bench/local

@@ -153,7 +153,7 @@ def test_an_unchanged_index_loads_little(indexed: Path) -> None:
     rooms = {"lorelog.ingest.markdown", "lorelog.services.search.postprocess", "lorelog.services.delivery.standing"}
     assert start.modules & rooms == set()
     assert start.own_modules <= 115, TOO_MUCH
-    assert start.classes <= 338, TOO_MUCH
+    assert start.classes <= 339, TOO_MUCH
 
 
 def test_a_cold_search_for_words_loads_little(indexed: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_cold_search_for_words_loads_little(indexed: Path) -> None:
     }
     assert families == {"search"}
     assert start.own_modules <= 114, TOO_MUCH
-    assert start.classes <= 265, TOO_MUCH
+    assert start.classes <= 267, TOO_MUCH
 
 
 def test_a_cold_search_for_words_opens_no_client(indexed: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.surfaces.conftest import Outcome, Shell, command_line, write
 
-from lorelog.surfaces.cli.open import editor_command
+from lorelog.core.editor import editor_command
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_each_editor_starts_at_the_line(editor: str, expected: list[str], monkey
     monkeypatch.setenv("VISUAL", editor)
     monkeypatch.setenv("EDITOR", "false")
 
-    assert editor_command("/n.md", 7) == expected
+    assert editor_command("/n.md", 7, os.environ) == expected
 
 
 def test_open_runs_the_editor(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -251,6 +251,8 @@ class ExpandReply(Serializable):
     """For a summary: number of chunks it covers."""
     trust: Trust = CANDIDATE_TRUST
     verdict: FreshnessVerdict = UNCHECKED_VERDICT
+    derived_cues: tuple[str, ...] = ()
+    """Cues that are derived from its text, if they were asked for. Those written by hand are in the anchor."""
 
     @property
     def id(self) -> str:
@@ -281,7 +283,9 @@ class GetReply(Serializable):
 
     memory: StoredChunk | None = None
     deleted_at: str = ""
-    """When it was deleted; empty if it was not."""
+    """When it was deleted or forgotten; empty if it was not."""
+    forgotten: bool = False
+    """True if its text was taken out for good: there is nothing to restore."""
     fate: LifecycleState = NO_LIFECYCLE_STATE
     trust: Trust = CANDIDATE_TRUST
 

@@ -47,6 +47,10 @@ def expand(engine: Engine, request: schema.ExpandRequest, call: RequestContext) 
     """Show the whole section around a hit, read from its file."""
     reply = engine.expand(request.id, lines=request.lines)
     reply = replace(reply, verdict=engine.check_freshness(reply.chunk))
+    if request.cues:
+        from lorelog.services.delivery.standing import list_derived_cues
+
+        reply = replace(reply, derived_cues=tuple(map(str, list_derived_cues(reply.chunk))))
     if not reply.transcript:
         return reply
     from lorelog.services.sessions.transcripts import checked_follow, describe_transcript

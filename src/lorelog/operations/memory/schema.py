@@ -88,6 +88,7 @@ class ExpandRequest(IdentityRequest, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=0, le=100_000)] | None,
         Meta(description="Show this many lines before and after the hit instead of its section."),
     ] = None
+    cues: Annotated[bool, Meta(description="Also return the cues that are derived from its text.")] = False
 
 
 class TranscriptRequest(OperationRequest, frozen=True, kw_only=True):
@@ -283,17 +284,19 @@ class ExpandJson(ChunkJson, frozen=True, kw_only=True):
     transcript: TranscriptLocationInfo | None
     covered: int
     covers: tuple[CoveredChunk, ...]
+    derived_cues: tuple[str, ...]
     trust: Trust
     freshness: FreshnessJson
     notes: tuple[str, ...]
 
 
 class GetJson(OperationReply, frozen=True, kw_only=True):
-    """A memory by its id: present, deleted, or unknown."""
+    """A memory by its id: present, deleted, forgotten, or unknown."""
 
     found: bool
     deleted: bool
     deleted_at: str
+    forgotten: bool
     superseded_by: str
     expired: bool
     memory: ChunkJson | None

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.dataclasses import dataclass, replace
-from lorelog.core.document import ARCHIVE_TYPE, Anchor, ChunkKey, StoredChunk
+from lorelog.core.document import ARCHIVE_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
 from lorelog.core.freshness import Freshness
 from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
@@ -219,6 +219,43 @@ def _record_pages(source: DeliverySource) -> str:
     return os.path.realpath(source.workspace.cache_folder / RECORD_PAGES)
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What of a chunk matters for delivery."""
+
+    text: str
+    context: str
+    """For a captured statement: what it is about."""
+    by_hand: tuple[Cue, ...]
+    is_standing: bool
+    derives_cues: bool
+    """True if cues are derived from the text: it lasts, and has none written by hand."""
+
+
+def _read_chunk(chunk: Chunk, anchor: Anchor) -> _Reading:
+    is_captured = bool(anchor.session or anchor.turn)
+    words, context = split_statement(chunk.text) if is_captured else (chunk.text, "")
+    text = plain_text(words)
+    by_hand = read_cues(anchor.cues)
+    lasts = not is_captured or is_lasting_rule(text)
+    is_standing = bool(by_hand) or (chunk.type in STANDING_TYPES and (lasts or chunk.type == "decision"))
+    is_added_fact = not (is_captured or anchor.covers) and chunk.type not in _CUELESS_TYPES
+    return _Reading(text, context, by_hand, is_standing, lasts and (is_standing or is_added_fact) and not by_hand)
+
+
+def list_derived_cues(stored: StoredChunk) -> tuple[Cue, ...]:
+    """Return the cues that are derived from a memory's text; none if it has cues written by hand, or is not delivered."""
+    from lorelog.services.delivery.derive import derive_call_cues, derive_cues
+
+    chunk, anchor = stored.chunk, stored.chunk.anchor
+    if anchor is None or stored.machine or chunk.type == ARCHIVE_TYPE:
+        return ()
+    reading = _read_chunk(chunk, anchor)
+    if not reading.derives_cues:
+        return ()
+    return derive_cues(reading.text) or derive_call_cues(reading.context, stored.project)
+
+
 def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: DerivedCues) -> _Draft:
     """Return the draft of a chunk, with a memory if that can ever be delivered."""
     from lorelog.services.delivery.derive import derive_call_cues, derived_field
@@ -228,16 +265,10 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: D
     draft = _Draft(mark, bare, ownership.claim_of(stored))
     if anchor is None or stored.machine or chunk.type == ARCHIVE_TYPE:
         return draft
-    is_captured = bool(anchor.session or anchor.turn)
-    words, context = split_statement(chunk.text) if is_captured else (chunk.text, "")
-    text = plain_text(words)
-    by_hand = read_cues(anchor.cues)
-    lasts = not is_captured or is_lasting_rule(text)
-    is_standing = bool(by_hand) or (chunk.type in STANDING_TYPES and (lasts or chunk.type == "decision"))
-    is_added_fact = not (is_captured or anchor.covers) and chunk.type not in _CUELESS_TYPES
-    has_cues = lasts and (is_standing or is_added_fact)
+    reading = _read_chunk(chunk, anchor)
+    text, context, by_hand, is_standing = reading.text, reading.context, reading.by_hand, reading.is_standing
     cues = by_hand
-    if has_cues and not by_hand:
+    if reading.derives_cues:
         cues, key = derived.of(text)
         draft.derived = derived_field(key, cues)
         cues = cues or derive_call_cues(context, stored.project)

@@ -42,7 +42,9 @@ def get_memory(identity: str, store: Store, tombstones: Tombstones) -> GetReply:
         return GetReply(find_chunk_anywhere(identity, store))
     except NotFound:
         stones = _find_tombstones(identity.strip(), tombstones)
-        return GetReply(deleted_at=stones[0].at if stones else "")
+        forgotten = next((stone for stone in stones if stone.forgotten), None)
+        last = forgotten or next(iter(stones), None)
+        return GetReply(deleted_at=last.at if last else "", forgotten=forgotten is not None)
 
 
 def delete_memory(identity: str, store: Store, tombstones: Tombstones) -> DeleteReply:

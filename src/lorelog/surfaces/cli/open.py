@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 
     from lorelog.operations.replies import Json
 
-_PLUS_LINE = frozenset(
-    "vi vim nvim gvim mvim view nano pico emacs emacsclient kak micro joe mg ne jed".split()  # noqa: SIM905  (one line)
-)
-_GO_TO = frozenset(["code", "code-insiders", "codium", "vscodium", "cursor", "windsurf", "positron"])
-_COLON = frozenset(["subl", "sublime_text", "zed", "zeditor", "hx", "helix"])
-_LINE_OPTION = frozenset(["idea", "pycharm", "webstorm", "goland", "clion", "rubymine", "phpstorm", "rider", "kate"])
-_HINT = "set VISUAL or EDITOR, for example: export EDITOR=nano"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
@@ -50,7 +42,9 @@ def open_in_editor(reply: Json) -> int:
     """Run the editor on the file of an expanded hit, and return its exit status."""
     from subprocess import run as run_program
 
-    command = editor_command(reply["source"], reply["start_line"])
+    from lorelog.core.editor import EDITOR_HINT, editor_command
+
+    command = editor_command(reply["source"], reply["start_line"], os.environ)
     if reply["trust"]["tier"] in RECORD_TIERS:
         raise UsageError("a record has no file to open; it is in the ledger", hint=f"lorelog show {reply['id'][:8]}")
     if not os.path.isfile(reply["source"]):  # noqa: PTH113  (pathlib takes longer to import than a warm command)
@@ -58,25 +52,4 @@ def open_in_editor(reply: Json) -> int:
     try:
         return run_program(command, check=False).returncode
     except OSError as error:
-        raise LorelogError(f"the editor {command[0]!r} does not start: {error.strerror}", hint=_HINT) from None
-
-
-def editor_command(path: str, line: int) -> list[str]:
-    """Return the command that opens a file at a line in $VISUAL or $EDITOR. Raise UsageError if there is no editor."""
-    from shlex import split
-
-    chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
-    try:
-        words = split(chosen)
-    except ValueError as error:
-        raise UsageError(f"the editor {chosen!r} cannot be read as a command: {error}", hint=_HINT) from None
-    if not words:
-        raise UsageError("no editor is set", hint=_HINT)
-    name = words[0].rpartition("/")[2].removesuffix(".sh").removesuffix(".exe")
-    if name in _PLUS_LINE:
-        return [*words, f"+{line}", path]
-    if name in _GO_TO:
-        return [*words, "-g", f"{path}:{line}"]
-    if name in _COLON:
-        return [*words, f"{path}:{line}"]
-    return [*words, "--line", str(line), path] if name in _LINE_OPTION else [*words, path]
+        raise LorelogError(f"the editor {command[0]!r} does not start: {error.strerror}", hint=EDITOR_HINT) from None

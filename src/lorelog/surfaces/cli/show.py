@@ -139,6 +139,11 @@ def _find_memory(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
         reply = call_operation(args, "memory.expand", {"id": identity, "lines": args.lines})
     except NotFound:
         deleted = call_operation(args, "memory.get", {"id": identity})
+        if deleted["forgotten"]:
+            raise NotFound(
+                f"{identity!r} was forgotten for good on {deleted['deleted_at'][:10]}",
+                hint="its text was taken out of its file; 'lorelog forget --list' shows the receipts",
+            ) from None
         if deleted["deleted"]:
             restore = f"'lorelog restore {one_line(identity)}' shows it again"
             raise NotFound(

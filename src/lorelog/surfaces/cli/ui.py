@@ -12,6 +12,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import os
 from urllib.parse import quote
 
 from lorelog.surfaces.cli.arguments import MAX_PORT, whole_number
@@ -34,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from lorelog.core.extras import require_extra
 
     require_extra("serve", "lorelog ui")
+    from lorelog.core.caller import detect_agent
     from lorelog.surfaces.cli.serve import serve_home
     from lorelog.surfaces.http.tickets import find_server, issue_ticket
     from lorelog.wiring import resolve_location
@@ -44,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
     fragment = f"#/{view}?project={quote(location.project.root)}"
 
     def show(url: str, port: int) -> None:
-        _show(f"{url}/?ticket={issue_ticket(home, port)}{fragment}", opens=not args.no_open)
+        ticket = issue_ticket(home, port, detect_agent(os.environ))
+        _show(f"{url}/?ticket={ticket}{fragment}", opens=not args.no_open)
 
     running = find_server(home) if args.port is None else None
     if running is not None:

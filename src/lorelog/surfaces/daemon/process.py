@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -165,6 +165,7 @@ class DaemonSettings:
     """May raise, for example if a referenced token is not set."""
     environment: Mapping[str, str]
     """Environment for the daemon's own work: watching, background indexing, HTTP."""
+    tenant: str
 
 
 class Daemon:
@@ -180,6 +181,8 @@ class Daemon:
         self._resources: ResourcePool | None = None
         self._watcher: Watcher | None = None
         self._http_server: RunningServer | None = None
+        self._http_record = ExitStack()
+        """Held while the HTTP server runs: `lorelog ui` finds it by its record."""
         self._drain_thread: SpoolDrainThread | None = None
         self._index_thread: BackgroundIndexThread | None = None
         self._code_watcher: CodeWatcher | None = None
@@ -329,6 +332,7 @@ class Daemon:
                 settings.watch_options(),
                 lambda: settings.http_options(environment),
                 environment,
+                settings.tenant(),
             )
         except (LorelogError, OSError) as error:
             self._runner.record_failure("settings", error)
@@ -493,6 +497,7 @@ class Daemon:
         if not settings.daemon.http:
             return
         from lorelog.core.extras import missing_extra, missing_package
+        from lorelog.core.paths import tenant_folder
         from lorelog.operations.dispatch import ClientIdentity
 
         if missing_package("serve"):
@@ -501,7 +506,9 @@ class Daemon:
             return
         from lorelog.surfaces.http.app import lazy_app
         from lorelog.surfaces.http.server import serve_in_thread
+        from lorelog.surfaces.http.tickets import announce_server
         from lorelog.surfaces.http.token_file import with_token
+        from lorelog.surfaces.page.app import PageContext, page_routes, revision_reader
 
         caller = ClientIdentity(self._home, dict(settings.environment), self._home, own=False)
 
@@ -511,8 +518,12 @@ class Daemon:
             return streamable_http_app(self._runner.call, caller)
 
         options = with_token(settings.http(), self._home)
-        self._http_server = serve_in_thread(self._runner.call, options, caller, [lazy_app("/mcp", load)])
-        self._log.write(f"serving {self._http_server.url}")
+        revision = revision_reader(self._home, tenant_folder(self._home, settings.tenant))
+        page = page_routes(self._runner.call, caller, PageContext("", self._home, revision))
+        server = serve_in_thread(self._runner.call, options, caller, [lazy_app("/mcp", load)], page)
+        self._http_server = server
+        self._http_record.enter_context(announce_server(self._home, server.url, server.port))
+        self._log.write(f"serving {server.url}")
 
     def _unload_idle_models(self, resources: ResourcePool, settings: DaemonSettings) -> None:
         """Unload models that are idle; after as long without any operation also close all files, and restart."""

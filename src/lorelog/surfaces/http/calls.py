@@ -135,9 +135,7 @@ class OperationEndpoints:
 
     async def call(self, request: Request) -> Response:
         """Handle POST /api/call/{op}: the body has the arguments; reply with JSON or, if accepted, an event stream."""
-        operation = find_http_operation(request.path_params["op"], self._also)
-        arguments = read_json(await read_body(request))
-        read_request(operation, arguments)  # an invalid request gets an error status even if a stream was requested
+        operation, arguments = await self.read_call(request)
         if "text/event-stream" in request.headers.get("accept", ""):
             return EventStream(
                 lambda report: self._run_streamed(operation.name, arguments, report), self._limiter(operation.name)
@@ -146,6 +144,13 @@ class OperationEndpoints:
             request, lambda call: call(operation.name, arguments), long=operation.name in _LONG_OPERATIONS
         )
         return json_response(reply)
+
+    async def read_call(self, request: Request) -> tuple[Operation[Any, Any], dict[str, Any]]:
+        """Return the operation and the arguments. An invalid request gets an error status even if it wants a stream."""
+        operation = find_http_operation(request.path_params["op"], self._also)
+        arguments = read_json(await read_body(request))
+        read_request(operation, arguments)
+        return operation, arguments
 
     async def list_operations(self, request: Request) -> Response:
         """Handle GET /api/ops: list every operation with its schemas and surfaces."""

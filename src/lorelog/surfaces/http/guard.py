@@ -45,6 +45,8 @@ PUBLIC_PATH = "/health"
 """The path that needs no token."""
 PAGE_PREFIX = "/api/page/"
 """Paths that need the cookie of a ticket."""
+PAGE_AGENT = "lorelog.page_agent"
+"""Field of a request's scope: the agent that opened the page; empty for a person."""
 
 _HOST_PATTERN = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(?::[0-9]{1,5})?")
 _SECURITY_HEADERS = (
@@ -58,8 +60,8 @@ _log = logging.getLogger("lorelog.http")
 class RedeemTicket(Protocol):
     """Uses up a ticket for a port."""
 
-    def __call__(self, ticket: str, port: int, /) -> bool:
-        """Return False for a ticket that is unknown, too old, or was used before."""
+    def __call__(self, ticket: str, port: int, /) -> str | None:
+        """Return the agent it was issued to, '' for a person; None if it is unknown, too old, or was used before."""
 
 
 class RequestGuard:
@@ -68,7 +70,7 @@ class RequestGuard:
     def __init__(self, app: ASGIApp, options: HttpOptions, redeem: RedeemTicket | None = None) -> None:
         self._app = app
         self._redeem = redeem
-        self._page_session = secrets.token_urlsafe(32)
+        self._page_sessions: dict[bytes, str] = {}
         self._limit = options.max_body_bytes
         self._token = _hash_token(options.token) if options.token else b""
         self._session = secrets.token_urlsafe(32)
@@ -145,9 +147,12 @@ class RequestGuard:
         if self._redeem is None:
             return None
         ticket = _query_value(scope, "ticket")
-        if not ticket or not self._redeem(ticket, _server_port(scope)):
+        agent = self._redeem(ticket, _server_port(scope)) if ticket else None
+        if agent is None:
             return None
-        return _login_response(scope, "ticket", self._page_session)
+        session = secrets.token_urlsafe(32)
+        self._page_sessions[_hash_token(session)] = agent
+        return _login_response(scope, "ticket", session)
 
     def _is_shell(self, scope: Scope, headers: Headers) -> bool:
         """Return True for the page's own files: they hold no data, and tell a person how to log in."""
@@ -157,7 +162,9 @@ class RequestGuard:
         return path.startswith("/page/") or (path == "/" and "text/html" in headers.get("accept", ""))
 
     def _check_page_session(self, scope: Scope, headers: Headers) -> None:
-        if _same_secret(_read_cookie(headers, _cookie_name(scope)), _hash_token(self._page_session)):
+        agent = self._page_agent(scope, headers)
+        if agent is not None:
+            scope[PAGE_AGENT] = agent
             return
         raise HttpRefusalError(
             401,
@@ -166,13 +173,19 @@ class RequestGuard:
             hint="'lorelog ui' opens the page",
         )
 
+    def _page_agent(self, scope: Scope, headers: Headers) -> str | None:
+        """Return the agent that opened the page, '' for a person, None without a login. Sessions are found by digest."""
+        return self._page_sessions.get(_hash_token(_read_cookie(headers, _cookie_name(scope))))
+
     def _check_token(self, scope: Scope, headers: Headers) -> None:
         values = headers.getlist("authorization")
         kind, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
         if self._is_token(token.strip()) and kind.lower() == "bearer":
             return
         cookie = "" if values else _read_cookie(headers, _cookie_name(scope))
-        if any(_same_secret(cookie, _hash_token(session)) for session in (self._session, self._page_session)):
+        if _same_secret(cookie, _hash_token(self._session)) or (
+            not values and self._page_agent(scope, headers) is not None
+        ):
             return
         raise HttpRefusalError(
             401,

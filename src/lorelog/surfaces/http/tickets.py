@@ -21,12 +21,16 @@ from lorelog.surfaces.daemon_client.address import DaemonAddress, create_folders
 
 TICKET_S = 300.0
 """Seconds in which a ticket must be used: a person may have to copy the address by hand."""
+_MAX_AGENT_BYTES = 200
 _FOLDER = "tickets"
 _RECORD = "http.server"
 
 
-def issue_ticket(home: str, port: int) -> str:
-    """Return a new ticket for the server of this home at a port. Unused tickets of earlier times are deleted."""
+def issue_ticket(home: str, port: int, agent: str = "") -> str:
+    """Return a new ticket for the server of this home at a port. Unused tickets of earlier times are deleted.
+
+    `agent` is the name of the agent whose shell asked for it; empty for a person.
+    """
     create_folders(DaemonAddress(home))
     folder = _ticket_folder(home)
     os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
@@ -35,19 +39,31 @@ def issue_ticket(home: str, port: int) -> str:
             if time.time() - os.lstat(f"{folder}/{name}").st_mtime > TICKET_S:
                 os.unlink(f"{folder}/{name}")  # noqa: PTH108
     ticket = secrets.token_urlsafe(24)
-    os.close(os.open(_ticket_path(home, ticket, port), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    descriptor = os.open(_ticket_path(home, ticket, port), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, agent.encode("utf-8", "replace"))
+    finally:
+        os.close(descriptor)
     return ticket
 
 
-def redeem_ticket(home: str, ticket: str, port: int) -> bool:
-    """Return True for a ticket that was issued for this port and not used before; it is then used."""
+def redeem_ticket(home: str, ticket: str, port: int) -> str | None:
+    """Use a ticket and return the agent that it was issued to, '' for a person.
+
+    Return None if it is unknown, too old, for another port, or was used before.
+    """
     path = _ticket_path(home, ticket, port)
     try:
-        age = time.time() - os.lstat(path).st_mtime
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            age = time.time() - os.fstat(descriptor).st_mtime
+            agent = os.read(descriptor, _MAX_AGENT_BYTES).decode("utf-8", "replace")
+        finally:
+            os.close(descriptor)
         os.unlink(path)  # noqa: PTH108  (of two attempts at the same time, one succeeds)
     except OSError:
-        return False
-    return age <= TICKET_S
+        return None
+    return agent if age <= TICKET_S else None
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The page's routes: its files, calls of operations, rendered Markdown, and a stream of changes.
 
-The browser calls the same operations as every other surface. They count as those of the person at this machine, because the
-guard admits to /api/page/ only who came with a ticket. Files named by a request are not read: a page shows what is remembered.
+The browser calls the same operations as every other surface. They count as those of who asked for the ticket, a person or an
+agent's shell: the guard admits nobody else to /api/page/. Files named by a request are not read: a page shows what is remembered.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import mimetypes
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cache, partial
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,23 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from lorelog.core.dataclasses import dataclass, replace
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.version import VERSION
 from lorelog.operations.dispatch import CallOperation, ClientIdentity
 from lorelog.surfaces.http.app import PageRoutes
 from lorelog.surfaces.http.calls import OperationEndpoints, read_body, read_json
 from lorelog.surfaces.http.errors import HttpRefusalError, json_bytes, json_response
+from lorelog.surfaces.http.guard import PAGE_AGENT
 from lorelog.surfaces.http.openapi import list_addresses
 from lorelog.surfaces.page.markdown import render_tree
+from lorelog.surfaces.page.person import (
+    CONFIRM_HEADER,
+    CONFIRMED_OPERATIONS,
+    call_confirmed,
+    find_editor,
+    identify_caller,
+    open_editor,
+)
 
 STATIC = Path(__file__).parent / "static"
 POLICY = (
@@ -66,21 +76,18 @@ class PageContext:
 
 def page_routes(call: CallOperation, caller: ClientIdentity, context: PageContext) -> PageRoutes:
     """Return what builds the routes. `caller` is the server's own identity."""
-    person = replace(caller, own=True, names_files=False)
-    return lambda stopping: _Page(
-        OperationEndpoints(call, person, also=PERSON_OPERATIONS), context, person, stopping
-    ).routes()
+    return lambda stopping: _Page(call, caller, context, stopping).routes()
 
 
 class _Page:
     def __init__(
-        self, calls: OperationEndpoints, context: PageContext, person: ClientIdentity, stopping: threading.Event
+        self, call: CallOperation, server: ClientIdentity, context: PageContext, stopping: threading.Event
     ) -> None:
-        calls.stopping = stopping
-        self._calls = calls
+        self._operate = call
+        self._server = server
         self._context = context
-        self._person = person
         self._stopping = stopping
+        self._endpoints: dict[str, OperationEndpoints] = {}
 
     def routes(self) -> Sequence[BaseRoute]:
         return [
@@ -90,8 +97,38 @@ class _Page:
             Route("/api/page/events", self._events, methods=["GET"]),
             Route("/api/page/markdown", self._markdown, methods=["POST"]),
             Route("/api/page/daemon", self._daemon, methods=["GET"]),
-            Route("/api/page/call/{op}", self._calls.call, methods=["POST"]),
+            Route("/api/page/open", self._open, methods=["POST"]),
+            Route("/api/page/call/{op}", self._call, methods=["POST"]),
         ]
+
+    def _calls(self, agent: str) -> OperationEndpoints:
+        """Return the endpoints for who opened the page."""
+        calls = self._endpoints.get(agent)
+        if calls is None:
+            caller = identify_caller(self._server, agent)
+            calls = self._endpoints[agent] = OperationEndpoints(self._operate, caller, also=PERSON_OPERATIONS)
+            calls.stopping = self._stopping
+        return calls
+
+    async def _call(self, request: Request) -> Response:
+        """Call an operation. What takes a memory away must be confirmed with its id."""
+        calls = self._calls(request.scope[PAGE_AGENT])
+        if request.path_params["op"] not in CONFIRMED_OPERATIONS:
+            return await calls.call(request)
+        operation, arguments = await calls.read_call(request)
+        typed = request.headers.get(CONFIRM_HEADER, "").strip()
+        return json_response(
+            await calls.run_job(request, lambda call: call_confirmed(call, operation.name, arguments, typed))
+        )
+
+    async def _open(self, request: Request) -> Response:
+        """Open the file of a memory in the editor of a person who sits at this machine."""
+        agent: str = request.scope[PAGE_AGENT]
+        if agent or not _is_local(request):
+            raise HttpRefusalError(403, "forbidden", "only the person at this machine opens an editor")
+        body = read_json(await read_body(request))
+        arguments: dict[str, Any] = {name: body[name] for name in ("id", "project") if name in body}
+        return json_response(await self._calls(agent).run_job(request, lambda call: open_editor(call, arguments)))
 
     async def _index(self, request: Request) -> Response:
         """Return the page to a browser, and the list of addresses to a program."""
@@ -109,7 +146,8 @@ class _Page:
                 "version": VERSION,
                 "project": self._context.project,
                 "home": self._context.home,
-                "agent": self._person.detect_agent(),
+                "agent": request.scope[PAGE_AGENT],
+                "editor": "" if request.scope[PAGE_AGENT] or not _is_local(request) else find_editor(),
             }
         )
 
@@ -145,6 +183,10 @@ class _Page:
                 yield _event("changed", {"subjects": changed})
             elif quiet % _KEEPALIVE_POLLS == 0:
                 yield b": still here\n\n"
+
+
+def _is_local(request: Request) -> bool:
+    return request.client is not None and ip_address(request.client.host.partition("%")[0]).is_loopback
 
 
 def _event(name: str, data: Mapping[str, Any]) -> bytes:

@@ -293,9 +293,12 @@ class Lorelog:
             ),
         )
 
-    def expand(self, identity: Identity, *, lines: int | None = None) -> ExpandReply:
-        """Return the whole section around a hit, named by itself or its id, or `lines` lines before and after it."""
-        return self._run(handlers.expand, id=id_of(identity), lines=lines)
+    def expand(self, identity: Identity, *, lines: int | None = None, cues: bool = False) -> ExpandReply:
+        """Return the whole section around a hit, named by itself or its id, or `lines` lines before and after it.
+
+        With `cues`, the reply has the cues that are derived from its text.
+        """
+        return self._run(handlers.expand, id=id_of(identity), lines=lines, cues=cues)
 
     def transcript(self, place: Identity, *, turn: str = "", context: int = 3) -> TranscriptReply:
         """Return the conversation that a memory was captured from, around its turn."""

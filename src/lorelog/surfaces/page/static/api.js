@@ -32,14 +32,19 @@ async function request(path, options) {
   return body;
 }
 
-const post = (path, body, abort) =>
-  request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal: abort });
+const post = (path, body, abort, headers = {}) =>
+  request(path, { method: "POST", headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body), signal: abort });
+
+const scoped = (args) => (project.value && args.project === undefined ? { project: project.value, ...args } : args);
 
 // Call an operation, the same that the command line calls. `lorelog ops` lists them.
-export function call(op, args = {}, abort = undefined) {
-  const scoped = project.value && args.project === undefined ? { project: project.value, ...args } : args;
-  return post(`/api/page/call/${op}`, scoped, abort);
-}
+export const call = (op, args = {}, abort = undefined) => post(`/api/page/call/${op}`, scoped(args), abort);
+
+// Call an operation that takes a memory away. The server compares the id that was typed or shown with that of the memory.
+export const callConfirmed = (op, args, id) => post(`/api/page/call/${op}`, scoped(args), undefined, { "X-Lorelog-Confirm": id });
+
+// Open the file of a memory in the editor. Only its id is sent.
+export const openInEditor = (id) => post("/api/page/open", scoped({ id }));
 
 export const loadDaemon = (abort) => request("/api/page/daemon", { signal: abort });
 
@@ -60,18 +65,32 @@ export async function start() {
   listen();
 }
 
+const SUBJECTS = ["memories", "records", "sessions", "deliveries", "settings", "costs"];
+const RETRY_MS = 2000;
+let greeted = false;
+
+function changed(subjects) {
+  const counts = { ...revision.value };
+  for (const subject of subjects) counts[subject] = (counts[subject] || 0) + 1;
+  revision.value = counts;
+}
+
+// After an interruption everything may have changed. A server of another version has other files: load them.
 function listen() {
   const events = new EventSource("/api/page/events");
-  events.addEventListener("hello", () => {
+  events.addEventListener("hello", (event) => {
     online.value = true;
+    if (JSON.parse(event.data).version !== session.value.version) location.reload();
+    else if (greeted) changed(SUBJECTS);
+    greeted = true;
   });
-  events.addEventListener("changed", (event) => {
-    const counts = { ...revision.value };
-    for (const subject of JSON.parse(event.data).subjects) counts[subject] = (counts[subject] || 0) + 1;
-    revision.value = counts;
-  });
+  events.addEventListener("changed", (event) => changed(JSON.parse(event.data).subjects));
   events.onerror = () => {
     online.value = false;
-    if (events.readyState === EventSource.CLOSED) setTimeout(() => request("/api/page/session").then(listen, () => {}), 3000);
+    if (events.readyState === EventSource.CLOSED) setTimeout(reconnect, RETRY_MS);
   };
+}
+
+function reconnect() {
+  request("/api/page/session").then(listen, () => signedOut.value || setTimeout(reconnect, RETRY_MS));
 }

@@ -87,4 +87,6 @@ function Page() {
 }
 
 render(html`<${Page} />`, document.getElementById("page"));
-start().catch(() => {});
+start().then(() => {
+  if (!project.value && !session.value.project) everywhere.value = true; // the daemon's own server has no project
+}, () => {});

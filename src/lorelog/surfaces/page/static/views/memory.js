@@ -1,7 +1,7 @@
 // One memory: the whole section, where it stands and came from, what became of it, and every verb on it.
 
 import { html, useState, useEffect, useLoad, useKeys, Chip, Copy, Notice, ErrorNotice, Section, Markdown, ScoreTable, visible, showDate, shortId, shortPath, plural } from "../ui.js";
-import { call, revision, project, session } from "../api.js";
+import { call, callConfirmed, openInEditor, revision, project, session } from "../api.js";
 import { route, go, refine, say, address } from "../state.js";
 import { t } from "../texts.js";
 import { EditDialog, SupersedeDialog, ExpiryDialog, ForgetDialog } from "./memory_verbs.js";
@@ -12,7 +12,7 @@ export const memoryId = (memory) => memory.anchor?.memory || memory.id;
 export async function deleteMemory(memory) {
   const id = memoryId(memory);
   try {
-    await call("memory.delete", { id });
+    await callConfirmed("memory.delete", { id }, id);
     say(t.card.sayDeleted, () => restoreMemory(id));
   } catch (error) {
     say(error.message);
@@ -41,7 +41,7 @@ export default function MemoryView() {
 async function loadMemory(id, abort) {
   const state = await call("memory.get", { id }, abort);
   if (!state.memory) return { state, section: null };
-  return { state, section: await call("memory.expand", { id }, abort) };
+  return { state, section: await call("memory.expand", { id, cues: true }, abort) };
 }
 
 export function MemoryCard({ id, hit, question, full = false, verb = "" }) {
@@ -82,6 +82,7 @@ function Card({ id, data, hit, question, full, onVerb }) {
 
 function Absent({ id, state }) {
   if (!state.deleted) return html`<${Notice} kind="calm" title=${shortId(id)}><p>${t.card.gone}</p><//>`;
+  if (state.forgotten) return html`<${Notice} kind="calm" title=${t.card.forgottenTitle}><p>${t.card.forgotten(showDate(state.deleted_at))}</p><//>`;
   return html`<${Notice} kind="calm" title=${t.card.deletedTitle}><p>${t.card.deleted(showDate(state.deleted_at))}</p>
     <button type="button" onClick=${() => restoreMemory(id)}>${t.card.restore}</button><//>`;
 }
@@ -117,7 +118,7 @@ function Facts({ section }) {
   const anchor = section.anchor || {};
   const base = section.project || project.value || session.value?.project || "";
   const rows = [
-    [t.card.where, html`<${Copy} text=${`${section.source}:${section.start_line}`} title=${section.source}>${visible(shortPath(section.source, base))}:${section.start_line}–${section.end_line}<//> <${Copy} text=${`lorelog open ${shortId(section.id)}`}>lorelog open<//>`],
+    [t.card.where, html`<${Copy} text=${`${section.source}:${section.start_line}`} title=${section.source}>${visible(shortPath(section.source, base))}:${section.start_line}–${section.end_line}<//> <${OpenEditor} section=${section} />`],
     ["Project", visible(section.project || t.everywhere)],
     ["From", html`${t.origins[section.origin] || section.origin}${anchor.host ? ` · ${visible(anchor.host)}` : ""}${anchor.session ? html` · <a href=${address("timeline", [], { session: anchor.session })}>session ${visible(shortId(anchor.session))}</a>` : ""}`],
     ["Trust", html`${t.tiers[section.trust.tier] || section.trust.tier} <span class="muted">${visible(section.trust.reason)}</span>`],
@@ -128,6 +129,18 @@ function Facts({ section }) {
     ["Length", plural(section.tokens, "token")],
   ].filter(Boolean);
   return html`<${Section} title=${t.card.facts}><dl class="facts">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl><//>`;
+}
+
+// A terminal editor cannot be opened from here: its command is copied instead.
+function OpenEditor({ section }) {
+  const command = `lorelog open ${shortId(section.id)}`;
+  if (!session.value?.editor || section.trust.tier.endsWith("_record")) return html`<${Copy} text=${command}>lorelog open<//>`;
+  const open = () =>
+    openInEditor(memoryId(section)).then(
+      (reply) => say(reply.opened ? t.card.sayOpened(session.value.editor) : t.card.sayOpenYourself(reply.command)),
+      (error) => say(error.message),
+    );
+  return html`<button type="button" class="link" onClick=${open}>${t.card.openIn(session.value.editor)}</button>`;
 }
 
 function Judge({ id, question }) {
@@ -171,8 +184,10 @@ function Cues({ id, section }) {
   const { data } = useLoad((abort) => call("guard.list", { all_projects: true }, abort), [id, revision.value.deliveries]);
   const cues = section.anchor?.cues || [];
   const guards = (data?.guards || []).filter((guard) => guard.memory === id);
-  if (!cues.length && !guards.length) return null;
+  const derived = section.derived_cues || [];
+  if (!cues.length && !derived.length && !guards.length) return null;
   return html`${cues.length > 0 && html`<${Section} title=${t.card.cues}><p>${cues.map((cue) => html`<code class="chip">${visible(cue)}</code> `)}</p><//>`}
+    ${derived.length > 0 && html`<${Section} title=${t.card.cues} aside=${t.card.derivedCues}><p>${derived.map((cue) => html`<code class="chip">${visible(cue)}</code> `)}</p><//>`}
     ${guards.length > 0 && html`<${Section} title=${t.card.guards}><ul class="plain-list">${guards.map((guard) => html`<li><a href=${address("told", ["guards"])}>${shortId(guard.id)}</a> <${Chip} kind=${guard.state === "on" ? "trust" : ""}>${guard.state} · ${guard.action}<//> <code>${visible([guard.tool, guard.command, ...guard.paths, guard.content].filter(Boolean).join(" "))}</code></li>`)}</ul><//>`}`;
 }
 

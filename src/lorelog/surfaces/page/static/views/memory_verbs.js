@@ -1,7 +1,7 @@
 // The dialogs that change a memory. Every change is an operation; what destroys is confirmed by typing the id.
 
 import { html, useState, useLoad, Dialog, Notice, ErrorNotice, Markdown, visible, shortId, plural } from "../ui.js";
-import { call } from "../api.js";
+import { call, callConfirmed } from "../api.js";
 import { go, say } from "../state.js";
 import { t } from "../texts.js";
 
@@ -113,7 +113,7 @@ export function ForgetDialog({ id, section, onClose }) {
   const forget = async () => {
     setState({ busy: true, error: null });
     try {
-      setReceipt(await call("memory.forget", { ...choice, confirm: true }));
+      setReceipt(await callConfirmed("memory.forget", { ...choice, confirm: true }, typed.trim()));
     } catch (error) {
       setState({ busy: false, error });
     }

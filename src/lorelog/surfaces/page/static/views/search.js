@@ -7,9 +7,40 @@ import { t } from "../texts.js";
 import { MemoryCard, deleteMemory, memoryId } from "./memory.js";
 
 const ROW_HEIGHT = 88;
-const FIRST_LIST = 200;
+const FIRST_LIST = 50;
+const MAX_HITS = 60;
 const MAX_LIST = 20000;
 const DELAY_MS = 40;
+const PREVIEW_MS = 150;
+
+// As many hits as the window shows: each costs time, and more are loaded when the list is scrolled.
+const firstHits = () => Math.min(MAX_HITS, Math.max(12, Math.ceil(innerHeight / ROW_HEIGHT) + 4));
+
+// The server finishes a search also if nobody waits for it any more. So one search runs at a time; when it ends, the newest
+// text is searched for, and those typed in between never are.
+let running = null;
+async function inTurn(work, abort) {
+  while (running) {
+    await running.catch(() => {});
+    abort.throwIfAborted();
+  }
+  running = work();
+  try {
+    return await running;
+  } finally {
+    running = null;
+  }
+}
+
+// The value that has not changed for a while.
+function useSettled(value, key, delay) {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), settled ? delay : 0);
+    return () => clearTimeout(timer);
+  }, [key]);
+  return settled;
+}
 
 function filters(query) {
   return {
@@ -23,11 +54,14 @@ function filters(query) {
   };
 }
 
-async function find(query, limit, abort) {
+async function find(query, limit, k, abort) {
   const text = (query.q || "").trim();
-  if (text) return call("memory.search", { query: text, k: 40, explain: true, token_budget: 0, ...filters(query) }, abort);
+  if (text) {
+    const reply = await inTurn(() => call("memory.search", { query: text, k, explain: true, token_budget: 0, ...filters(query) }), abort);
+    return { question: text, ...reply, more: reply.hits.length >= k && k < MAX_HITS };
+  }
   const reply = await call("memory.list", { limit, ...filters(query) }, abort);
-  return { hits: reply.memories, notes: reply.notes, more: reply.more, listed: true };
+  return { question: "", hits: reply.memories, notes: reply.notes, more: reply.more, listed: true };
 }
 
 const timeUnderstood = (hits) => {
@@ -42,6 +76,7 @@ export default function Search() {
   const { query } = route.value;
   const [text, setText] = useState(query.q || "");
   const [limit, setLimit] = useState(FIRST_LIST);
+  const [k, setK] = useState(firstHits);
   const [selected, setSelected] = useState(0);
   const input = useRef(null);
   useEffect(() => {
@@ -50,12 +85,14 @@ export default function Search() {
     return () => clearTimeout(timer);
   }, [text]);
   useEffect(() => setText(query.q || ""), [query.q]);
-  const { data, error, loading } = useLoad((abort) => find(query, limit, abort), [JSON.stringify(query), limit, everywhere.value, project.value, revision.value.memories]);
+  const { data, error, loading } = useLoad((abort) => find(query, limit, k, abort), [JSON.stringify(query), limit, k, everywhere.value, project.value, revision.value.memories]);
   const hits = data?.hits || [];
-  useEffect(() => setSelected(0), [query.q, query.type, query.tag, query.since]);
+  useEffect(() => { setSelected(0); setK(firstHits()); }, [query.q, query.type, query.tag, query.since]);
   useEffect(() => input.current?.focus(), []);
   const at = Math.min(selected, hits.length - 1);
   const hit = hits[at];
+  const more = () => (data.listed ? setLimit(Math.min(MAX_LIST, limit * 5)) : setK(MAX_HITS));
+  const shown = useSettled(hit && { hit, listed: data.listed, question: query.q }, `${hit?.id} ${data?.question}`, PREVIEW_MS);
   const open = (index) => hits[index] && go("memory", [memoryId(hits[index])], query.q ? { q: query.q } : {});
   const move = (step) => setSelected(Math.max(0, Math.min(hits.length - 1, at + step)));
   useKeys({
@@ -86,19 +123,19 @@ export default function Search() {
       <${FilterRow} query=${query} time=${time} />
     </header>
     <div class="columns">
-      <section class="results" aria-label=${data?.listed ? t.search.recent : t.search.results}>
-        <p class="count muted" aria-live="polite">${data ? (data.listed ? t.search.listed(hits.length, data.more) : t.search.hits(hits.length)) : t.loading}${loading && data ? html` <span class="busy">…</span>` : ""}</p>
+      <section class="results" data-question=${data?.question} aria-label=${data?.listed ? t.search.recent : t.search.results}>
+        <p class="count muted" aria-live="polite">${data ? (data.listed ? t.search.listed(hits.length, data.more) : t.search.hits(hits.length, data.more)) : t.loading}${loading && data ? html` <span class="busy">…</span>` : ""}</p>
         ${error && html`<${ErrorNotice} error=${error} />`}
         ${weak && html`<${Notice} kind="calm" title=${t.search.weak}><p>${t.search.weakWhy}</p><//>`}
         ${notes.map((note) => html`<${Notice}>${visible(note)}<//>`)}
         ${data && !hits.length && !notes.length && html`<${Notice} kind="calm" title=${data.listed ? "" : t.search.nothing}><p>${data.listed ? t.search.emptyStore : t.search.weakWhy}</p><//>`}
         ${hits.length > 0 && html`<${LongList} items=${hits} rowHeight=${ROW_HEIGHT} selected=${at} label=${data.listed ? t.search.recent : t.search.results}
           onSelect=${(index) => { setSelected(index); if (!matchMedia("(min-width: 1020px)").matches) open(index); }} onOpen=${open}
-          onEnd=${data.more && limit < MAX_LIST ? () => setLimit(Math.min(MAX_LIST, limit * 5)) : null}
+          onEnd=${data.more && limit < MAX_LIST ? more : null}
           Row=${({ item }) => html`<${Hit} hit=${item} best=${best} />`} />`}
       </section>
       <section class="preview" aria-label=${t.memory}>
-        ${hit ? html`<${MemoryCard} key=${memoryId(hit)} id=${memoryId(hit)} hit=${data.listed ? null : hit} question=${query.q} />` : html`<p class="muted hint">${t.search.pick}</p>`}
+        ${hit && shown ? html`<${MemoryCard} key=${memoryId(shown.hit)} id=${memoryId(shown.hit)} hit=${shown.listed ? null : shown.hit} question=${shown.question} />` : html`<p class="muted hint">${t.search.pick}</p>`}
       </section>
     </div>
   </div>`;

@@ -26,7 +26,7 @@ export function Inbox() {
   const decide = async (item, verb, more = {}) => {
     try {
       const reply = await call(`delivery.${verb}`, { id: item.id, kind: item.kind, ...scope(item), ...more });
-      const undo = { approve: item.becomes_rule && (() => call("memory.delete", { id: reply.result })), refuse: item.kind !== "guard" && item.deletes && (() => call("memory.restore", { id: item.id })) }[verb];
+      const undo = { approve: item.becomes_rule && (() => callConfirmed("memory.delete", { id: reply.result }, reply.result)), refuse: item.kind !== "guard" && item.deletes && (() => call("memory.restore", { id: item.id })) }[verb];
       say((verb === "approve" ? t.told.sayApproved : t.told.sayRefused)[item.kind], undo ? () => undo().then(() => setDecided((count) => count + 1), (problem) => say(problem.message)) : null);
       setDecided((count) => count + 1);
       setWording(null);
