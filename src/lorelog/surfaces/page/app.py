@@ -6,6 +6,7 @@ agent's shell: the guard admits nobody else to /api/page/. Files named by a requ
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import mimetypes
 import threading
@@ -197,17 +198,22 @@ def _file_response(request: Request, name: str) -> Response:
     file = _static_files().get(name)
     if file is None:
         raise HttpRefusalError(404, "not_found", f"there is no file {name[:200]}")
-    headers = {**_HEADERS, "ETag": file.tag}
+    headers = {**_HEADERS, "ETag": file.tag, "Vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == file.tag:
         return Response(status_code=304, headers=headers)
-    return Response(file.data, media_type=file.media_type, headers=headers)
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return Response(file.data, media_type=file.media_type, headers=headers)
+    return Response(file.packed, media_type=file.media_type, headers={**headers, "Content-Encoding": "gzip"})
 
 
 @dataclass(frozen=True, slots=True)
 class _StaticFile:
     data: bytes
+    packed: bytes
+    """The data as browsers take it, compressed by gzip."""
     media_type: str
     tag: str
+    """A weak one: it stands for both forms."""
 
 
 @cache
@@ -222,7 +228,8 @@ def _read(path: Path) -> _StaticFile:
     if media_type == "application/javascript":
         media_type = "text/javascript"
     charset = "" if media_type.startswith("image/png") else "; charset=utf-8"
-    return _StaticFile(data, media_type + charset, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
+    tag = f'W/"{hashlib.sha256(data).hexdigest()[:32]}"'
+    return _StaticFile(data, gzip.compress(data, mtime=0), media_type + charset, tag)
 
 
 def revision_reader(home: str, tenant_folder: str) -> ReadRevision:

@@ -1,7 +1,7 @@
 // The inbox: rules that agents propose, remarks that may be meant to last, summaries, imports and guards, each to approve or refuse.
 
 import { html, useState, useEffect, useLoad, useKeys, Chip, Notice, ErrorNotice, Dialog, Markdown, visible, showDate, shortId, baseName } from "../ui.js";
-import { call, revision, project, session as server } from "../api.js";
+import { call, callConfirmed, revision, project, session as server } from "../api.js";
 import { route, refine, address, go, everywhere, say } from "../state.js";
 import { t } from "../texts.js";
 import { localTime } from "./timeline.js";
