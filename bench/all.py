@@ -104,6 +104,9 @@ BENCHES = (
     _bench("journal", "-m bench.journal", WRITE + DAEMON + _paths("surfaces/cli/add.py"), 5, quick="--quick"),
     _bench("capture", "-m bench.capture", CAPTURE + DAEMON, 3, quick="--megabytes 1 --turns 3"),
     _bench("memory", "-m bench.memory", DAEMON + MODEL, 4, quick="--chunks 60 --questions 10 --idle 5"),
+    _bench(
+        "page-speed", "-m bench.page_speed", SEARCH + DAEMON + _paths("surfaces/page surfaces/http"), 8, quick="--quick"
+    ),
     _bench("hooks", "bench/hooks.py", HOOKS, 20, quick="--runs 3 --rival-runs 1", rival=True),
     _bench("records", "bench/records.py", RECORDS + SEARCH, 5, quick="--records 1000 --lines 500 --rounds 5"),
     _bench("words", "bench/words.py", WRITE + MODEL, 4, quick="--observe 2", data="required"),

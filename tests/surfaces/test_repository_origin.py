@@ -92,13 +92,13 @@ def test_a_changed_memory_is_no_longer_own(shell: Shell, clone: Path) -> None:
         f"Paragraph {n} tells of walrus number {n} at length." * 8 for n in range(40)
     )
     assert shell("add", long_text).status == 0
-    pieces = [
-        hit
-        for hit in shell("search", "walrus essay paragraph", "-k", 30, "--json").json["hits"]
-        if "Paragraph" in hit["content"]
-    ]
-    assert len(pieces) > 1
-    assert {hit["origin"] for hit in pieces} == {"user"}
+    for number in (3, 35):  # the entry is one hit, with the piece that says most about the question
+        (hit,) = (
+            hit
+            for hit in shell("search", f"paragraph tells of walrus number {number}", "-k", 30, "--json").json["hits"]
+            if "Paragraph" in hit["content"]
+        )
+        assert hit["origin"] == "user"
     (journal,) = (path for path in (clone / ".lorelog" / "memory").glob("*.md") if "Tuesdays" in path.read_text())
     journal.write_text(journal.read_text().replace("Tuesdays", "Fridays"))
     shell("index")

@@ -32,7 +32,8 @@ NON_IDEMPOTENT = frozenset(
         *("memory.compact", "compact"),  # repeating it would pay for a model call twice
         *("task.start", "task.progress", "task.run_start", "task.run_finish", "task.add_evidence", "task.finish"),
         *("artifact.create", "artifact.review", "artifact.revision", "artifact.decision", "artifact.verification"),
-        *("artifact.find_related", "guard.dismiss"),
+        *("artifact.find_related", "guard.dismiss", "delivery.approve", "delivery.refuse"),
+        *("memory.edit", "edit"),  # a second call would find its own text instead of the one before
         "backup.restore",  # a second undo would undo the restore before it
     }
 )

@@ -38,7 +38,10 @@ CALL_ONLY_OPERATIONS = (
     "health",
     "cost",
     "metrics",
+    "growth",
     "session.status",
+    "session.hosts",
+    "session.timeline",
     "roots.list",
 )
 """Operations that only `memory_call` reaches; a test compares them with the catalogue."""
