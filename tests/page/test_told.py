@@ -133,10 +133,12 @@ def test_a_proposed_rule_is_approved_and_undone(page: PageWorld) -> None:
     written = page.call("memory.expand", {"id": new})
     assert written["origin"] == "user"
     assert f"supersedes:{page.ids['agent rule']}" in written["content"]
-    tab.click(".toast button", "Undo")
-    tab.wait(
+    is_listed = (
         f"[...document.querySelectorAll('.inbox-item .markdown')].some(e => e.innerText.includes({json.dumps(text)}))"
     )
+    tab.wait(f"!{is_listed}")
+    tab.click(".toast button", "Undo")
+    tab.wait(is_listed)
     assert not page.call("memory.get", {"id": page.ids["agent rule"]})["superseded_by"]
 
 
