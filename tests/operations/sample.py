@@ -37,7 +37,9 @@ GUARD_REQUESTS: dict[str, dict[str, Any]] = {
     "guard.enable": {"id": "g"},
     "guard.disable": {"id": "g"},
     "guard.dismiss": {"id": "g"},
+    "delivery.approve": {"id": "g", "kind": "guard"},
     "guard.remove": {"id": "g"},
+    "delivery.refuse": {"id": "g", "kind": "guard"},  # the one that the correction in `memory.add_batch` suggests
 }
 
 
@@ -117,7 +119,9 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "memory.transcript": {"place": "./t.jsonl"},
         "memory.list": {"documents": True},
         "memory.add": {"text": "a heron", "tags": ["bird"]},
-        "memory.add_batch": {"memories": [{"text": "one"}, {"text": "two", "type": "fact"}]},
+        "memory.add_batch": {
+            "memories": [{"text": "one"}, {"text": "Never use yarn; use pnpm.", "type": "correction"}]
+        },
         "memory.consolidate_episode": {"episode_id": "walk"},
         "memory.compact": {"llm": "none", "source": "notes", "dry_run": False},
         "memory.set_expiry": {"id": MEMORY, "expires": "3m", "review_after": None},
@@ -174,8 +178,6 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "delivery.list": {"kind": "cue", "since": "7d", "limit": 5},
         "delivery.unused": {"min_deliveries": 1},
         "delivery.inbox": {"kind": "guard"},
-        "delivery.approve": {"id": "g", "kind": "guard"},
-        "delivery.refuse": {"id": "g", "kind": "guard"},
         "code.forget": {},
         "memory.reset": {},
     }

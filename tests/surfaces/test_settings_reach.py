@@ -197,8 +197,11 @@ def _with_problems(desk: Desk) -> object:
 
 def _pieces(desk: Desk) -> list[tuple[int, int]]:
     assert desk.shell("index", "long", "--force").status == 0
-    hits = desk.search("-k", 100, "--lane", "lexical", "--source", "long").json["hits"]
-    return sorted((hit["start_line"], hit["end_line"]) for hit in hits)
+    # An entry is one hit, so the pieces are read where they are stored.
+    location = desk.shell("status", "index", "--json").json["location"]
+    with closing(sqlite3.connect(Path(location) / "catalog.db")) as catalog:
+        query = "SELECT start_line, end_line FROM chunks JOIN documents ON documents.id = document WHERE chunks.live AND source LIKE ?"
+        return sorted(catalog.execute(query, (f"{desk.project}/long/%",)))
 
 
 def _piece_count(desk: Desk) -> object:
