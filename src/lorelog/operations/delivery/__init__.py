@@ -26,6 +26,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         inbox_handlers.approve_item,
         errors=_WRITE_ERRORS,
         writes=True,
+        once=True,
         absent={"http": _ABSENT_DECIDES, "mcp": _ABSENT_DECIDES},
     ),
     Operation(
@@ -35,6 +36,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         inbox_handlers.refuse_item,
         errors=_WRITE_ERRORS,
         writes=True,
+        once=True,
         absent={"http": _ABSENT_DECIDES, "mcp": _ABSENT_DECIDES},
     ),
     Operation("guard.list", guard_schema.GuardListRequest, guard_schema.GuardListReply, guard_handlers.list_guards),

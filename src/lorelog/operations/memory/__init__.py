@@ -149,6 +149,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.edit,
         errors=(NotFound, SourceChanged, StoreUnwritable, StoreBusy),
         writes=True,
+        once=True,
         warms=True,
         absent={"http": _ABSENT_EDITS, "mcp": _ABSENT_EDITS},
     ),
