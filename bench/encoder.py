@@ -1,6 +1,6 @@
 """Speed of the built-in encoder, and of a candidate beside it: texts per second by length, a query, loading, memory.
 
-python -m bench.encoder [--candidate model.onnx] [--rounds 15]
+python -m bench.encoder [--candidate model.onnx [--exact]] [--rounds 15]
 
 Both run as lorelog runs them, one text at a time on one thread, in turns, so that a busy machine slows both. Times are CPU times;
 the least of all rounds counts. A candidate must say of itself by its inputs and outputs what it needs (train/quantise.py).
@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--candidate", type=Path, metavar="FILE", help="an ONNX model to compare with the built-in one")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--load", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--exact", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--exact", action="store_true", help="the candidate has weights of 8 bits, as e5-small-v2")
     args = parser.parse_args()
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     if args.load:
@@ -37,9 +37,9 @@ def main() -> int:
         return 0
     from lorelog_encoder import FOLDER, NAME, WEIGHTS
 
-    models = {NAME: (FOLDER / WEIGHTS, True)}
+    models = {NAME: (FOLDER / WEIGHTS, False)}
     if args.candidate:
-        models["candidate"] = (args.candidate, False)
+        models["candidate"] = (args.candidate, args.exact)
     sessions = {name: open_model(path, is_exact=is_exact) for name, (path, is_exact) in models.items()}
     rows = [[f"{length} tokens, texts/s", *_rates(sessions, length, args.rounds)] for length in LENGTHS]
     rows.append(["query p50, ms", *_queries(sessions, args.rounds * 4)])

@@ -4,7 +4,8 @@ python -m train.distil --shards DIR --taught FILE --vocabulary FILE --init FILE 
 
 A batch holds texts of a few topics, so that its passages are hard to tell apart. Three things are asked of the student: its
 vectors point where the teachers' main directions do; its cosines rank passages for questions and questions for passages as the
-sum does (both directions of a Kullback-Leibler divergence); and a passage is found by what is known to ask for it.
+sum does (both directions of a Kullback-Leibler divergence); and a passage is found by what is known to ask for it. How well
+the passages of held pairs are found, of repositories that are not trained on, says when to stop and which weights to keep.
 """
 
 from __future__ import annotations
@@ -22,30 +23,32 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from train import measure
-from train.network import Encoder, TokenStore
-from train.teach import Sum, prefix_tokens, read_shards
-from train.tokens import WordPieces
+from train.network import Encoder, TokenStore, embed, find_ranges
+from train.teach import Sum, Taught, prefix_tokens, read_shards
+from train.tokens import KINDS, HeldPairs, Sequences, WordPieces, read_held
 from train.weights import read, with_layers, write
 
 SEED = 20
 SHARPNESS = 1.25
 """Of the sum, whose spread over pairs of chance is 1, in a softmax."""
-PAIR_SHARE = 0.1
-"""Of the aim that lies on the passage that a question is known to ask for."""
+PAIR_SHARE = 0.35
+"""Of the aim that lies on the passage that a question is known to ask for, and on those that say the same."""
+SAME = 0.93
+"""Cosine of two passages, in the sum's main directions, from which on they say the same."""
 AIM_WEIGHT = 2.0
 """At first; it goes down with the rate, so that in the end only the ranking counts."""
 NEAR = 32
+NEAR_AMONG = 400_000
+"""Passages, by chance, among which the nearest to a question are looked for."""
 TOPIC_SIZE = 160
 
 
 class Lessons:
     """Training text on the device, what the teachers say of it, and batches of a few topics each."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
-        self.device = args.device
-        questions, passages = read_shards(args.shards)
-        self.asked, self.told = TokenStore(questions, args.device), TokenStore(passages, args.device)
-        vectors = torch.load(args.taught, map_location=args.device)
+    def __init__(self, texts: tuple[Sequences, Sequences], vectors: Taught, device: str, per_batch: int) -> None:
+        self.device = device
+        self.asked, self.told = TokenStore(texts[0], device), TokenStore(texts[1], device)
         self.sum = Sum(vectors)
         self.asked_aim, self.told_aim = self.sum.narrow(vectors, 0), self.sum.narrow(vectors, 1)
         # Their means are left in what ranks: without them it ranks worse (measured on the judged sets: .610 for .625).
@@ -57,16 +60,18 @@ class Lessons:
         sample = torch.randperm(self.asked_sum.shape[0], device=self.device)[:4000]
         chance = self.asked_sum[sample].float() @ self.told_sum[sample.flip(0)].float().T
         self.mean, self.spread = chance.mean().item(), chance.std().item()
-        self._group(args.per_batch)
+        self._group(per_batch)
 
     def _group(self, per_batch: int) -> None:
         """Find each question's nearest passages, and topics of passages by a few rounds of k-means."""
         count = self.told_aim.shape[0]
-        whole = self.told_sum.clone()
-        whole[~self.has_passage] = 0
-        near = min(NEAR, count)
-        found = [(chunk @ whole.T).topk(near, dim=1).indices.int() for chunk in self.asked_sum.split(4096)]
+        among = torch.nonzero(self.has_passage).flatten()
+        among = among[torch.randperm(among.shape[0], device=self.device)[:NEAR_AMONG]]
+        whole = self.told_sum[among]
+        near = min(NEAR, among.shape[0])
+        found = [among[(chunk @ whole.T).topk(near, dim=1).indices].int() for chunk in self.asked_sum.split(4096)]
         self.near = torch.cat(found)
+        del whole
         topics = max(1, count // TOPIC_SIZE)
         unit = functional.normalize(self.told_aim.float(), dim=-1).half()
         centres = unit[torch.randperm(count, device=self.device)[:topics]].clone()
@@ -114,12 +119,22 @@ class Lessons:
             * SHARPNESS
         )
 
+    def known(self, questions: Tensor, passages: Tensor) -> Tensor:
+        """Return for each question how the known part of the aim lies: on its passage and on those that say the same."""
+        own = functional.normalize(self.told_aim[questions].float(), dim=-1)
+        others = functional.normalize(self.told_aim[passages].float(), dim=-1)
+        same = (own @ others.T > SAME) & self.has_passage[questions][:, None]
+        same |= questions[:, None] == passages[None, :]
+        return same.float() / same.sum(1, keepdim=True).clamp(min=1)
+
 
 class Student:
     """The network in training, its optimizer, and the running average of its weights."""
 
     def __init__(self, network: Encoder, lessons: Lessons, args: argparse.Namespace) -> None:
-        self.network, self.lessons, self.rate = network, lessons, args.rate
+        self.network, self.lessons, self.rate, self.pair_share = network, lessons, args.rate, args.pair_share
+        for layer in network.layers:
+            layer.dropout = args.dropout
         self.sharpness = nn.Parameter(torch.tensor(math.log(20.0), device=args.device))
         # Turns the student's space into the aim's: the aim of a vector need not be the vector itself.
         self.turn = nn.Parameter(torch.eye(384, device=args.device))
@@ -129,10 +144,12 @@ class Student:
         ]
         ranges = [value for name, value in network.named_parameters() if "ranges" in name]
         body = [value for name, value in network.named_parameters() if "ranges" not in name]
+        matrices, rest = [value for value in body if value.ndim > 1], [value for value in body if value.ndim < 2]
         is_fused = args.device != "cpu"
         self.optimizer = torch.optim.AdamW(
             [
-                {"params": body, "weight_decay": 0.01, "share": 1.0},
+                {"params": matrices, "weight_decay": 0.01, "share": 1.0},
+                {"params": rest, "weight_decay": 0.0, "share": 1.0},
                 {"params": [self.sharpness], "weight_decay": 0.0, "share": 10.0},
                 {"params": [self.turn], "weight_decay": 0.0, "share": 3.0},
                 {"params": ranges, "weight_decay": 0.0, "share": 10.0},
@@ -141,7 +158,7 @@ class Student:
             betas=(0.9, 0.98),
             fused=is_fused,
         )
-        self.average = copy.deepcopy(network)
+        self.average = copy.deepcopy(network).eval()
         self.steps = 0
 
     def step(self, share: float, warm: int, decay: float) -> float:
@@ -170,9 +187,8 @@ class Student:
         with torch.no_grad():
             judged = lessons.judgement(questions, passages)
             by_question, by_passage = functional.softmax(judged, 1), functional.softmax(judged.T, 1)
-            own = (questions[:, None] == passages[None, :]).float()
-            known = own.sum(1, keepdim=True)
-            by_question = by_question * (1 - PAIR_SHARE * known) + PAIR_SHARE * own
+            known = lessons.known(questions, passages)
+            by_question = by_question * (1 - self.pair_share * known.sum(1, keepdim=True)) + self.pair_share * known
         scores = asked @ told.T * self.sharpness.clamp(1.0, 4.6).exp()
         ranked = functional.kl_div(functional.log_softmax(scores, 1), by_question, reduction="batchmean")
         ranked = ranked + 0.5 * functional.kl_div(
@@ -183,18 +199,87 @@ class Student:
         return ranked + aim_weight * missed.mean()
 
 
+class HeldOut:
+    """Pairs that are not trained on: how well questions find their passages among all of them."""
+
+    def __init__(self, held: HeldPairs, pieces: WordPieces, device: str) -> None:
+        self.kinds = torch.from_numpy(held.kinds.astype("int64")).to(device)
+        self.asked, self.told = TokenStore(held.questions, device), TokenStore(held.passages, device)
+        self.prefixes = [
+            prefix_tokens(pieces, text, device) for text in (measure.QUESTION_PREFIX, measure.PASSAGE_PREFIX)
+        ]
+
+    @torch.no_grad()
+    def score(self, network: Encoder) -> dict[str, float]:
+        """Return the mean of 1/rank by kind, and the mean of the kinds."""
+        asked = embed(network, self.asked, self.prefixes[0]).float()
+        told = embed(network, self.told, self.prefixes[1]).float()
+        parts = []
+        for start in range(0, asked.shape[0], 2048):
+            cosines = asked[start : start + 2048] @ told.T
+            own = cosines.gather(1, torch.arange(start, start + cosines.shape[0], device=cosines.device)[:, None])
+            parts.append(1 / (1 + (cosines > own).sum(1).float()))
+        found = torch.cat(parts)
+        scores = {KINDS[kind]: found[self.kinds == kind].mean().item() for kind in self.kinds.unique().tolist()}
+        return scores | {"mean": sum(scores.values()) / max(1, len(scores))}
+
+
+class Checkpoints:
+    """Looks every so many steps how well held pairs are found, and keeps the best average of the weights."""
+
+    def __init__(self, held: HeldOut | None, args: argparse.Namespace) -> None:
+        self.held, self.every, self.patience, self.folder = held, args.check, args.patience, args.checkpoints
+        self.best, self.worse, self.looked_at = -1.0, 0, -1
+        self.state: dict[str, Tensor] = {}
+
+    def begin(self) -> None:
+        """Forget what was best: weights as they are and as int8 are not compared."""
+        self.best, self.worse, self.looked_at, self.state = -1.0, 0, -1, {}
+
+    def look(self, student: Student) -> None:
+        if self.held is None or self.looked_at == student.steps:
+            return
+        self.looked_at = student.steps
+        scores = self.held.score(student.average)
+        said = " ".join(f"{name} {score:.3f}" for name, score in scores.items())
+        print(f"held at step {student.steps}{' int8' if student.average.mode else ''}: {said}", flush=True)
+        if scores["mean"] > self.best:
+            self.best, self.worse = scores["mean"], 0
+            self.state = {name: value.clone() for name, value in student.average.state_dict().items()}
+        else:
+            self.worse += 1
+        if self.folder:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            name = f"step-{student.steps:05}{'-int8' if student.average.mode else ''}-{scores['mean']:.4f}.npz"
+            write(self.folder / name, student.average.exported())
+
+    @property
+    def is_stopped(self) -> bool:
+        return bool(self.patience) and self.worse >= self.patience
+
+    def restore(self, student: Student) -> None:
+        """Go back to the best average."""
+        if self.state:
+            student.average.load_state_dict(self.state)
+            student.network.load_state_dict(self.state)
+
+
 def main() -> int:
     args = _arguments()
     torch.manual_seed(SEED)
     torch.set_float32_matmul_precision("high")
     started = time.perf_counter()
-    lessons = Lessons(args)
+    vectors = torch.load(args.taught, map_location=args.device)
+    lessons = Lessons(read_shards(args.shards), vectors, args.device, args.per_batch)
+    del vectors
     print(f"lessons ready, {lessons.sum.kept:.3f} of the sum kept, {time.perf_counter() - started:.0f} s", flush=True)
     weights = read(args.init)
     if args.layers:
         weights = with_layers(weights, [int(layer) for layer in args.layers.split(",")])
     student = Student(Encoder(weights).to(args.device), lessons, args)
-    train(student, args)
+    path = args.shards / "held.npz"
+    held = HeldOut(read_held(path), WordPieces(args.vocabulary), args.device) if path.is_file() else None
+    train(student, args, Checkpoints(held, args))
     args.out.parent.mkdir(parents=True, exist_ok=True)
     write(args.out, student.average.exported())
     if args.last:
@@ -204,22 +289,23 @@ def main() -> int:
     return 0
 
 
-def train(student: Student, args: argparse.Namespace) -> None:
-    """Train for so many seconds; for the last share of them, as if the network were int8."""
+def train(student: Student, args: argparse.Namespace, checkpoints: Checkpoints) -> None:
+    """Train for so many seconds or steps; for the last share of them, as if the network were int8.
+
+    When held pairs are not found any better, what is left of the first part is left out.
+    """
     begun = time.perf_counter()
-    recent = 0.0
-    quantise_at = args.seconds * (1 - args.quantised)
-    while (passed := time.perf_counter() - begun) < args.seconds and (not args.steps or student.steps < args.steps):
-        if (
-            args.quantised
-            and not student.network.mode
-            and (passed >= quantise_at or student.steps * 2 >= args.steps > 0)
-        ):
-            if args.before:
-                write(args.before, student.average.exported())
-            look(student)
-            print(f"int8 from step {student.steps} on", flush=True)
-        share = max(0.02, math.cos(math.pi / 2 * min(1.0, passed / args.seconds)))
+    recent = skipped = 0.0
+    turn = 1 - args.quantised
+    while True:
+        passed = time.perf_counter() - begun
+        done = skipped + max(passed / args.seconds, student.steps / args.steps if args.steps else 0.0)
+        if args.quantised and not student.network.mode and (done >= turn or checkpoints.is_stopped):
+            skipped += max(0.0, turn - done)
+            _begin_int8(student, args, checkpoints)
+        elif done >= 1 or checkpoints.is_stopped:
+            break
+        share = max(0.02, math.cos(math.pi / 2 * min(1.0, done)))
         loss = student.step(share, args.warm, min(args.decay, student.steps / (student.steps + 10)))
         recent = loss if student.steps == 1 else 0.97 * recent + 0.03 * loss
         if student.steps % 100 == 0 or student.steps in {1, 3, 10, 30}:
@@ -228,18 +314,30 @@ def train(student: Student, args: argparse.Namespace) -> None:
                 f"step {student.steps} loss {recent:.4f} sharpness {sharp:.1f} {time.perf_counter() - begun:.0f} s",
                 flush=True,
             )
+        if args.check and student.steps % args.check == 0:
+            checkpoints.look(student)
+    checkpoints.look(student)
+    checkpoints.restore(student)
 
 
-@torch.no_grad()
+def _begin_int8(student: Student, args: argparse.Namespace, checkpoints: Checkpoints) -> None:
+    """Go on from the best weights so far, as if the network were int8."""
+    checkpoints.look(student)
+    checkpoints.restore(student)
+    checkpoints.begin()
+    if args.before:
+        write(args.before, student.average.exported())
+    look(student)
+    print(f"int8 from step {student.steps} on", flush=True)
+
+
 def look(student: Student) -> None:
     """Find the ranges of activations, then compute with them."""
+    lessons, prefixes = student.lessons, student.prefixes
+    drawn = [lessons.draw() for _ in range(4)]
     for network in (student.network, student.average):
-        network.mode = "look"
-        for _ in range(4):
-            questions, passages = student.lessons.draw()
-            network(student.lessons.asked.batch(questions, student.prefixes[0]))
-            network(student.lessons.told.batch(passages, student.prefixes[1]))
-        network.mode = "quantised"
+        find_ranges(network, (lessons.asked.batch(questions, prefixes[0]) for questions, _ in drawn))
+        find_ranges(network, (lessons.told.batch(passages, prefixes[1]) for _, passages in drawn), is_first=False)
 
 
 def _report(student: Student, args: argparse.Namespace) -> None:
@@ -271,6 +369,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--decay", type=float, default=0.998, help="of the average")
     parser.add_argument("--per-batch", type=int, default=1536, help="questions, about")
     parser.add_argument("--quantised", type=float, default=0.0, help="share of the time, at the end, as if int8")
+    parser.add_argument("--pair-share", type=float, default=PAIR_SHARE, help="of the aim, on what is known to belong")
+    parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument(
+        "--check", type=int, default=0, metavar="N", help="find held pairs every N steps, keep the best"
+    )
+    parser.add_argument("--patience", type=int, default=0, metavar="N", help="stop when N checks were no better")
+    parser.add_argument("--checkpoints", type=Path, metavar="DIR", help="write the weights of every check")
     parser.add_argument("--device", default="cpu")
     return parser.parse_args()
 

@@ -3,7 +3,8 @@
 python -m train.gather --mirrors DIR --out DIR [--share 0.1] [--sources a,b]
 
 Writes pairs-NAME.jsonl.gz for each source, then texts-NN.jsonl.xz: all of them, mixed, in parts that fit through a narrow
-door. `train.pack` turns those into tokens, and leaves out what the judged sets hold.
+door, and held.jsonl.xz: pairs of repositories that nothing else is taken of, to see when training should stop. `train.pack`
+turns those into tokens, and leaves out what the judged sets hold.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import gzip
 import hashlib
 import json
 import lzma
+import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from random import Random
@@ -25,7 +27,11 @@ from train.repository import Repository
 from train.sources import SOURCES, Source
 
 SEED = 20
-PART_LETTERS = 75_000_000
+PART_LETTERS = 30_000_000
+HELD_PAIRS = 1500
+"""Of each kind, at most."""
+KIND_SHARE = 0.35
+"""Of all pairs, at most."""
 NOTES = 0.15
 """Share of passages that are written as notes."""
 
@@ -98,20 +104,81 @@ def _varied(pairs: Iterator[Pair], random: Random) -> Iterator[Pair]:
 
 
 def mix(folder: Path) -> None:
-    """Write the pairs of all sources in one order of chance."""
-    lines: list[str] = []
-    for path in sorted(folder.glob("pairs-*.jsonl.gz")):
+    """Write the pairs of all sources in one order of chance, each passage once, and apart those of the held repositories."""
+    files = {path: path.name.split("-", 2)[1:] for path in sorted(folder.glob("pairs-*.jsonl.gz"))}
+    counts = {path: _count(path) for path in files}
+    owners = {path: name.rpartition("-")[0] for path, (_, name) in files.items()}
+    held = held_repositories([(files[path][0], owners[path], counts[path]) for path in files])
+    print(f"held out: {', '.join(sorted(held))}", flush=True)
+    seen: set[bytes] = set()
+    taken: dict[str, list[str]] = {kind: [] for kind, _ in files.values()}
+    apart: dict[str, list[str]] = {}
+    for path, (kind, _) in files.items():
         with gzip.open(path, "rt", encoding="utf-8") as pairs:
-            lines += pairs
-    Random(SEED).shuffle(lines)
-    start = number = size = 0
+            for line in pairs:
+                question, passage = json.loads(line)
+                mark = hashlib.blake2b(_plain(passage or question).encode(), digest_size=8).digest()
+                if mark not in seen:
+                    seen.add(mark)
+                    row = json.dumps([question, passage, kind], ensure_ascii=False) + "\n"
+                    (apart.setdefault(kind, []) if owners[path] in held else taken[kind]).append(row)
+    random = Random(SEED)
+    kept = [row for kind in sorted(apart) for row in random.sample(apart[kind], min(HELD_PAIRS, len(apart[kind])))]
+    if kept:
+        (folder / "held.jsonl.xz").write_bytes(lzma.compress("".join(kept).encode(), preset=2))
+        print(f"{len(kept)} pairs held out, of {sum(map(len, apart.values()))}", flush=True)
+    lines = _balanced(taken, random)
+    for number, part in enumerate(_parts(lines)):
+        path = folder / f"texts-{number:02}.jsonl.xz"
+        path.write_bytes(lzma.compress("".join(part).encode(), preset=2))
+        print(f"{path.name}: {len(part)} pairs, {path.stat().st_size / 1e6:.1f} MB", flush=True)
+
+
+def _balanced(taken: Mapping[str, list[str]], random: Random) -> list[str]:
+    """Return all rows in an order of chance, of no kind more than its share."""
+    most = int(KIND_SHARE * sum(map(len, taken.values()))) if len(taken) > 2 else sys.maxsize
+    lines: list[str] = []
+    for kind, rows in sorted(taken.items()):
+        lines += rows if len(rows) <= most else random.sample(rows, most)
+        print(f"{kind}: {min(len(rows), most)} of {len(rows)} pairs", flush=True)
+    random.shuffle(lines)
+    return lines
+
+
+def held_repositories(sources: Sequence[tuple[str, str, int]]) -> set[str]:
+    """Choose repositories by hash: of each kind two that bring little of it. Nothing of them is trained on, whatever its kind.
+
+    Takes kind, repository and pairs of each source.
+    """
+    held: set[str] = set()
+    for kind in sorted({kind for kind, _, _ in sources}):
+        pairs: dict[str, int] = {}
+        for name, repository, count in sources:
+            if name == kind:
+                pairs[repository] = pairs.get(repository, 0) + count
+        whole = sum(pairs.values())
+        few = [{name for name, count in pairs.items() if 250 <= count <= share * whole} for share in (0.05, 0.12)]
+        ranked = sorted(few[0] or few[1], key=lambda name: hashlib.blake2b(name.encode(), digest_size=8).digest())
+        held.update(ranked[: 2 if len(pairs) > 3 else 0])
+    return held
+
+
+def _count(path: Path) -> int:
+    with gzip.open(path, "rb") as lines:
+        return sum(1 for _ in lines)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\W+", " ", text.lower())
+
+
+def _parts(lines: Sequence[str]) -> Iterator[Sequence[str]]:
+    start = size = 0
     for end, line in enumerate(lines, 1):
         size += len(line)
         if size >= PART_LETTERS or end == len(lines):
-            path = folder / f"texts-{number:02}.jsonl.xz"
-            path.write_bytes(lzma.compress("".join(lines[start:end]).encode(), preset=2))
-            print(f"{path.name}: {end - start} pairs, {path.stat().st_size / 1e6:.1f} MB", flush=True)
-            start, number, size = end, number + 1, 0
+            yield lines[start:end]
+            start, size = end, 0
 
 
 if __name__ == "__main__":

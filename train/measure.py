@@ -1,8 +1,11 @@
 """Measures vectors on the judged sets: nDCG@10 of the dense lane alone, as cosines give it.
 
 python -m train.measure --judged FILE --vocabulary FILE --student FILE [--teachers DIR] [--device cuda] [--limit 1000]
+python -m train.measure --wanted wanted.jsonl.xz --vocabulary FILE --student model.onnx --vectors rows.npy [--jobs 16]
 
 A student is what `train.distil` wrote (.npz) or `train.quantise` wrote (.onnx, run by onnxruntime, one text at a time).
+The second form measures nothing: it writes the vectors (float16) of the texts that `train.wanted` listed, in their order, made
+in many processes of one thread each.
 """
 
 from __future__ import annotations
@@ -10,9 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import multiprocessing
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +90,15 @@ def table(columns: Mapping[str, Mapping[str, float]]) -> str:
     return "\n".join(lines)
 
 
-def onnx_embed(path: Path, pieces: WordPieces) -> Embed:
+def onnx_embed(path: Path, pieces: WordPieces, threads: int = 0) -> Embed:
     """Run the int8 model as lorelog does: one text at a time, nothing padded."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    options.intra_op_num_threads = threads
+    if threads == 1:
+        options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     inputs = {item.name for item in session.get_inputs()}
     prefixes = [pieces([prefix.strip()], 20).tokens for prefix in (PASSAGE_PREFIX, QUESTION_PREFIX)]
@@ -110,6 +118,34 @@ def onnx_embed(path: Path, pieces: WordPieces) -> Embed:
     return embed
 
 
+def embed_wanted(texts: Sequence[str], model: Path, vocabulary: Path, jobs: int) -> Any:
+    """Return the vectors (float16) of prefixed texts, made by an ONNX model in so many processes of one thread each."""
+    order = np.argsort([-len(text) for text in texts], kind="stable")
+    parts = [order[start::jobs] for start in range(jobs)]
+    rows = np.empty((len(texts), 384), np.float16)
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=spawn) as pool:
+        waiting = [pool.submit(_embed_part, [texts[place] for place in part], model, vocabulary) for part in parts]
+        for part, done in zip(parts, waiting, strict=True):
+            rows[part] = done.result()
+    return rows
+
+
+def _embed_part(texts: Sequence[str], model: Path, vocabulary: Path) -> Any:
+    pieces = WordPieces(vocabulary)
+    embed = onnx_embed(model, pieces, threads=1)
+    prefixes = (PASSAGE_PREFIX, QUESTION_PREFIX)
+    rows = np.empty((len(texts), 384), np.float16)
+    for is_question in (False, True):
+        prefix = prefixes[is_question]
+        places = [place for place, text in enumerate(texts) if text.startswith(prefix)]
+        for start in range(0, len(places), 512):
+            some = places[start : start + 512]
+            bodies = [texts[place].removeprefix(prefix).encode("utf-8", "replace").decode() for place in some]
+            rows[some] = embed(pieces(bodies, 510), is_question)
+    return rows
+
+
 def torch_embed(encoder: Any, pieces: WordPieces, device: str) -> Embed:
     """Run a network of `train.network`."""
     from train.network import TokenStore
@@ -126,7 +162,10 @@ def torch_embed(encoder: Any, pieces: WordPieces, device: str) -> Embed:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m train.measure", description="Measures an encoder on judged sets.")
-    parser.add_argument("--judged", type=Path, required=True, metavar="FILE", help="what train.pack --data wrote")
+    parser.add_argument("--judged", type=Path, metavar="FILE", help="what train.pack --data wrote")
+    parser.add_argument("--wanted", type=Path, metavar="FILE", help="what train.wanted wrote")
+    parser.add_argument("--vectors", type=Path, metavar="FILE", help="write their vectors, .npy")
+    parser.add_argument("--jobs", type=int, default=2, help="processes that make them")
     parser.add_argument("--vocabulary", type=Path, required=True, metavar="FILE")
     parser.add_argument("--student", type=Path, action="append", default=[], metavar="FILE")
     parser.add_argument("--teachers", type=Path, metavar="DIR", help="measure them and their sum, too (needs shards)")
@@ -136,6 +175,11 @@ def main() -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path, metavar="FILE")
     args = parser.parse_args()
+    if args.vectors:
+        from train.wanted import read_wanted
+
+        np.save(args.vectors, embed_wanted(read_wanted(args.wanted), args.student[0], args.vocabulary, args.jobs))
+        return 0
     pieces = WordPieces(args.vocabulary)
     sets = [one for one in read_sets(args.judged, args.limit) if not args.sets or one.name in args.sets.split(",")]
     columns: dict[str, dict[str, float]] = {}
@@ -145,14 +189,23 @@ def main() -> int:
         if path.suffix == ".onnx":
             columns[path.stem] = measure(sets, onnx_embed(path, pieces))
             continue
-        from train.network import Encoder
-        from train.weights import read
-
-        columns[path.stem] = measure(sets, torch_embed(Encoder(read(path)).to(args.device).eval(), pieces, args.device))
+        columns[path.stem] = measure(sets, torch_embed(read_student(path, args.device), pieces, args.device))
     print(table(columns))
     if args.json:
         args.json.write_text(json.dumps(columns, indent=1) + "\n", "utf-8")
     return 0
+
+
+def read_student(path: Path, device: str) -> Any:
+    """Return a student's network; as if int8, if its ranges of activations were found."""
+    from train.network import Encoder
+    from train.weights import read
+
+    weights = read(path)
+    network = Encoder(weights).to(device).eval()
+    if any(np.any(array) for name, array in weights.items() if ".range." in name):
+        network.load_ranges(weights)
+    return network
 
 
 def teacher_columns(
@@ -161,13 +214,14 @@ def teacher_columns(
     """Measure each teacher, and their sum in its shapes: all 1,152 dimensions as they are and centred, and the main 384."""
     import torch
 
-    from train.teach import TEACHERS, Sum, taught
+    from train.teach import TEACHERS, Sum, Teachers
 
     fitted = torch.load(path, map_location=device)
     sums = {"sum": Sum(fitted, is_centred=False), "centred": Sum(fitted)}
     scores: dict[str, dict[str, float]] = defaultdict(dict)
+    taught = Teachers(teachers, pieces, device)
     for one in sets:
-        vectors = taught(one.questions, one.passages, teachers, pieces, device)
+        vectors = taught(one.questions, one.passages)
         shapes: dict[str, tuple[Any, Any]] = {teacher.name: vectors[teacher.name] for teacher in TEACHERS}
         for name, fit in sums.items():
             shapes[name] = (fit.wide(vectors, 0), fit.wide(vectors, 1))

@@ -6,7 +6,7 @@ will (weights of 7 bits per output, activations of 8 bits in fixed ranges), so t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,6 +112,7 @@ class Layer(nn.Module):
         self.norm_1 = nn.LayerNorm(WIDTH, EPSILON)
         self.norm_2 = nn.LayerNorm(WIDTH, EPSILON)
         self.ranges = nn.ModuleDict({site: Range() for site in SITES})
+        self.dropout = 0.0
 
     def linear(self, layer: nn.Linear, value: Tensor, site: str, mode: str) -> Tensor:
         weight = layer.weight
@@ -127,9 +128,12 @@ class Layer(nn.Module):
     def forward(self, value: Tensor, batch: Batch, mode: str) -> Tensor:
         qkv = self.linear(self.qkv, value, "inputs", mode)
         context = attend(qkv, batch)
-        middle = self.norm(self.norm_1, value + self.linear(self.out, context, "context", mode))
+        middle = self.norm(self.norm_1, value + self.dropped(self.linear(self.out, context, "context", mode)))
         hidden = functional.gelu(self.linear(self.up, middle, "middle", mode))
-        return self.norm(self.norm_2, middle + self.linear(self.down, hidden, "hidden", mode))
+        return self.norm(self.norm_2, middle + self.dropped(self.linear(self.down, hidden, "hidden", mode)))
+
+    def dropped(self, value: Tensor) -> Tensor:
+        return functional.dropout(value, self.dropout, self.training) if self.dropout else value
 
 
 def attend(qkv: Tensor, batch: Batch) -> Tensor:
@@ -255,3 +259,17 @@ def embed(encoder: Encoder, store: TokenStore, prefix: Tensor, tokens: int = 600
             if texts.shape[0]:
                 vectors[texts] = encoder(store.batch(texts, prefix)).half()
     return vectors
+
+
+@torch.no_grad()
+def find_ranges(encoder: Encoder, batches: Iterable[Batch], *, is_first: bool = True) -> None:
+    """Set the ranges of activations to what batches show, and compute as the int8 model does from then on."""
+    if is_first:
+        for layer in encoder.layers:
+            for site in SITES:
+                layer.ranges[site].low.zero_()
+                layer.ranges[site].high.zero_()
+    encoder.mode = "look"
+    for batch in batches:
+        encoder(batch)
+    encoder.mode = "quantised"

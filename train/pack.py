@@ -1,7 +1,7 @@
 """Turns text into tokens: the judged sets, to measure with, and the gathered pairs, without what the judged sets hold.
 
 python -m train.pack --data DIR --vocabulary FILE --judged judged.npz.xz                (the sets)
-python -m train.pack --text DIR --vocabulary FILE --judged judged.npz.xz --out DIR      (the pairs, as shard-NN.npz)
+python -m train.pack --text DIR --vocabulary FILE --judged judged.npz.xz --out DIR      (the pairs, as shard-NN.npz and held.npz)
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ import numpy as np
 
 from train.overlap import JudgedText, judged_sequences
 from train.tokens import (
+    KINDS,
     MAX_QUESTION_TOKENS,
     MAX_TOKENS,
+    HeldPairs,
     Sequences,
     WordPieces,
     joined,
     word_mask,
     write_arrays,
+    write_held,
     write_shard,
 )
 
@@ -44,8 +47,9 @@ def main() -> int:
     if args.text and args.out:
         args.out.mkdir(parents=True, exist_ok=True)
         with ProcessPoolExecutor(args.jobs) as pool:
-            paths = sorted(args.text.glob("texts-*.jsonl.xz"))
-            for said in pool.map(_pack_part, paths, [args] * len(paths)):
+            paths = sorted([*args.text.glob("texts-*.jsonl.xz"), *args.text.glob("held.jsonl.xz")])
+            same = ([args.out], [args.judged], [args.vocabulary])
+            for said in pool.map(pack_part, paths, *(item * len(paths) for item in same)):
                 print(said, flush=True)
     return 0
 
@@ -84,24 +88,34 @@ def _lines(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def _pack_part(path: Path, args: argparse.Namespace) -> str:
-    pieces = WordPieces(args.vocabulary)
-    judged = JudgedText(judged_sequences(args.judged), word_mask(args.vocabulary))
-    pairs = [json.loads(line) for line in lzma.decompress(path.read_bytes()).decode().splitlines()]
+def pack_part(path: Path, out: Path, judged_file: Path, vocabulary: Path) -> str:
+    """Write a part of the text as a shard, or the held pairs as `held.npz`."""
+    pieces = WordPieces(vocabulary)
+    judged = JudgedText(judged_sequences(judged_file), word_mask(vocabulary))
+    pairs = [json.loads(line) for line in lzma.decompress(path.read_bytes()).decode().split("\n") if line]
     asked: list[Sequences] = []
     told: list[Sequences] = []
-    dropped = 0
+    kept: list[Any] = []
     for start in range(0, len(pairs), 10_000):
         part = pairs[start : start + 10_000]
         questions = pieces([pair[0] for pair in part], MAX_QUESTION_TOKENS)
         passages = pieces([pair[1] for pair in part], MAX_TOKENS)
         clean = ~(judged.shared(questions) | judged.shared(passages))
-        dropped += int((~clean).sum())
+        if path.name.startswith("held"):
+            clean &= (questions.lengths > 0) & (passages.lengths > 0)
+        kept.append(clean)
         asked.append(questions.chosen(clean))
         told.append(passages.chosen(clean))
-    questions, passages = joined(asked), joined(told)
-    write_shard(args.out / f"{path.name.removesuffix('.jsonl.xz').replace('texts', 'shard')}.npz", questions, passages)
+    questions, passages, clean = joined(asked), joined(told), np.concatenate(kept)
+    if path.name.startswith("held"):
+        kinds = np.array([KINDS.index(pair[2]) for pair in pairs], np.uint8)[clean]
+        write_held(out / "held.npz", HeldPairs(questions, passages, kinds))
+    else:
+        shard = path.name.removesuffix(".jsonl.xz").replace("texts", "shard")
+        write_shard(out / f"{shard}.part", questions, passages)
+        (out / f"{shard}.part").rename(out / f"{shard}.npz")
     tokens = questions.tokens.size + passages.tokens.size
+    dropped = int((~clean).sum())
     return (
         f"{path.name}: {questions.lengths.size} pairs, {tokens / 1e6:.1f} million tokens, {dropped} left out as judged"
     )

@@ -160,7 +160,7 @@ def keywords(text: str, random: Random) -> str:
         return ""
     start = random.randrange(max(1, len(words) - 12))
     near = words[start : start + 12]
-    chosen = sorted(random.sample(range(len(near)), min(len(near), random.randint(2, 6))))
+    chosen = sorted(random.sample(range(len(near)), min(len(near), random.randint(3, 6))))
     return " ".join(near[index] for index in chosen).lower()
 
 
@@ -193,9 +193,9 @@ def heading_question(heading: str, title: str, passage: str, random: Random, *, 
         return said_within(passage, random)
     shape = random.random()
     whole = f"{title}: {heading}" if title and title != heading else heading
-    if shape < 0.3:
+    if shape < 0.3 and len(heading) > 13:
         return heading
-    if shape < 0.6:
+    if shape < 0.6 or len(heading) <= 13:
         return whole
     if shape < 0.75:
         return random.choice(("how to {}", "what is {}", "{}?", "how does {} work", "when do I need {}")).format(
@@ -249,6 +249,47 @@ def go_functions(source: str) -> Iterator[Pair]:
         said = one_line(comment.replace("//", " "))
         if len(said) > 15:
             yield Pair((sentences(said) or [said])[0][:200], (comment + code if len(code) % 2 else code)[:1600])
+
+
+_DECLARATION = re.compile(r"\b(fn|class|struct|enum|trait|interface|record|function|impl|type|const)\b|\(")
+
+
+def braced_functions(source: str, language: str, random: Random) -> Iterator[Pair]:
+    """Yield functions and classes of Rust, Java and TypeScript with the first sentence of their comments."""
+    lines = source.split("\n")
+    place = 0
+    while place < len(lines):
+        start, comment = place, []
+        while place < len(lines) and lines[place].lstrip().startswith(("///", "/**", "*")):
+            comment.append(lines[place].strip())
+            place += 1
+        while comment and place < len(lines) and lines[place].lstrip().startswith(("@", "#[")):
+            place += 1
+        if not comment:
+            place += 1
+            continue
+        code = _block(lines, place)
+        said = re.sub(r"^(///?|/\*\*|\*/?)|\*/$", " ", "\n".join(comment), flags=re.MULTILINE)
+        said = re.split(r"\n\s*(?:@\w+|#+ \w|```)", said)[0]
+        said = one_line(re.sub(r"\{@\w+ ([^}]*)\}|</?\w+>|[`\[\]]", r" \1", said))
+        if len(said) < 15 or len(code) < 60:
+            continue
+        first = (sentences(said) or [said])[0][:200]
+        shown = "\n".join(line.strip() for line in lines[start:place]) + "\n" + code if random.random() < 0.4 else code
+        if random.random() < 0.2:
+            first = f"{language} {keywords(first, random) or first.lower()}"
+        yield Pair(first, shown[:MAX_LETTERS])
+
+
+def _block(lines: Sequence[str], start: int) -> str:
+    """Return a declaration with its body, up to the brace below its first letter, or nothing."""
+    if start >= len(lines) or not _DECLARATION.search(lines[start]):
+        return ""
+    indent = len(lines[start]) - len(lines[start].lstrip())
+    for end in range(start + 1, min(len(lines), start + 60)):
+        if re.fullmatch(r"\}[;,)]*", lines[end][indent:].rstrip()) and not lines[end][:indent].strip():
+            return "\n".join(line[indent:] for line in lines[start : end + 1])
+    return ""
 
 
 _NAMES = [
@@ -350,8 +391,8 @@ def dialogue(turns: Sequence[tuple[str, str]], questions: Sequence[tuple[str, in
 
 def _turn_question(turns: Sequence[tuple[str, str]], said: Sequence[str], index: int, random: Random) -> str:
     shape = random.random()
-    if shape < 0.25 and index:
-        return one_line(turns[index - 1][1])[:250]
+    if index and shape < (0.6 if "?" in turns[index - 1][1] else 0.25):
+        return _asked(turns[index - 1][1])
     name = said[index].partition(":")[0]
     about = keywords(turns[index][1], random)
     if not about:
@@ -366,6 +407,16 @@ def _turn_question(turns: Sequence[tuple[str, str]], said: Sequence[str], index:
         "{1}",
     )
     return random.choice(forms).format(name, about)
+
+
+def _asked(turn: str) -> str:
+    """Return what a turn asks: its last question and what stands before it, or how it begins."""
+    said = one_line(turn)
+    end = said.rfind("?") + 1
+    if not end or len(said) <= 250:
+        return said[:250]
+    kept = said[max(0, end - 250) : end]
+    return kept[kept.find(" ") + 1 :] if end > 250 else kept
 
 
 def _session(said: Sequence[str], date: str, random: Random) -> str:

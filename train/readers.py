@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import pickletools
 import re
@@ -11,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 from train.passages import (
     Pair,
+    braced_functions,
     cut,
     dialogue,
     go_functions,
@@ -50,6 +52,13 @@ def go_code(repository: Repository, pattern: str, random: Random) -> Iterator[Pa
         yield from go_functions(text)
 
 
+def braced_code(repository: Repository, pattern: str, random: Random) -> Iterator[Pair]:
+    """Rust, Java and TypeScript: comments and what they describe."""
+    languages = {"rs": "rust", "java": "java", "ts": "typescript", "tsx": "typescript", "js": "javascript"}
+    for path, text in _shuffled(repository, pattern, random):
+        yield from braced_functions(text, languages.get(path.rpartition(".")[2], ""), random)
+
+
 def commits(repository: Repository, pattern: str, random: Random) -> Iterator[Pair]:
     """Commit subjects, and what was said and changed: as body and patch, or as the session of an agent."""
     for subject, body, patch in repository.commits(int(pattern)):
@@ -63,9 +72,9 @@ def commits(repository: Repository, pattern: str, random: Random) -> Iterator[Pa
         ).strip()
         changed = re.findall(r"^diff --git a/(\S+)", patch, re.MULTILINE)
         shape = random.random()
-        if shape < 0.35 and len(said) > 80:
+        if shape < 0.5 and len(said) > 80:
             yield Pair(subject, said[:2000])
-        elif shape < 0.7:
+        elif shape < 0.75:
             yield Pair(subject, patch[: random.choice((600, 1200, 2000))])
         else:
             plain = " ".join(changed[:6])
@@ -269,3 +278,81 @@ def books(repository: Repository, pattern: str, random: Random) -> Iterator[Pair
     for _, text in _shuffled(repository, pattern, random):
         for passage in cut(one_line(tidy(text)), random):
             yield Pair(said_within(passage, random), passage)
+
+
+def docbook(repository: Repository, pattern: str, random: Random) -> Iterator[Pair]:
+    """Documents in SGML: titles and their sections."""
+    for path, text in _shuffled(repository, pattern, random):
+        plain = re.sub(
+            r"<title>(.*?)</title>", lambda match: f"\n## {one_line(tidy(match[1]))}\n", text, flags=re.DOTALL
+        )
+        plain = re.sub(r"<!--.*?-->|</?[a-z][^>]*>|<!\[CDATA\[|\]\]>", "", plain, flags=re.DOTALL)
+        plain = re.sub(r"&(\w+);", lambda match: {"lt": "<", "gt": ">", "amp": "&"}.get(match[1], match[1]), plain)
+        yield from sections(re.sub(r"^[ \t]+", "", plain, flags=re.MULTILINE), path.rpartition("/")[2][:-5], random)
+
+
+def release_notes(repository: Repository, pattern: str, random: Random) -> Iterator[Pair]:
+    """Notes of changes, a file each: the file's name says what, the text how and why."""
+    for path, text in _shuffled(repository, pattern, random):
+        name = re.sub(r"-[0-9a-f]{12,}$", "", path.rpartition("/")[2].rpartition(".")[0])
+        told = re.sub(r"^---\n", "", text)
+        told = re.sub(r"^(\s*- )[|>]-?\n\s*", r"\1", told, flags=re.MULTILINE)
+        yield Pair(re.sub(r"[-_]+", " ", name), told[:2400])
+
+
+_TURN = re.compile(
+    r"(?:\d\d:\d\d:\d\d\t)?\*\*([^*:\n]{2,40}):?\*\*:?\s*(.*)|(?:\d\d:\d\d:\d\d\t)?([A-Z][\w.' -]{1,30}):\s+(.+)"
+)
+_NO_WORDS = re.compile(r"\d*|WEBVTT|[\d:.]+ --> [\d:.]+.*|---+|\\\[.*\\\]")
+
+
+def spoken_turns(text: str) -> list[tuple[str, str]]:
+    """Return who said what, from lines of `Name: words` as transcripts, subtitles and chats have them."""
+    turns: list[tuple[str, str]] = []
+    for line in text.split("\n"):
+        found = _TURN.fullmatch(line.strip())
+        if found:
+            name, said = found[1] or found[3], found[2] or found[4] or ""
+            if turns and turns[-1][0] == name and len(turns[-1][1]) < 600:
+                turns[-1] = (name, f"{turns[-1][1]} {said}".strip())
+            else:
+                turns.append((name, said))
+        elif turns and not _NO_WORDS.fullmatch(line.strip()):
+            turns[-1] = (turns[-1][0], f"{turns[-1][1]} {line.strip().removeprefix('* ')}".strip())
+    return [(name, re.sub(r"\\?\[\d+:\d+(?::\d+)?(?:\.\d+)?\\?\]", "", said)) for name, said in turns if said]
+
+
+def transcripts(repository: Repository, pattern: str, random: Random) -> Iterator[Pair]:
+    """Talks and meetings as they were spoken; files with few speakers are documents."""
+    for path, text in _shuffled(repository, pattern, random):
+        turns = spoken_turns(text)
+        if len(turns) < 8:
+            if path.endswith(".md"):
+                yield from sections(text, path.rpartition("/")[2][:-3].replace("-", " "), random)
+            continue
+        size = random.randint(12, 40)
+        for start in range(0, len(turns), size):
+            yield from dialogue(turns[start : start + size], [], random)
+
+
+def persona_chats(repository: Repository, pattern: str, random: Random) -> Iterator[Pair]:
+    """Synthetic-Persona-Chat: conversations, and what is known of who speaks, asked of the turn that says it."""
+    for _, text in _shuffled(repository, pattern, random):
+        for row in csv.DictReader(text.splitlines(keepends=True)):
+            turns = spoken_turns(row.get("Best Generated Conversation") or "")
+            questions = []
+            for speaker, column in (("User 1", "user 1 personas"), ("User 2", "user 2 personas")):
+                for fact in filter(None, (row.get(column) or "").split("\n")):
+                    words = set(re.findall(r"[a-z]{4,}", fact.lower()))
+                    shared = [len(words & set(re.findall(r"[a-z]{4,}", said.lower()))) for _, said in turns]
+                    if shared and max(shared) > 1:
+                        asked = re.sub(r"\bI am\b|\bI'm\b", f"{speaker} is", re.sub(r"\b[Mm]y\b", "their", fact))
+                        questions.append((re.sub(r"\bI\b", speaker, asked), shared.index(max(shared))))
+            yield from dialogue(turns, questions, random)
+
+
+def chat_units(repository: Repository, pattern: str, random: Random) -> Iterator[Pair]:
+    """Molweni: `[{"edus": [{"text", "speaker"}]}]`."""
+    for _, text in _shuffled(repository, pattern, random):
+        for entry in json.loads(text):
+            yield from dialogue([(turn["speaker"], turn["text"]) for turn in entry["edus"]], [], random)

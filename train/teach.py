@@ -66,25 +66,40 @@ def read_shards(folder: Path, limit: int = 0) -> tuple[Sequences, Sequences]:
     return joined([questions for questions, _ in shards]), joined([passages for _, passages in shards])
 
 
-def taught(
-    questions: Sequences, passages: Sequences, teachers: Path, pieces: WordPieces, device: str
-) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return each teacher's vectors of questions and passages."""
-    asked, told = TokenStore(questions, device), TokenStore(passages, device)
-    vectors = {}
-    for teacher in TEACHERS:
-        encoder = Encoder(read(find_weights(teachers, teacher.name)), teacher.pooling).to(device).eval()
-        vectors[teacher.name] = (
-            embed(encoder, asked, prefix_tokens(pieces, teacher.question_prefix, device)),
-            embed(encoder, told, prefix_tokens(pieces, teacher.passage_prefix, device)),
-        )
-    return vectors
+Taught = dict[str, tuple[Tensor, Tensor]]
+"""By teacher: the vectors of questions and of passages."""
+
+
+class Teachers:
+    """The teachers, loaded."""
+
+    def __init__(self, folder: Path, pieces: WordPieces, device: str) -> None:
+        self._device = device
+        self._encoders = {
+            teacher.name: Encoder(read(find_weights(folder, teacher.name)), teacher.pooling).to(device).eval()
+            for teacher in TEACHERS
+        }
+        self._prefixes = {
+            teacher.name: [
+                prefix_tokens(pieces, prefix, device) for prefix in (teacher.question_prefix, teacher.passage_prefix)
+            ]
+            for teacher in TEACHERS
+        }
+
+    def __call__(self, questions: Sequences, passages: Sequences) -> Taught:
+        """Return each teacher's vectors of questions and passages."""
+        asked, told = TokenStore(questions, self._device), TokenStore(passages, self._device)
+        vectors = {}
+        for name, encoder in self._encoders.items():
+            prefixes = self._prefixes[name]
+            vectors[name] = (embed(encoder, asked, prefixes[0]), embed(encoder, told, prefixes[1]))
+        return vectors
 
 
 class Sum:
     """The teachers' weighted sum as one vector space, fitted on training text."""
 
-    def __init__(self, vectors: dict[str, tuple[Tensor, Tensor]], *, width: int = 384, is_centred: bool = True) -> None:
+    def __init__(self, vectors: Taught, *, width: int = 384, is_centred: bool = True) -> None:
         self.is_centred = is_centred
         self.means: dict[str, Tensor] = {}
         self.scales: dict[str, float] = {}
@@ -128,7 +143,7 @@ class Sum:
             yield self.wide(cut, part)
 
 
-def _aligned(vectors: dict[str, tuple[Tensor, Tensor]]) -> dict[str, tuple[Tensor, Tensor]]:
+def _aligned(vectors: Taught) -> Taught:
     """Return the same rows of every teacher, at most 100,000."""
     asked, told = (torch.randperm(part.shape[0], device=part.device)[:100_000] for part in next(iter(vectors.values())))
     return {name: (pair[0][asked], pair[1][told]) for name, pair in vectors.items()}
@@ -149,7 +164,7 @@ def main() -> int:
     torch.manual_seed(20)
     started = time.perf_counter()
     questions, passages = read_shards(args.shards)
-    vectors = taught(questions, passages, args.teachers, WordPieces(args.vocabulary), args.device)
+    vectors = Teachers(args.teachers, WordPieces(args.vocabulary), args.device)(questions, passages)
     torch.save(vectors, args.out)
     print(f"{questions.lengths.size} pairs taught in {time.perf_counter() - started:.0f} s")
     return 0

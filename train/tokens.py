@@ -91,3 +91,33 @@ def write_shard(path: Path, questions: Sequences, passages: Sequences) -> None:
             "passage_lengths": passages.lengths,
         },
     )
+
+
+KINDS = ("answers", "code", "commits", "dialogue", "documents", "languages", "science")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPairs:
+    """Pairs that are not trained on, and the kind of each (its place in KINDS)."""
+
+    questions: Sequences
+    passages: Sequences
+    kinds: Any
+
+
+def read_held(path: Path) -> HeldPairs:
+    arrays = read_arrays(path)
+    return HeldPairs(*read_shard(path), arrays["kinds"])
+
+
+def write_held(path: Path, held: HeldPairs) -> None:
+    write_arrays(
+        path,
+        {
+            "questions": held.questions.tokens,
+            "question_lengths": held.questions.lengths,
+            "passages": held.passages.tokens,
+            "passage_lengths": held.passages.lengths,
+            "kinds": held.kinds,
+        },
+    )

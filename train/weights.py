@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import lzma
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +117,26 @@ def with_layers(weights: Mapping[str, Any], chosen: list[int]) -> Weights:
             if name.startswith(prefix):
                 kept[f"encoder.layer.{place}.{name.removeprefix(prefix)}"] = array
     return kept
+
+
+def averaged(parts: Sequence[tuple[float, Mapping[str, Any]]]) -> Weights:
+    """Return the weighted average of students that began alike. Ranges of activations become wide enough for each.
+
+    A part without ranges (a start) has no say in them.
+    """
+    total = sum(share for share, _ in parts)
+    found: Weights = {}
+    for name in dict.fromkeys(name for _, weights in parts for name in weights):
+        arrays = [(share, weights[name]) for share, weights in parts if name in weights]
+        if ".range." in name:
+            used = [array for _, array in arrays if np.any(array)]
+            found[name] = np.array(
+                [min((array[0] for array in used), default=0.0), max((array[1] for array in used), default=0.0)],
+                np.float32,
+            )
+        elif len(arrays) == len(parts):
+            found[name] = sum(share / total * array for share, array in arrays)
+    return found
 
 
 def main() -> None:

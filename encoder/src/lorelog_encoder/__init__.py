@@ -1,10 +1,10 @@
-"""e5-small-v2 as int8 ONNX, and its vocabulary: where the files are, and how to check them. Standard library only."""
+"""lorelog-1 as int8 ONNX, and its vocabulary: where the files are, and how to check them. Standard library only."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-NAME = "e5-small-v2"
+NAME = "lorelog-1"
 DIMENSIONS = 384
 MAX_TOKENS = 512
 """Tokens that the model reads, the two that mark beginning and end included."""
@@ -12,7 +12,7 @@ WEIGHTS = "model.onnx"
 VOCABULARY = "vocab.txt"
 """One entry per line; its id is the number of lines before it."""
 SHA256 = {
-    WEIGHTS: "d74a213ce7122581aa2e024601e79e969373e7fe3cd3aa78c4996a5c79d4c5ad",
+    WEIGHTS: "46b0286dbe7e7b2735f0b0ee665bb4038fc18975d2298629faeb7d706220d652",
     VOCABULARY: "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
 }
 

@@ -41,6 +41,10 @@ class EmbeddingProvider:
 
 _LOCAL_PROVIDERS = ("builtin", "fake")
 """Providers that need neither a server nor a package."""
+_FORMER_MODEL_HINT = (
+    "it was replaced by lorelog-1: 'lorelog config unset embedding.model' uses that; to keep the old one, set embedding.model to "
+    "a folder with its model.onnx and vocab.txt, or embedding.provider to onnx and embedding.model to intfloat/e5-small-v2"
+)
 _VENDORS = ("openai", "google", "voyage", "jina", "mistral")
 """Providers with an adapter each, over `remote`."""
 
@@ -103,9 +107,7 @@ def _vendor_provider(name: str, model: str, batch_size: int, url_variable: str =
 
 PROVIDERS: Mapping[str, EmbeddingProvider] = MappingProxyType(
     {
-        "builtin": EmbeddingProvider(
-            default_model="e5-small-v2", batch_size=32, load=_load_builtin, accepts_folder=True
-        ),
+        "builtin": EmbeddingProvider(default_model="lorelog-1", batch_size=32, load=_load_builtin, accepts_folder=True),
         "openai": _vendor_provider("openai", "text-embedding-3-small", 256, "OPENAI_BASE_URL"),
         "google": _vendor_provider("google", "gemini-embedding-001", 100),
         "voyage": _vendor_provider("voyage", "voyage-3-lite", 128),
@@ -168,7 +170,9 @@ def open_embedder(options: EmbedOptions) -> Embedder:
     if not is_own and not provider.accepts_any_model:
         raise ConfigError(
             f"the provider {options.provider!r} has no model {options.model!r}",
-            hint=_suggest(options.model, [provider.default_model]),
+            hint=_FORMER_MODEL_HINT
+            if (options.provider, options.model) == ("builtin", "e5-small-v2")
+            else _suggest(options.model, [provider.default_model]),
         )
     if not provider.accepts_any_model:
         _check_fixed_model(options)

@@ -1,19 +1,19 @@
-"""The built-in embedder (e5-small-v2 as int8 ONNX, run in this process, without a network) and its token counter.
+"""The built-in embedder (lorelog-1, int8 ONNX, run in this process, without a network) and its token counter.
 
-Texts are run one at a time, on as many threads as configured. Batches would be wrong: the int8 model takes its activation
-scales from the whole input tensor, so in a batch each vector depends on its neighbours. The same text alone and among
-seven others differs by cosine .994-.998, even if all are equally long and nothing is padded, and the contract is: same
-text, same vector. Running texts alone is not slower. Measured on two Neoverse-N1 cores, wall ms per text (CPU ms):
+Texts are run one at a time, on as many threads as configured. The ranges of the model's activations are constants, so a text
+has the same vector in any batch, bit by bit, and batches could be used. They pay for very short texts only. Measured on one
+x86 core, CPU ms per text, all texts of a batch equally long:
 
-    texts of                                     31 tokens       247 tokens    same vector?
-    one at a time, session with 2 threads      14.5 (23.2)       109 (199)     yes
-    batches of 4 by length, 2 threads          11.0 (19.5)        99 (195)     no
-    batches of 8 by length, 2 threads          10.1 (19.0)       101 (199)     no
-    batches of 32 by length, 2 threads          9.8 (19.0)       113 (222)     no
-    one at a time, 2 callers of one session    10.2 (20.2)    95-102 (190)     yes   <- this
+    texts of           16     32     64    128    256 tokens
+    one at a time     4.8    6.4   13.0   27.9   64.3
+    batches of 4      3.6    6.3   12.5   26.7   67.6
+    batches of 16     3.1    6.6   13.8   29.7   65.9
 
-A single query costs little more: 9.9 ms instead of 8.3 with two threads inside the session. The longest texts run first,
-so that the session's memory grows once and no thread runs the longest text alone at the end.
+Chunks are longer than that. Other models that this module runs (a folder with the weights of e5-small-v2, the built-in model
+until lorelog-encoder 2.0) take the scales of their activations from the whole batch, so that vectors would depend on it. The
+longest texts run first, so that the session's memory grows once and no thread runs the longest text alone at the end.
+
+Vectors of different weights must never be in one index, so the name of the model is that of its weights: see `name_weights`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING
 
+from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import EmbeddedTexts, Vector
@@ -31,12 +32,16 @@ from lorelog.core.ports import EmbeddedTexts, Vector
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from lorelog.models.embed.onnx_encoder import E5Encoder, EncodedText
+    from lorelog.models.embed.onnx_encoder import BuiltinEncoder, EncodedText
     from lorelog.models.embed.wordpiece import WordPieceTokenizer
 
 
 VOCABULARY_FILE = "vocab.txt"
 WEIGHTS_FILE = "model.onnx"
+MODEL_NAME = "lorelog-1"
+"""That of lorelog_encoder; not imported, because commands that embed nothing need the name."""
+_FINGERPRINTS = {"e3ed49b2c9b0f42b": MODEL_NAME, "017d39bbfa65f40f": "e5-small-v2"}
+_PIECES, _PIECE_BYTES = 16, 4096
 FOLDER_VARIABLE = "LORELOG_ENCODER_DIR"
 REINSTALL_HINT = "reinstall it: python -m pip install --force-reinstall --no-deps lorelog-encoder"
 MAX_DEFAULT_THREADS = 4
@@ -44,19 +49,20 @@ MAX_DEFAULT_THREADS = 4
 
 
 class BuiltinEmbedder:
-    """Embeds with e5-small-v2, which needs a prefix that marks a text as query or passage."""
+    """Embeds with lorelog-1, which needs a prefix that marks a text as query or passage, or with the weights of a folder."""
 
     provider = "builtin"
-    model = "e5-small-v2"
 
     def __init__(self, options: EmbedOptions, folder: Path | None = None) -> None:
         self.threads = options.threads if options.threads > 0 else min(MAX_DEFAULT_THREADS, os.cpu_count() or 1)
         self._folder = folder or (Path(options.model) if Path(options.model).is_absolute() else None)
+        given = self._folder or os.environ.get(FOLDER_VARIABLE)
+        self.model = name_weights(Path(given) / WEIGHTS_FILE) if given else MODEL_NAME
         self._cache_folder = Path(options.cache_folder) if options.cache_folder else None
         self._lock = Lock()
         self._queries = BoundedSemaphore(self.threads)
         """More at a time would only need more memory: each run has its own activations."""
-        self._encoder: E5Encoder | None = None
+        self._encoder: BuiltinEncoder | None = None
         self._pool: ThreadPoolExecutor | None = None
 
     def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
@@ -87,12 +93,22 @@ class BuiltinEmbedder:
         if pool is not None:
             pool.shutdown(cancel_futures=True)
 
-    def _open(self) -> E5Encoder:
+    def _open(self) -> BuiltinEncoder:
         """Load on first use."""
         with self._lock:
             if self._encoder is None:
-                self._encoder = _load_encoder(self._folder or encoder_folder(), self._cache_folder)
+                folder = self._folder or encoder_folder()
+                self._check_weights(folder / WEIGHTS_FILE)
+                self._encoder = _load_encoder(folder, self._cache_folder, is_exact=self.model != MODEL_NAME)
             return self._encoder
+
+    def _check_weights(self, file: Path) -> None:
+        """Raise ModelUnavailable if the weights are not those whose name the index has."""
+        if (found := name_weights(file)) != self.model:
+            raise ModelUnavailable(
+                f"{file} holds the weights of {found}, not of {self.model}",
+                hint=f"{REINSTALL_HINT}, and restart the daemon: lorelog daemon restart",
+            )
 
     def _open_pool(self) -> ThreadPoolExecutor:
         """Return the pool that all callers share, so that the limit on threads holds for the process."""
@@ -118,18 +134,38 @@ def encoder_folder() -> Path:
     return FOLDER
 
 
-def _load_encoder(folder: Path, cache_folder: Path | None) -> E5Encoder:
+def name_weights(file: Path) -> str:
+    """Return the model's name by its weights: `weights-` and a fingerprint if they are unknown, our own name without a file."""
+    try:
+        fingerprint = fingerprint_weights(file)
+    except OSError:
+        return MODEL_NAME  # embedding will fail, and say why
+    return _FINGERPRINTS.get(fingerprint, f"weights-{fingerprint}")
+
+
+def fingerprint_weights(file: Path) -> str:
+    """Return a hash of a file's size and of pieces from all over it. A hash of all bytes would take 30 ms."""
+    with file.open("rb") as weights:
+        size = os.fstat(weights.fileno()).st_size
+        digest = blake2b(str(size).encode(), digest_size=8)
+        for number in range(_PIECES):
+            weights.seek(max(size - _PIECE_BYTES, 0) * number // (_PIECES - 1))
+            digest.update(weights.read(_PIECE_BYTES))
+    return digest.hexdigest()
+
+
+def _load_encoder(folder: Path, cache_folder: Path | None, *, is_exact: bool) -> BuiltinEncoder:
     # From 1.29 on, onnxruntime sends telemetry and keeps a device id in the home directory unless this is set before its
     # import. A value that the user has set takes precedence.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
-        from lorelog.models.embed.onnx_encoder import E5Encoder
+        from lorelog.models.embed.onnx_encoder import BuiltinEncoder
     except ImportError as error:
         raise ModelUnavailable(
             f"the built-in model cannot run: {error}",
             hint="install its packages: python -m pip install numpy onnxruntime",
         ) from error
-    return E5Encoder(folder, cache_folder)
+    return BuiltinEncoder(folder, cache_folder, is_exact=is_exact)
 
 
 _LETTERS_PER_TOKEN = 2

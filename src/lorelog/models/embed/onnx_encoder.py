@@ -1,4 +1,4 @@
-"""Encoders that turn one text into one unit vector with onnxruntime: e5-small-v2, and any other ONNX export.
+"""Encoders that turn one text into one unit vector with onnxruntime: the built-in model, and any other ONNX export.
 
 Imported lazily by `builtin`, `onnx` and `rerank`, after onnxruntime's telemetry is switched off. A session has one thread:
 parallelism comes from several callers, for the reason given in `builtin`. Spinning is off, as idle threads would burn a core
@@ -29,12 +29,12 @@ from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.ports import Vector
 from lorelog.core.processes import acquire_file_lock
-from lorelog.models.embed.builtin import REINSTALL_HINT, VOCABULARY_FILE, WEIGHTS_FILE
+from lorelog.models.embed.builtin import REINSTALL_HINT, VOCABULARY_FILE, WEIGHTS_FILE, fingerprint_weights
 from lorelog.models.embed.families import PromptPrefixes, find_family, prefixes_from_prompts
 from lorelog.models.embed.wordpiece import WordPieceTokenizer
 from lorelog.models.onnx_files import ModelFiles
 
-E5_MAX_TOKENS = 512
+BUILTIN_MAX_TOKENS = 512
 _MIN_MAPPED_BYTES = 1024
 """Smaller weights stay in the graph's own file."""
 
@@ -60,32 +60,38 @@ class EncodedText:
     truncated: bool
 
 
-class E5Encoder:
+class BuiltinEncoder:
     """A loaded tokenizer and session. Thread-safe."""
 
-    def __init__(self, folder: Path, cache_folder: Path | None = None) -> None:
-        self._tokenizer = _load_e5_tokenizer(folder / VOCABULARY_FILE)
-        self._session = _load_e5_session(folder / WEIGHTS_FILE, cache_folder)
+    def __init__(self, folder: Path, cache_folder: Path | None = None, *, is_exact: bool = False) -> None:
+        self._tokenizer = _load_builtin_tokenizer(folder / VOCABULARY_FILE)
+        self._session = _load_builtin_session(folder / WEIGHTS_FILE, cache_folder, is_exact=is_exact)
+        self._types = input_types(self._session)
+        outputs = {output.name for output in self._session.get_outputs()}
+        # lorelog-1 pools by itself; e5-small-v2 leaves it to its user.
+        self._output, self._pooling = (
+            ("sentence_embedding", "") if "sentence_embedding" in outputs else ("last_hidden_state", "mean")
+        )
         self._releasing = onnxruntime.RunOptions()
         self._releasing.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 
     def encode(self, text: str, *, release: bool = False) -> EncodedText:
         """Embed a text. `release` gives back the memory that longer texts needed: 59 MB after one of 500 tokens."""
         # A lone surrogate (from a file name or an argument that was not UTF-8) reads as a question mark.
-        tokenized = self._tokenizer.encode(text.encode("utf-8", "replace").decode(), E5_MAX_TOKENS)
+        tokenized = self._tokenizer.encode(text.encode("utf-8", "replace").decode(), BUILTIN_MAX_TOKENS)
         ids = np.array([tokenized.ids], dtype=np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        feed = {name: feed[name] for name in feed.keys() & self._types.keys()}
         try:
-            (states,) = self._session.run(["last_hidden_state"], feed, self._releasing if release else None)
+            (output,) = self._session.run([self._output], feed, self._releasing if release else None)
         except RUN_ERRORS as error:
             raise ModelFault(f"the built-in model failed on a text of {ids.size} tokens: {error}") from error
-        # Nothing is padded, so the attention mask is all ones and the masked mean is the mean.
-        mean = states[0].mean(axis=0, dtype=np.float64)
-        unit = (mean / np.linalg.norm(mean)).astype("<f4")
+        vector = _pool(output[0], self._pooling)
+        unit = (vector / np.linalg.norm(vector)).astype("<f4")
         return EncodedText(unit.tobytes(), ids.size, tokenized.truncated)
 
 
-def _load_e5_tokenizer(path: Path) -> WordPieceTokenizer:
+def _load_builtin_tokenizer(path: Path) -> WordPieceTokenizer:
     try:
         return WordPieceTokenizer.from_file(path)
     except FileNotFoundError:
@@ -94,11 +100,13 @@ def _load_e5_tokenizer(path: Path) -> WordPieceTokenizer:
         raise ModelUnavailable(f"the built-in model's {path} cannot be read: {error}", hint=REINSTALL_HINT) from error
 
 
-def _load_e5_session(path: Path, cache_folder: Path | None) -> Any:
+def _load_builtin_session(path: Path, cache_folder: Path | None, *, is_exact: bool) -> Any:
     if not path.is_file():
         raise _missing_file_error(path)
     try:
-        return open_session(path) if cache_folder is None else OptimizedModel(path, cache_folder).open_session()
+        if cache_folder is None:
+            return open_session(path, is_exact=is_exact)
+        return OptimizedModel(path, cache_folder, is_exact=is_exact).open_session()
     except LOAD_ERRORS as error:
         raise ModelUnavailable(f"the built-in model's {path} cannot be loaded: {error}", hint=REINSTALL_HINT) from error
 
@@ -106,29 +114,44 @@ def _load_e5_session(path: Path, cache_folder: Path | None) -> Any:
 class OptimizedModel:
     """A copy of a model as onnxruntime optimizes it on this machine: its outputs are the same, and it opens faster.
 
-    Opening e5-small-v2 takes 305 ms of CPU, and 90 from the copy; all outputs are equal bit by bit. The weights are in a
+    Opening lorelog-1 takes 60 ms of CPU, and 19 from the copy; all outputs are equal bit by bit. The weights are in a
     second file, in the layout in which they are multiplied. onnxruntime maps it into memory, so that they belong to the page
-    cache: all processes share them, and the system may drop them. The model's own memory is 8 MB then, instead of 43.
+    cache: all processes share them, and the system may drop them. The model's own memory is 2 MB then, instead of 25.
 
     The name of the copy has what it depends on and the sizes of both files, and these have the time of the model: a copy that
-    was written to since is made again (a checksum of 55 MB would take 16 ms). If none can be written, the model is opened
+    was written to since is made again (a checksum of 34 MB would take 10 ms). If none can be written, the model is opened
     as it is.
     """
 
-    def __init__(self, weights: Path, folder: Path) -> None:
+    def __init__(self, weights: Path, folder: Path, *, is_exact: bool) -> None:
         self._weights = weights
         self._folder = folder
+        self._is_exact = is_exact
 
     def open_session(self) -> Any:
         """Open the copy, and make it first if there is none. Raise one of LOAD_ERRORS if the model cannot be opened."""
-        key = _optimization_key(self._weights)
-        return self._open_copy(key) or self._make_copy(key) or open_session(self._weights)
+        key = self._key()
+        return self._open_copy(key) or self._make_copy(key) or open_session(self._weights, is_exact=self._is_exact)
+
+    def _key(self) -> str:
+        """Return a hash of everything that a copy depends on. Models of one shape have one size, and may have one time."""
+        status, content = self._weights.stat(), fingerprint_weights(self._weights)
+        parts = (
+            3,
+            onnxruntime.__version__,
+            *_processor(),
+            str(self._weights),
+            content,
+            status.st_mtime_ns,
+            self._is_exact,
+        )
+        return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
     def _open_copy(self, key: str) -> Any:
         for copy in self._folder.glob(f"{key}-*.onnx"):
             with suppress(*_COPY_ERRORS):
                 if self._is_unchanged(copy):
-                    return open_session(copy, is_optimized=True)
+                    return open_session(copy, is_optimized=True, is_exact=self._is_exact)
             with suppress(OSError):
                 copy.unlink()
         return None
@@ -142,14 +165,14 @@ class OptimizedModel:
                 if not acquire_file_lock(lock.fileno(), 0):
                     return None  # another process makes it
                 mapped.unlink(missing_ok=True)  # not overwritten: another process may have mapped it
-                open_session(self._weights, save_as=new, weights_name=mapped.name)
+                open_session(self._weights, save_as=new, weights_name=mapped.name, is_exact=self._is_exact)
                 for file in (mapped, new):
                     self._finish_file(file)
                 copy = new.rename(self._folder / f"{key}-{new.stat().st_size}-{_file_size(mapped)}.onnx")
                 for other in {*self._folder.glob("*.onnx"), *self._folder.glob("*.weights")} - {copy, mapped}:
                     other.unlink()
             _trim_heap()
-            return open_session(copy, is_optimized=True)
+            return open_session(copy, is_optimized=True, is_exact=self._is_exact)
         except _COPY_ERRORS:
             with suppress(OSError):
                 new.unlink()
@@ -193,13 +216,6 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _optimization_key(weights: Path) -> str:
-    """Return a hash of everything that an optimized copy depends on."""
-    status = weights.stat()
-    parts = (2, onnxruntime.__version__, *_processor(), str(weights), status.st_size, status.st_mtime_ns)
-    return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
-
-
 def _processor() -> tuple[str, ...]:
     """Return the processor's architecture, and its features where Linux tells them."""
     features = b""
@@ -209,8 +225,18 @@ def _processor() -> tuple[str, ...]:
     return sys.platform, os.uname().machine, features.decode("ascii", "replace")
 
 
-def open_session(path: Path, *, is_optimized: bool = False, save_as: Path | None = None, weights_name: str = "") -> Any:
+def open_session(
+    path: Path,
+    *,
+    is_optimized: bool = False,
+    save_as: Path | None = None,
+    weights_name: str = "",
+    is_exact: bool = True,
+) -> Any:
     """Open an ONNX file with the options used for all models. Raise one of LOAD_ERRORS on failure.
+
+    Without `is_exact`, x86 without VNNI saturates products of unsigned and signed bytes, and weights of 8 bits give other vectors.
+    lorelog-1 has weights of 7 bits, whose products never reach that limit; others need the slower, exact arithmetic.
 
     A file that is optimized already is opened as it is; `save_as` gets the optimized graph of any other, and the file
     `weights_name` beside it its weights, as they are multiplied on this machine.
@@ -226,13 +252,13 @@ def open_session(path: Path, *, is_optimized: bool = False, save_as: Path | None
             ("save_external_prepacked_constant_initializers", "1"),
         ):
             options.add_session_config_entry(f"session.{name}", value)
-    # The plan for reusing buffers takes 40 % of the time to open e5-small-v2, and saves a single run no time and 7 MB at most.
+    # The plan for reusing buffers took 40 % of the time to open e5-small-v2, and saves a single run no time and 7 MB at most.
     options.enable_mem_reuse = False
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # x86 without VNNI saturates products of unsigned and signed bytes; this selects exact arithmetic.
-    options.add_session_config_entry("session.x64quantprecision", "1")
+    if is_exact:
+        options.add_session_config_entry("session.x64quantprecision", "1")
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 

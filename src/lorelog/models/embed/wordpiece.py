@@ -1,4 +1,4 @@
-"""WordPiece tokenizer of uncased BERT models: text to the ids that e5-small-v2 was trained on.
+"""WordPiece tokenizer of uncased BERT models: text to the ids that the built-in model was trained on.
 
 A port of the reference implementation (the `tokenizers` library), because that library pulls in 13 more distributions and
 35 MB. The ids are the same for every text: control characters are removed, Chinese characters stand alone, letters lose

@@ -14,7 +14,6 @@ that the next start finds no keeper and starts another. The files in the folder:
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -28,7 +27,7 @@ from urllib.parse import urlsplit
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import OllamaOptions
 from lorelog.core.paths import home_folder
-from lorelog.core.processes import acquire_file_lock, spawn_detached
+from lorelog.core.processes import acquire_file_lock, spawn_detached, try_file_lock
 
 READY_TIMEOUT_S = 30.0
 _POLL_S = 0.5
@@ -221,9 +220,8 @@ class OllamaContainer:
         with suppress(OSError):
             descriptor = os.open(self._folder / "keeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return
+                if not try_file_lock(descriptor):
+                    return
             finally:
                 os.close(descriptor)
             words = (str(self._folder), self._options.container, f"{self._options.idle_s:g}")
@@ -251,9 +249,7 @@ _MIN_SLEEP_S = 0.05
 def stop_when_idle(folder: Path, container: str, idle_s: float) -> None:
     """Wait until the container has been idle for `idle_s`, stop it, and return."""
     keeper = os.open(folder / "keeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(keeper, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not try_file_lock(keeper):
         os.close(keeper)
         return
     while True:
@@ -263,7 +259,7 @@ def stop_when_idle(folder: Path, container: str, idle_s: float) -> None:
             continue
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            acquire_file_lock(lock)
             if _idle_seconds(folder) < idle_s:
                 continue  # used while waiting for the lock
             with suppress(ModelUnavailable):  # without Docker the container does not run either
