@@ -124,11 +124,14 @@ BENCHES = (
     _bench("delivery", "-m bench.delivery", HOOKS + CAPTURE, 4, quick="--only cues", data="optional"),
     _bench("redaction", "bench/redaction.py", _paths("ingest/redaction"), 1, data="required", judges=False),
     _bench(
-        "scale",
+        "scale", "-m bench.scale --only lorelog", SEARCH, 8, quick="--size 1000 --queries 20 --cold 1", judges=False
+    ),
+    _bench(
+        "scale-rivals",
         "-m bench.scale --rivals milvus,lancedb,lancedb-hnsw,chroma",
         SEARCH,
         40,
-        quick="--size 1000 --queries 20 --cold 1 --rivals none",
+        quick=None,
         judges=False,
     ),
     _bench("scale-million", "-m bench.scale --size 1000000 --only lorelog", SEARCH, 30, quick=None, judges=False),

@@ -12,7 +12,6 @@ last question, as `daemon.model_idle_s` is 600 by default; the heading says whic
 from __future__ import annotations
 
 import argparse
-import hashlib
 import sys
 import tempfile
 import time
@@ -22,13 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.corpus import questions, write_journals
 from bench.measure import median
 from bench.result import Verdicts
+from bench.scale.making import Cone
 from bench.warm_home import (
     WarmHome,
     home_environment,
@@ -140,23 +138,18 @@ def _fill(place: Path, size: int, environment: dict[str, str]) -> float:
 
 
 class MadeUpVectors:
-    """An embedder in the place of a model: vectors of its dimension that depend on the text alone."""
-
-    dimension = 384
+    """An embedder in the place of a model: vectors that depend on the text alone, drawn as those of the scale run are."""
 
     def __init__(self, inner: Embedder) -> None:
         self.provider = inner.provider
         self.model = inner.model
+        self._cone = Cone()
 
     def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
-        return EmbeddedTexts(tuple(self.embed_query(text) for text in texts))
+        return EmbeddedTexts(tuple(vector.tobytes() for vector in self._cone.of_texts(texts)) if texts else ())
 
     def embed_query(self, text: str) -> Vector:
-        """Return a unit vector in a narrow cone, as those of the model are."""
-        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
-        vector = np.random.default_rng(seed).standard_normal(self.dimension) + 1.8
-        unit: Vector = (vector / np.linalg.norm(vector)).astype("<f4").tobytes()
-        return unit
+        return self.embed_documents([text]).vectors[0]
 
     def close(self) -> None:
         """Nothing to close."""

@@ -4,5 +4,6 @@
 
 `sets` reads a set, `layout` writes its documents as the Markdown files a person would have, `pipeline` indexes and asks
 them as a person would, `rivals` ranks the same chunks more simply, `calibration` looks at what a hit says of its own
-relevance, `vectors` keeps what the model computed from run to run, and `tables` prints.
+relevance, `vectors` keeps what the model computed from run to run, and `tables` prints. `fit` learns the numbers of the
+ranking from `samples` of the sets.
 """

@@ -24,7 +24,8 @@ from bench.quality.vectors import BadVectors
 
 SAID = (
     "BM25 is our lexical lane alone and dense our dense lane alone; memsearch is memsearch's way of ranking (plain words and "
-    "dense, each cut at 10, RRF 60). All four rank the same chunks with the same vectors; ours has default settings."
+    "dense, each cut at 10, RRF 60). All four rank the same chunks with the same vectors; ours has default settings. Stressed questions "
+    "have lost the words that their answers hold, so that BM25 finds none of them."
 )
 
 
@@ -62,6 +63,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--least", type=int, default=10, metavar="N", help="rank at least N documents (for --dump)")
     parser.add_argument("--no-calibration", dest="calibration", action="store_false", help="ask nothing unanswerable")
+    parser.add_argument("--no-stress", dest="stress", action="store_false", help="ask no stressed questions")
     parser.add_argument("--anchors", action="store_true", help="write an anchor below the heading of every turn")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write everything measured")
     parser.add_argument("--dump", type=Path, metavar="FILE", help="a JSON line for each question; .gz packs it")
@@ -91,6 +93,7 @@ def _results(args: argparse.Namespace, names: Sequence[str]) -> Iterator[SetResu
         least=args.least,
         calibration=args.calibration,
         anchors=args.anchors,
+        stress=args.stress,
     )
     jobs = [
         replace(one, name=name, dump=args.dump and _part(args.dump, name))

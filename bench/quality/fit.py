@@ -1,227 +1,252 @@
-"""Learns the few numbers of the ranking: how the lanes are weighed, and what a close reading is worth.
+"""Learns the numbers of the ranking and of relevance for the current encoder, from all sets at once.
 
-python -m bench.quality.fit --data DIR [--sets a,b] [--vectors DIR] [--keep DIR] [--limit N] [--leave-out]
+python -m bench.quality.fit --data DIR --keep DIR [--vectors DIR] [--sets a,b] [--limit N] [--leave-out] [--write FILE]
 
-The candidates are those of the real pipeline, with both lanes' shares as it normalises them. What is learned maximises
-the probability that a softmax over the scores gives to relevant chunks, with every set counting alike; a small penalty
-keeps the numbers small. `--leave-out` learns once for each set without that set and reports what it then gets, which is
-what a set that nobody looked at would get. The numbers go, rounded, into `retrieval/fusion.py` and
-`retrieval/score_features.py`.
+A part of each set is indexed (`--bytes`, `--limit`) and asked whole, stressed and in parts of several sizes
+(`examples`). A part of a set of long texts has few questions; the questions of such a set (fewer than `MIN_QUESTIONS`, of a set that
+has more) are asked of the whole set instead, or else the ranking would be learned from the others only. `learning` says what is learned. The tables compare the better lane with the ranking, and what first hits claim
+with what they are; `--leave-out` learns once for each set without that set, which is what a set that nobody looked at
+would get. `--write` puts the numbers into a calibrations file (`src/lorelog/retrieval/calibrations.json`): those of this
+encoder, and with `--unmeasured` also those of encoders that nobody measured. `--keep` keeps indexes and examples, by encoder.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
+import base64
+import json
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
+from bench.quality import learning, tables
+from bench.quality.examples import SIZES, WHOLE, Example, examples_of, kept_examples, whole_examples
+from bench.quality.learning import Claimed, LaneModel, Sets, Unit
 from bench.quality.pipeline import Bench
-from bench.quality.sets import JudgedSet, Question, load, names_in
+from bench.quality.samples import sample
+from bench.quality.sets import JudgedSet, load, names_in
+from bench.quality.vectors import KeptEmbedder, VectorFolder
 
-from lorelog.core.options import SearchOptions
-from lorelog.core.query import Filters
+from lorelog.core.options import EmbedOptions
+from lorelog.core.ports import Embedder
 from lorelog.core.vectors import unit_vector
-from lorelog.retrieval import score_features
-from lorelog.retrieval.fusion import LaneEvidence, LaneWeights, non_latin_share
-from lorelog.retrieval.score_features import LANES_WEIGHT, CloseReader
-from lorelog.services.search import candidates
+from lorelog.models.embed.builtin import BuiltinEmbedder
+from lorelog.retrieval.calibration import UNMEASURED, RelevanceNumbers
+from lorelog.retrieval.ranking_metrics import auroc, calibration_error
 
-EVIDENCE = ("base", "coverage", "terms", "lead", "unread", "known")
-READING = ("coverage", "phrase", "proximity", "part-words", "entry")
-MOST_READ = 60
-PENALTY = 3e-4
-STEPS = 1_500
-
+LEARNED_HITS = 4
+MIN_QUESTIONS = 60
+_WHOLE_QUESTIONS = 120
+BACKGROUND = Path(__file__).with_name("background.txt")
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class Example:
-    """The candidates of a query: lane scores, shared words, and relevance."""
-
-    evidence: Array
-    lexical: Array
-    dense: Array
-    readings: Array
-    relevant: Array
-    documents: tuple[str, ...]
-    gains: dict[str, float]
-
-
 def main() -> int:
-    args = arguments("Learn the ranking's numbers.")
-    names = (
-        args.sets.split(",") if args.sets else [item for item in names_in(args.data) if not item.startswith("memd_")]
-    )
-    with tempfile.TemporaryDirectory() as scratch:
-        keep = args.keep or Path(scratch)
-        examples = {name: list(_examples(load(args.data, name), args, keep)) for name in names}
-    numbers = learn(list(examples.values()))
-    _print(numbers)
-    print("\n| set | learned on all | learned without it |\n|---|--:|--:|")
+    args = _arguments()
+    names = args.sets.split(",") if args.sets else names_in(args.data)
+    embedder = BuiltinEmbedder(EmbedOptions())
+    model = f"{embedder.provider}/{embedder.model}"
+    keep = args.keep / model.replace("/", "-")
+    vectors = args.vectors or keep / "vectors"
+    background = embed_background(KeptEmbedder(embedder, VectorFolder(vectors, model)))
+    centre = quantise(background.mean(0))
+    sets: dict[str, list[Example]] = {}
     for name in names:
-        others = [examples[item] for item in names if item != name]
-        without = f"{mean_ndcg(examples[name], learn(others)):.3f}" if args.leave_out and others else ""
-        print(f"| {name} | {mean_ndcg(examples[name], numbers):.3f} | {without} |", flush=True)
+        given = _part(load(args.data, name), args)
+        path = keep / "examples" / f"{name}-{args.bytes}-{args.limit}.pickle"
+        sets[name] = kept_examples(path, partial(_examples, given, keep / name, vectors, centre[0] * centre[1]))
+        if len(given.judged) < min(MIN_QUESTIONS, len(load(args.data, name).judged)):
+            path = keep / "examples" / f"{name}-whole.pickle"
+            whole = partial(
+                _whole_examples, load(args.data, name), keep / f"{name}-whole", vectors, centre[0] * centre[1]
+            )
+            others = [item for item in sets[name] if (item.kind, item.size) != ("judged", WHOLE)]
+            sets[name] = [*others, *kept_examples(path, whole)]
+        print(f"{name}: {len(given.texts):,} documents, {len(sets[name]):,} examples", file=sys.stderr, flush=True)
+    unit = _unit(sets, background, vectors, model, args)
+    found = _learn(sets, unit, args)
+    if args.write:
+        known = json.loads(args.write.read_text("utf-8")) if args.write.exists() else {}
+        known[model] = {
+            "centre": base64.b64encode(centre[0].tobytes()).decode(),
+            "step": centre[1],
+            "level": unit.level,
+            "spread": unit.spread,
+            **found,
+        }
+        if args.unmeasured:
+            known[UNMEASURED] = {"centre": "", "step": 0.0, "level": 0.0, "spread": 0.0, **_learn(sets, Unit(), args)}
+        args.write.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
     return 0
 
 
-def learn(sets: Sequence[Sequence[Example]]) -> Array:
-    """Return the learned numbers: evidence, the logarithm of the scale, readings."""
-    numbers = np.zeros(len(EVIDENCE) + 1 + len(READING))
-    numbers[len(EVIDENCE)] = math.log(12.0)
-    first = np.zeros_like(numbers)
-    second = np.zeros_like(numbers)
-    for step in range(1, STEPS + 1):  # Adam: few numbers, smooth loss
-        slope = sum((_slope(examples, numbers) for examples in sets), np.zeros_like(numbers)) / len(sets)
-        slope += 2 * PENALTY * numbers * _is_penalised(len(numbers))
-        first = 0.9 * first + 0.1 * slope
-        second = 0.999 * second + 0.001 * slope**2
-        rate = 0.05 * min(1.0, 3.0 * (1.0 - step / (STEPS + 1)))
-        numbers -= rate * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
-    return numbers
-
-
-def mean_ndcg(examples: Sequence[Example], numbers: Array) -> float:
-    """Return nDCG@10 over the documents of the candidates."""
-    total = 0.0
-    for example in examples:
-        scores, _ = _scores(example, numbers)
-        order = dict.fromkeys(example.documents[place] for place in np.argsort(-scores, kind="stable"))
-        found = sum(example.gains.get(name, 0.0) / math.log2(rank + 2) for rank, name in enumerate(list(order)[:10]))
-        ideal = sorted(example.gains.values(), reverse=True)[:10]
-        total += found / sum(gain / math.log2(rank + 2) for rank, gain in enumerate(ideal))
-    return total / max(len(examples), 1)
-
-
-def _scores(one: Example, numbers: Array) -> tuple[Array, float]:
-    share = 1.0 / (1.0 + math.exp(-float(one.evidence @ numbers[: len(EVIDENCE)])))
-    scale = math.exp(numbers[len(EVIDENCE)])
-    scores = scale * ((1 - share) * one.lexical + share * one.dense) + one.readings @ numbers[len(EVIDENCE) + 1 :]
-    return scores, share
-
-
-def _slope(examples: Sequence[Example], numbers: Array) -> Array:
-    slope = np.zeros_like(numbers)
-    count = 0
-    scale = math.exp(numbers[len(EVIDENCE)])
-    for example in examples:
-        if not example.relevant.any() or example.relevant.all():
-            continue
-        count += 1
-        scores, share = _scores(example, numbers)
-        likely = np.exp(scores - scores.max())
-        wanted = likely * example.relevant
-        pull = likely / likely.sum() - wanted / wanted.sum()
-        mixed = (1 - share) * example.lexical + share * example.dense
-        slope[: len(EVIDENCE)] += (
-            scale * share * (1 - share) * (pull @ (example.dense - example.lexical)) * example.evidence
-        )
-        slope[len(EVIDENCE)] += scale * float(pull @ mixed)
-        slope[len(EVIDENCE) + 1 :] += pull @ example.readings
-    return slope / max(count, 1)
-
-
-def _is_penalised(count: int) -> Array:
-    mask = np.ones(count)
-    mask[[0, len(EVIDENCE)]] = 0.0
-    return mask
-
-
-def _examples(given: JudgedSet, args: argparse.Namespace, keep: Path) -> Iterator[Example]:
-    folder = keep / given.name
-    folder.mkdir(parents=True, exist_ok=True)
-    with Bench(given, folder, args.vectors or keep / "vectors") as bench:
-        bench.index()
-        step = max(1, -(-len(given.judged) // args.limit))
-        for question in given.judged[::step]:
-            example = _example(bench, question, dict(given.gains[question.id]))
-            if example is not None:
-                yield example
-
-
-def _example(bench: Bench, question: Question, gains: dict[str, float]) -> Example | None:
-    options = SearchOptions(k=10, filters=Filters(projects=(bench.project(question),)))
-    terms = bench.analyser.query_terms(question.text)
-    asked = candidates.SearchQuestion(question.text, terms, unit_vector(bench.embedder.embed_query(question.text)))
-    seen: list[LaneEvidence] = []
-
-    def found(share: float) -> candidates.CandidateSet:
-        def fixed(_: str, evidence: LaneEvidence) -> LaneWeights:
-            seen.append(evidence)
-            return LaneWeights(share, "")
-
-        with (
-            mock.patch.object(candidates, "weigh_lanes", fixed),
-            mock.patch.object(score_features, "ENTRY_WEIGHT", 0.0),
-        ):
-            return candidates.find_candidates(bench.store, asked, options)
-
-    words = found(0.0)
-    by_words = {item.key: item.score / LANES_WEIGHT for item in words.ranked}
-    by_vectors = {item.key: item.score / LANES_WEIGHT for item in found(1.0).ranked}
-    keys = sorted(by_words, key=lambda key: -(by_words[key] + by_vectors.get(key, 0.0)))[:MOST_READ]
-    if not keys:
-        return None
-    stored = bench.store.fetch(keys)
-    reader = CloseReader(terms, words.rarity)
-    readings = [reader.read(bench.analyser.words(stored[key].chunk.matched_text)) for key in keys]
-    sizes = bench.store.entry_sizes(keys, score_features.MAX_ENTRY_CHUNKS)
-    evidence = seen[0]
-    documents = tuple(bench.documents_of(key)[0] for key in keys)
-    return Example(
-        evidence=np.array(
-            [
-                1.0,
-                evidence.coverage,
-                math.log1p(evidence.terms),
-                evidence.lead,
-                non_latin_share(question.text),
-                evidence.known,
-            ]
-        ),
-        lexical=np.array([by_words[key] for key in keys]),
-        dense=np.array([by_vectors.get(key, 0.0) for key in keys]),
-        readings=np.array(
-            [
-                (item.coverage, item.phrase, item.proximity, item.part_words, score_features.entry_share(sizes[key]))
-                for key, item in zip(keys, readings, strict=True)
-            ]
-        ),
-        relevant=np.array([gains.get(name, 0.0) > 0.0 for name in documents]),
-        documents=documents,
-        gains={name: gain for name, gain in gains.items() if gain > 0.0},
+def _learn(sets: Sets, unit: Unit, args: argparse.Namespace) -> dict[str, Any]:
+    """Learn, print what comes of it, and return all numbers."""
+    lanes = LaneModel(unit).learn(sets)
+    without = {name: LaneModel(unit).learn(_others(sets, name)) for name in sets} if args.leave_out else {}
+    print(
+        f"\n{'Measured' if unit.spread else 'Unmeasured'} encoder: {lanes.numbers}\n\n{_lane_table(sets, lanes, without)}\n",
+        flush=True,
     )
+    ours = learning.first_hits(sets, unit, lambda _, item: lanes.scores(item), LEARNED_HITS)
+    dense = learning.first_hits(sets, unit, lambda _, item: item.own_cosine, LEARNED_HITS)
+    words = learning.first_hits(sets, unit, lambda _, item: item.own_lexical, LEARNED_HITS)
+    found = {
+        form: learning.learn_relevance(claims, form)
+        for form, claims in (("hybrid", ours), ("other", [*ours, *dense]), ("words", words))
+    }
+    for form, numbers in found.items():
+        print(f"{form}: {numbers}")
+    claimed = learning.claimed_relevance(ours, found["hybrid"])
+    if args.leave_out:
+        claimed = _claimed_without(ours)
+    print(f"\n{_relevance_table(ours, claimed)}\n", flush=True)
+    return {"lanes": asdict(lanes.numbers), **{form: _used(numbers) for form, numbers in found.items()}}
 
 
-def _print(numbers: Array) -> None:
-    print("retrieval/fusion.py")
-    for name, value in zip(EVIDENCE, numbers, strict=False):
-        print(f"  {name:10} {value:6.2f}")
-    scale = math.exp(numbers[len(EVIDENCE)])
-    worth = numbers[len(EVIDENCE) + 1 :] / scale
-    whole = 1.0 + float(worth.sum())
-    print(f"retrieval/score_features.py\n  {'lanes':10} {1 / whole:6.3f}")
-    for name, value in zip(READING, worth, strict=True):
-        print(f"  {name:10} {value / whole:6.3f}")
+def _claimed_without(claims: Sequence[Claimed]) -> list[float]:
+    """Return what first hits claim if their set was not learned from."""
+    numbers = {
+        name: learning.learn_relevance([item for item in claims if item.name != name], "hybrid")
+        for name in {item.name for item in claims}
+    }
+    return [learning.claimed_relevance([item], numbers[item.name])[0] for item in claims]
 
 
-def arguments(description: str) -> argparse.Namespace:
-    """Add the options that both learning programs share."""
-    parser = argparse.ArgumentParser(description=description)
+def _lane_table(sets: Sets, lanes: LaneModel, without: Mapping[str, LaneModel]) -> str:
+    rows = [["set", "questions", "chunks", "words", "vectors", "both", "both - better", "learned without it"]]
+    totals: dict[tuple[str, int], list[list[float]]] = {}
+    for name, examples in sets.items():
+        for kind, size in [(kind, size) for kind in ("judged", "stressed") for size in (WHOLE, *SIZES)]:
+            found = [item for item in examples if (item.kind, item.size) == (kind, size)]
+            if not found:
+                continue
+            values = [
+                _mean(learning.ndcg(item, item.own_lexical, only=item.own_lexical > 0) for item in found),
+                _mean(learning.ndcg(item, item.own_cosine) for item in found),
+                _mean(learning.ndcg(item, lanes.scores(item)) for item in found),
+                _mean(learning.ndcg(item, without.get(name, lanes).scores(item)) for item in found),
+            ]
+            totals.setdefault((kind, size), []).append(values)
+            rows.append([name, f"{len(found)} {kind}", str(size or "all"), *_lane_cells(values)])
+    for (kind, size), lines in sorted(totals.items()):
+        means = [float(value) for value in np.mean(lines, axis=0)]
+        rows.append([f"mean of {len(lines)}", kind, str(size or "all"), *_lane_cells(means)])
+    return tables.format_table(rows)
+
+
+def _lane_cells(values: Sequence[float]) -> list[str]:
+    words, vectors, both, without = values
+    better = max(words, vectors)
+    return [
+        f"{words:.3f}",
+        f"{vectors:.3f}",
+        f"{both:.3f}",
+        f"{both - better:+.3f}",
+        f"{without:.3f} ({without - better:+.3f})",
+    ]
+
+
+def _relevance_table(claims: Sequence[Claimed], claimed: Sequence[float]) -> str:
+    rows = [["first hits of", "number", "without an answer", "AUROC relevant", "AUROC answerable", "calibration error"]]
+    pairs = [
+        (item, value)
+        for item, value in zip(claims, claimed, strict=True)
+        if item.example.kind != "stressed" and not item.place
+    ]
+    titles = [
+        *((f"{size} chunks" if size else "whole sets") for size in (*SIZES, WHOLE)),
+        *dict.fromkeys(item.name for item in claims),
+    ]
+    for title in titles:
+        meant = [(item, value) for item, value in pairs if title in (item.name, _size_title(item))]
+        if not meant:
+            continue
+        values = [value for _, value in meant]
+        relevant = [item.is_relevant for item, _ in meant]
+        answerable = [item.is_answerable for item, _ in meant]
+        measured = (auroc(values, relevant), auroc(values, answerable), calibration_error(values, relevant))
+        rows.append([title, str(len(meant)), str(answerable.count(False)), *(f"{value:.3f}" for value in measured)])
+    return tables.format_table(rows)
+
+
+def _size_title(claimed: Claimed) -> str:
+    return f"{claimed.example.size} chunks" if claimed.example.size else "whole sets"
+
+
+def _others(sets: Sets, name: str) -> Sets:
+    return {other: examples for other, examples in sets.items() if other != name}
+
+
+def _used(numbers: RelevanceNumbers) -> dict[str, float]:
+    return {name: value for name, value in numbers.items() if value}
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
+
+
+def _part(given: JudgedSet, args: argparse.Namespace) -> JudgedSet:
+    length = sum(len(text.text.encode()) for text in given.texts) / len(given.texts)
+    return sample(given, max(int(args.bytes / length), 10), args.limit)
+
+
+def _examples(given: JudgedSet, folder: Path, vectors: Path, centre: Array) -> list[Example]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with Bench(given, folder, vectors) as bench:
+        bench.index()
+        return list(examples_of(given, bench, centre))
+
+
+def _whole_examples(given: JudgedSet, folder: Path, vectors: Path, centre: Array) -> list[Example]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with Bench(given, folder, vectors) as bench:
+        bench.index()
+        return list(whole_examples(given, bench, centre, _WHOLE_QUESTIONS))
+
+
+def embed_background(embedder: Embedder) -> Array:
+    """Return the unit vectors of texts about anything."""
+    texts = BACKGROUND.read_text("utf-8").splitlines()
+    vectors = [unit_vector(vector) for vector in embedder.embed_documents(texts).vectors]
+    return np.array([np.frombuffer(vector, "<f4") for vector in vectors])
+
+
+def quantise(vector: Array) -> tuple[Array, float]:
+    """Return a vector as bytes and the value of a step."""
+    step = float(np.abs(vector).max()) / 127
+    return np.round(vector / step).astype(np.int8), round(step, 8)
+
+
+def _unit(sets: Sets, background: Array, vectors: Path, model: str, args: argparse.Namespace) -> Unit:
+    """Return the usual deviation of a question's cosines with the background, and their usual mean."""
+    folder = VectorFolder(vectors, model)
+    deviations = []
+    for name in sets:
+        for question in _part(load(args.data, name), args).judged:
+            vector = folder.get(f"query: {question.text}")
+            if vector is not None:
+                deviations.append(float((background @ np.frombuffer(unit_vector(vector), "<f4")).std()))
+    levels = [_mean(item.evidence["mean_cosine"] for item in examples) for examples in sets.values()]
+    return Unit(round(_mean(deviations), 5), round(_mean(levels), 5))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Learn the numbers of the ranking and of relevance.")
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="holds retrieval/SET/corpus.jsonl.gz")
-    parser.add_argument("--sets", default="", metavar="A,B", help="only these; without: all but the smallest")
+    parser.add_argument("--keep", type=Path, required=True, metavar="DIR", help="keep files, indexes and examples here")
+    parser.add_argument("--sets", default="", metavar="A,B", help="only these")
     parser.add_argument("--vectors", type=Path, metavar="DIR", help="keep vectors here from run to run")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep files and indexes here from run to run")
-    parser.add_argument("--limit", type=int, default=300, metavar="N", help="questions of a set, at most")
+    parser.add_argument("--bytes", type=int, default=330_000, metavar="N", help="of a set's documents, about")
+    parser.add_argument("--limit", type=int, default=150, metavar="N", help="questions of a set, at most")
     parser.add_argument("--leave-out", action="store_true", help="learn without each set in turn, too")
+    parser.add_argument("--unmeasured", action="store_true", help="learn the numbers of unmeasured encoders, too")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the numbers into this calibrations file")
     return parser.parse_args()
 
 

@@ -14,11 +14,15 @@ from unittest import mock
 
 from bench.quality.calibration import Claim, claim, negatives, spread
 from bench.quality.pipeline import RANKINGS, Bench, Place, parts_of
+from bench.quality.samples import stressed
 from bench.quality.sets import JudgedSet, Question, load, load_questions, names_in
 
 from lorelog.retrieval.ranking_metrics import RANKING_DEPTH, measure_ranking
 from lorelog.retrieval.snippet import Snippet
 from lorelog.services.search import searcher
+
+STRESSED = 200
+"""Stressed questions of a set, at most."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class Job:
     least: int = 10
     calibration: bool = True
     anchors: bool = False
+    stress: bool = True
     dump: Path | None = None
 
 
@@ -49,6 +54,8 @@ class SetResult:
     """Ids of the judged queries, in the order of the values below."""
     values: Mapping[str, Mapping[str, Sequence[float]]]
     """Values by ranking and measure, one per query."""
+    stressed: Mapping[str, Sequence[float]]
+    """nDCG@10 of questions without the words of their answers, by ranking."""
     claims: Sequence[Claim]
     embedded: int
     index_s: float
@@ -98,12 +105,26 @@ def _measured(job: Job, given: JudgedSet, bench: Bench) -> SetResult:
         unreachable=bench.unreachable,
         questions=[item.id for item in questions],
         values=values,
+        stressed=_stressed(job, given, bench),
         claims=made if job.calibration else [],
         embedded=bench.embedder.asked,
         index_s=bench.seconds,
         search_s=time.perf_counter() - started,
         notes=notes,
     )
+
+
+def _stressed(job: Job, given: JudgedSet, bench: Bench) -> dict[str, list[float]]:
+    """Measure the lanes and our ranking with questions that share no word with their answers."""
+    asked = spread(stressed(given, bench.analyser).judged, job.limit or STRESSED) if job.stress else ()
+    values: dict[str, list[float]] = {name: [] for name in RANKINGS}
+    for question in asked:
+        gains = given.gains[question.id]
+        rankings = bench.rankings(question, (), job.least)
+        for name, places in rankings.items():
+            measured = measure_ranking([place.document for place in places[:RANKING_DEPTH]], gains)
+            values[name].append(measured["nDCG@10"])
+    return values
 
 
 def _row(

@@ -16,6 +16,8 @@ from typing import Any
 
 ADVERSARIAL = "5"
 """LoCoMo's category of queries that the conversation does not answer, although a passage looks as if it did."""
+UNANSWERABLE = ("abstention", "none", ADVERSARIAL)
+"""Categories of queries without an answer, by their first word."""
 
 
 class BadSet(Exception):
@@ -115,9 +117,7 @@ def _question(row: Mapping[str, Any]) -> Question:
         text=str(row["text"]),
         group=str(row.get("group") or ""),
         category=category,
-        has_no_answer=bool(row.get("abstention"))
-        or category == "abstention"
-        or category.split(" ", maxsplit=1)[0] == ADVERSARIAL,
+        has_no_answer=bool(row.get("abstention")) or category.split(" ", maxsplit=1)[0] in UNANSWERABLE,
     )
 
 

@@ -62,12 +62,12 @@ def set_table(result: SetResult) -> str:
         notes.append(f"{result.shared_chunks:,} chunks hold lines of more than one document")
     if result.unreachable:
         notes.append(f"{result.unreachable:,} documents have no chunk")
-    return "\n".join([f"### {result.name}", "", about, "", _table(rows), *(f"\n{note}." for note in notes)])
+    return "\n".join([f"### {result.name}", "", about, "", format_table(rows), *(f"\n{note}." for note in notes)])
 
 
 def summary(results: Sequence[SetResult]) -> str:
-    """Return all sets by nDCG@10, with their targets."""
-    rows = [["set", *RANKINGS, "reach at least", "best simple", ""]]
+    """Return all sets by nDCG@10: beside the better lane, with stressed questions, and with their targets."""
+    rows = [["set", *RANKINGS, "ours - better lane", "stressed: dense", "ours", "difference", "reach at least", ""]]
     for result in results:
         ndcg = {name: _mean(result.values[name][NDCG]) for name in RANKINGS}
         bar = BARS.get(result.name)
@@ -75,14 +75,25 @@ def summary(results: Sequence[SetResult]) -> str:
             [
                 result.name,
                 *(_number(ndcg[name]) for name in RANKINGS),
+                f"{ndcg['ours'] - max(ndcg['BM25'], ndcg['dense']):+.3f}",
+                *_stressed_cells(result),
                 _number(bar.reach) if bar else "",
-                _number(bar.best) if bar else "",
                 verdict(ndcg["ours"], bar),
             ]
         )
-    means = [_number(_mean([_mean(item.values[name][NDCG]) for item in results])) for name in RANKINGS]
-    rows.append(["average of sets", *means, "", "", ""])
-    return _table(rows)
+    means = {name: _mean([_mean(item.values[name][NDCG]) for item in results]) for name in RANKINGS}
+    better = _mean([max(_mean(item.values[name][NDCG]) for name in ("BM25", "dense")) for item in results])
+    rows.append(
+        ["average of sets", *map(_number, means.values()), f"{means['ours'] - better:+.3f}", "", "", "", "", ""]
+    )
+    return format_table(rows)
+
+
+def _stressed_cells(result: SetResult) -> list[str]:
+    if not result.stressed.get("ours"):
+        return ["", "", ""]
+    dense, ours = _mean(result.stressed["dense"]), _mean(result.stressed["ours"])
+    return [_number(dense), _number(ours), f"{ours - dense:+.3f}"]
 
 
 def verdict(value: float, bar: Bar | None) -> str:
@@ -101,7 +112,7 @@ def calibration_table(results: Sequence[SetResult]) -> str:
     for name, made in [*((item.name, calibrate(item.claims)) for item in judged), *_together(judged)]:
         numbers = (made.auroc, made.auroc_answerable, made.error)
         rows.append([name, f"{made.claims:,}", f"{made.unanswerable:,}", *map(_number, numbers)])
-    return _table(rows)
+    return format_table(rows)
 
 
 def _together(results: Sequence[SetResult]) -> Iterable[tuple[str, Calibration]]:
@@ -131,7 +142,7 @@ def against(results: Sequence[SetResult], before: Mapping[str, Any]) -> str:
                 word,
             ]
         )
-    return _table(rows)
+    return format_table(rows)
 
 
 def as_json(results: Sequence[SetResult]) -> dict[str, Any]:
@@ -154,6 +165,7 @@ def _set_json(result: SetResult) -> dict[str, Any]:
         "rankings": rankings,
         "bar": asdict(bar) if bar else None,
         "verdict": verdict(rankings["ours"][NDCG]["mean"], bar),
+        "stressed": {name: _mean(values) for name, values in result.stressed.items() if values},
         "calibration": asdict(calibrate(result.claims)) if result.claims else None,
         "questions": dict(zip(result.questions, result.values["ours"][NDCG], strict=True)),
         "notes": list(result.notes),
@@ -168,7 +180,8 @@ def _number(value: float) -> str:
     return f"{value:.3f}"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
+def format_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as a Markdown table; the first is the head."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "| "

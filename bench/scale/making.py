@@ -12,9 +12,10 @@ Everything comes in blocks with a seed each, so a larger material begins with th
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,14 +114,24 @@ class Cone:
         """Return the vectors of the block that begins at a row."""
         import numpy as np
 
-        draw = np.random.default_rng([SEED, 3, start])
-        subtopics = (draw.random(BLOCK) ** 1.5 * _SUBTOPICS).astype("i8")  # some are spoken of more than others
-        topic, subtopic, own = (np.float32(share**0.5) for share in _SHARES)
+        return self._settle(self._offsets(np.random.default_rng([SEED, 3, start]), BLOCK))
+
+    def of_texts(self, texts: Sequence[str]) -> Array:
+        """Return vectors that depend on the text alone."""
+        import numpy as np
+
+        seeds = [int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") for text in texts]
         return self._settle(
-            topic * self._topics[self._topic_of[subtopics]]
-            + subtopic * self._subtopics[subtopics]
-            + own * self._some(draw, BLOCK)
+            np.concatenate([self._offsets(np.random.default_rng([SEED, 5, seed]), 1) for seed in seeds])
         )
+
+    def _offsets(self, draw: np.random.Generator, count: int) -> Array:
+        import numpy as np
+
+        subtopics = (draw.random(count) ** 1.5 * _SUBTOPICS).astype("i8")  # some are spoken of more than others
+        topic, subtopic, own = (np.float32(share**0.5) for share in _SHARES)
+        offsets: Array = topic * self._topics[self._topic_of[subtopics]] + subtopic * self._subtopics[subtopics]
+        return offsets + own * self._some(draw, count)
 
     def near(self, vectors: Array) -> Array:
         """Return a question's vector for each of these rows."""

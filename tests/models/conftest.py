@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from lorelog.core.options import EmbedOptions
 from lorelog.models.embed.builtin import BuiltinEmbedder
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+"""Before a test imports onnxruntime itself."""
 
 
 @pytest.fixture(scope="session")

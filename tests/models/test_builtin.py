@@ -9,11 +9,16 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tests.models.tiny_encoder import write_encoder
 
+import lorelog_encoder
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions
-from lorelog.models.embed.builtin import BuiltinEmbedder, encoder_folder
+from lorelog.models.embed import PROVIDERS, open_embedder
+from lorelog.models.embed.builtin import MODEL_NAME, BuiltinEmbedder, encoder_folder, name_weights
+from lorelog.models.embed.onnx_encoder import open_session
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -61,6 +66,30 @@ def test_a_text_has_one_vector_whatever_its_company(embedder: BuiltinEmbedder) -
 
 
 @pytest.mark.slow
+def test_the_model_gives_a_text_one_vector_in_any_batch() -> None:
+    """The model's ranges are constants and padding is masked: alone and padded among seven others, a text has cosine 1.00000."""
+    session = open_session(encoder_folder() / "model.onnx", is_exact=False)
+    sizes = (3, 8, 20, 50, 100, 150, 200, 256)
+    ids = np.random.default_rng(5).integers(1000, 20_000, (len(sizes), max(sizes)))
+    mask = (np.arange(max(sizes)) < np.array(sizes)[:, None]).astype(np.int64)
+    (together,) = session.run(None, {"input_ids": ids, "attention_mask": mask})
+    for row, size in enumerate(sizes):
+        feed = {"input_ids": ids[row : row + 1, :size], "attention_mask": mask[row : row + 1, :size]}
+        (alone,) = session.run(None, feed)
+        assert float(alone[0] @ together[row]) >= 0.999995
+
+
+@pytest.mark.slow
+def test_weights_of_seven_bits_need_no_exact_arithmetic() -> None:
+    """Sessions with and without the slower, exact arithmetic for x86 give the same bits."""
+    ids = np.random.default_rng(6).integers(1000, 20_000, (1, 200))
+    feed = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    file = encoder_folder() / "model.onnx"
+    exact, plain = (open_session(file, is_exact=is_exact).run(None, feed)[0] for is_exact in (True, False))
+    assert (exact == plain).all()
+
+
+@pytest.mark.slow
 def test_truncation_is_counted(embedder: BuiltinEmbedder) -> None:
     """Texts beyond 512 tokens are counted as truncated and as 512 tokens."""
     reply = embedder.embed_documents(["word " * 505, "word " * 2000, "short"])
@@ -70,12 +99,71 @@ def test_truncation_is_counted(embedder: BuiltinEmbedder) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["", " ", "\n\n", "\x00", "a\udcffb", "\ufffe", "🧑‍🚀" * 40, "字" * 700, "x" * 5000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "\n\n", "\x00", "a\udcffb", "\ufffe", "🧑‍🚀" * 40, "字" * 700, "x" * 5000),
+        *("a", "?", "字", "🦦", "\u0301"),
+        pytest.param("otters sleep in the river at noon. " * 30_000, id="1 MB of words"),
+        pytest.param("x" * 1_000_000, id="1 MB without a space"),
+        "🚀🎉✅🦦🔥",
+        "Der Otter schläft, 水獭在睡觉, الثعلب, выдра спит, カワウソ, 수달, ενυδρίδα 🦦 and that is it",
+        "the of and to in a is it that for on with as was at by",
+    ],
+)
 def test_odd_texts_have_vectors_of_unit_length(text: str, embedder: BuiltinEmbedder) -> None:
     """Every string has a vector of unit length, even an empty string or invalid Unicode."""
     for vector in (embedder.embed_query(text), embedder.embed_documents([text]).vectors[0]):
         assert len(vector) == 384 * 4
         assert cosine(vector, vector) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_a_text_of_a_megabyte_is_cut(embedder: BuiltinEmbedder) -> None:
+    """A text of a megabyte is read up to 512 tokens and counted as truncated; what comes after does not matter."""
+    long = "otters sleep in the river at noon. " * 30_000
+    reply = embedder.embed_documents([long, f"{long} and something else"])
+    assert (reply.truncated, reply.tokens) == (2, 1024)
+    assert reply.vectors[0] == reply.vectors[1]
+
+
+def test_the_name_is_that_of_the_encoder_package() -> None:
+    """Lorelog names the model as lorelog_encoder does, and the package's weights are those of that name."""
+    assert (
+        MODEL_NAME
+        == BuiltinEmbedder(EmbedOptions()).model
+        == PROVIDERS["builtin"].default_model
+        == lorelog_encoder.NAME
+    )
+    assert name_weights(lorelog_encoder.FOLDER / lorelog_encoder.WEIGHTS) == lorelog_encoder.NAME
+
+
+def test_a_copy_of_the_model_has_its_name_and_other_weights_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder's weights decide the name under which vectors are kept, by the setting and by LORELOG_ENCODER_DIR."""
+    same, other, third = (tmp_path / name for name in ("same", "other", "third"))
+    content = (encoder_folder() / "model.onnx").read_bytes()
+    for folder, weights in ((same, content), (other, content[:-1]), (third, content[4096:] + content[:4096])):
+        folder.mkdir()
+        (folder / "model.onnx").write_bytes(weights)
+    names = [open_embedder(EmbedOptions(model=str(folder))).model for folder in (same, other, third)]
+    assert names[0] == MODEL_NAME
+    assert len(set(names)) == 3
+    assert all(name.startswith("weights-") for name in names[1:])
+    monkeypatch.setenv("LORELOG_ENCODER_DIR", str(other))
+    assert BuiltinEmbedder(EmbedOptions()).model == names[1]
+
+
+def test_weights_that_were_replaced_meanwhile_are_not_used(tmp_path: Path) -> None:
+    """A process that began with other weights than it finds (an update under a daemon) makes no vectors under a wrong name."""
+    write_encoder(tmp_path, inputs=("input_ids", "attention_mask", "token_type_ids"))
+    (tmp_path / "vocab.txt").write_bytes((encoder_folder() / "vocab.txt").read_bytes())
+    embedder = BuiltinEmbedder(EmbedOptions(), folder=tmp_path)
+    write_encoder(tmp_path, inputs=("input_ids", "attention_mask"))
+    with pytest.raises(ModelUnavailable, match="holds the weights of") as caught:
+        embedder.embed_query("x")
+    assert "daemon restart" in caught.value.hint
 
 
 def test_no_texts_need_no_model(tmp_path: Path) -> None:

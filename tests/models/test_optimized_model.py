@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 from pathlib import Path
+from typing import Any
 
+import onnxruntime
 import pytest
-from tests.models.tiny_encoder import write_encoder
+from tests.models.tiny_encoder import OFFSETS, write_encoder
 
 from lorelog.core.options import EmbedOptions
 from lorelog.models.embed.builtin import BuiltinEmbedder, encoder_folder
@@ -36,17 +39,37 @@ def vector(model: Path, copies: Path | str = "", text: str = "otters sleep") -> 
         embedder.close()
 
 
-def test_the_copy_is_opened_instead_of_the_model(tiny_model: Path, copies: Path) -> None:
-    """A copy is made at the first use; later the model's own file is not opened, and vectors are the same."""
+def test_the_copy_is_opened_instead_of_the_model(
+    tiny_model: Path, copies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy is made at the first use; later no session reads the model's own file, and vectors are the same."""
     plain = vector(tiny_model)
     assert vector(tiny_model, copies) == plain
     assert {path.stat().st_mode & 0o077 for path in (copies, *copies.iterdir())} == {0}
+    opened: list[str] = []
+    make = onnxruntime.InferenceSession
+
+    def note(path: str, *rest: Any, **options: Any) -> Any:
+        opened.append(path)
+        return make(path, *rest, **options)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", note)
+    assert vector(tiny_model, copies) == plain
+    (copy,) = copies.glob("*.onnx")
+    assert opened == [str(copy)]
+
+
+def test_other_weights_of_the_same_size_and_time_get_their_own_copy(tiny_model: Path, copies: Path) -> None:
+    """Models of one shape have one size, and installers may give them one time: the content decides."""
+    plain = vector(tiny_model, copies)
     weights = tiny_model / "model.onnx"
-    status = weights.stat()
-    weights.write_bytes(b"x" * status.st_size)
+    status, content = weights.stat(), weights.read_bytes()
+    old, new = (struct.pack("<f", value) for value in (OFFSETS[0], OFFSETS[0] + 1))
+    weights.write_bytes(content.replace(old, new, 1))
     os.utime(weights, ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    assert vector(tiny_model, copies) == plain
+    assert weights.stat().st_size == status.st_size
+    assert vector(tiny_model, copies) == vector(tiny_model) != plain
 
 
 @pytest.mark.parametrize("damage", ["changed", "cut", "empty"])

@@ -95,9 +95,17 @@ def test_a_model_that_a_provider_does_not_have_is_a_config_error() -> None:
     """A provider with one model rejects others; a provider of any model accepts any name."""
     with pytest.raises(ConfigError, match="e5-large") as caught:
         open_embedder(EmbedOptions(model="e5-large"))
-    assert "e5-small-v2" in caught.value.hint
+    assert "lorelog-1" in caught.value.hint
     embedder = open_embedder(EmbedOptions(provider="openai", model="anything/at-all"))
     assert embedder.model == "anything/at-all"
+
+
+def test_the_former_built_in_model_says_how_to_keep_it() -> None:
+    """Whoever set the built-in model that was replaced is told what replaces it, and how to go on with the old one."""
+    with pytest.raises(ConfigError, match="e5-small-v2") as caught:
+        open_embedder(EmbedOptions(model="e5-small-v2"))
+    assert "lorelog-1" in caught.value.hint
+    assert "intfloat/e5-small-v2" in caught.value.hint
 
 
 @pytest.mark.parametrize("name", [name for name, provider in PROVIDERS.items() if not provider.accepts_any_model])
@@ -130,7 +138,7 @@ def test_defaults_are_those_that_people_know() -> None:
         name: (provider.default_model, provider.batch_size, provider.key_variable, provider.url_variable)
         for name, provider in PROVIDERS.items()
     } == {
-        "builtin": ("e5-small-v2", 32, "", ""),
+        "builtin": ("lorelog-1", 32, "", ""),
         "openai": ("text-embedding-3-small", 256, "OPENAI_API_KEY", "OPENAI_BASE_URL"),
         "google": ("gemini-embedding-001", 100, "GOOGLE_API_KEY", ""),
         "voyage": ("voyage-3-lite", 128, "VOYAGE_API_KEY", ""),

@@ -182,10 +182,11 @@ def test_order_of_arrival(lexical: list[tuple[int, float]], dense: list[tuple[in
 
 
 def test_reciprocal_ranks() -> None:
-    """Reciprocal rank fusion counts ranks from 1 and nothing else."""
+    """Reciprocal rank fusion counts ranks from 1 and nothing else; the first of both lanes has the score 1."""
     fused = fuse_rrf(candidates({"a": 9.0, "b": 1.0}), candidates({"b": 0.9}))
     assert keys(fused) == ["b", "a"]
-    assert fused[0].score == pytest.approx(1 / 62 + 1 / 61)
+    assert fused[0].score == pytest.approx((1 / 62 + 1 / 61) * 61 / 2)
+    assert fuse_rrf(candidates({"a": 9.0}), candidates({"a": 0.9}))[0].score == 1.0
     assert part(fused[0], "lexical")[1] == "rank 2 of 2, k 60"
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.retrieval.fusion import MAX_DENSE_WEIGHT_EXACT, LaneEvidence, non_latin_share, weigh_lanes
+from lorelog.retrieval.calibration import LaneNumbers, load_calibrations
+from lorelog.retrieval.fusion import MAX_DENSE_WEIGHT_EXACT, LaneEvidence, foreign_share, non_latin_share, weigh_lanes
 
 LITERAL = [
     "parse_config",
@@ -22,7 +23,17 @@ LITERAL = [
 ]
 PROSE = ["cache", "slow", "缓存", "the", "login", "Größe", "кеш"]
 UNSURE = LaneEvidence(coverage=0.3, terms=3, lead=1.0)
-EVIDENCE = st.builds(LaneEvidence, st.floats(0.0, 2.0), st.integers(0, 2_000), st.floats(0.0, 5.0))
+EVIDENCE = st.builds(
+    LaneEvidence,
+    coverage=st.floats(0.0, 2.0),
+    terms=st.integers(0, 2_000),
+    lead=st.floats(0.0, 5.0),
+    known=st.floats(-2.0, 2.0),
+    rarity=st.floats(0.0, 20_000.0),
+    reach=st.floats(0.0, 40.0),
+    height=st.floats(-10.0, 40.0),
+)
+NUMBERS = st.sampled_from([found.lanes for found in load_calibrations().values()])
 HOSTILE = {
     "nothing": "",
     "white space": " \n\t ",
@@ -62,34 +73,70 @@ def test_accents_are_latin() -> None:
     assert weigh_lanes("Größe über Bord", UNSURE).dense == weigh_lanes("size over board", UNSURE).dense
 
 
+@pytest.mark.parametrize("query", ["Wie groß ist der Zwischenspeicher", "Quelle est la taille", "¿Cuál es el tamaño?"])
+def test_languages_that_the_encoder_hardly_knows(query: str) -> None:
+    """A question in another language trusts the vectors of a measured encoder less than an English one, and says so."""
+    numbers = LaneNumbers(vectors_foreign=-0.7)
+    foreign = weigh_lanes(query, UNSURE, numbers)
+    assert foreign.dense < weigh_lanes("How large is the cache", UNSURE, numbers).dense
+    assert "another language" in foreign.reason
+
+
+@pytest.mark.parametrize("query", ["where is the MIT license", "who hat in Los Angeles", "sudo su", "parse_config", ""])
+def test_english_is_not_another_language(query: str) -> None:
+    """Names and commands in English questions are not taken for words of another language."""
+    assert foreign_share(query.split()) == 0.0
+
+
 def test_the_reason_names_the_evidence() -> None:
     """The reason names the coverage, the number of terms, and the lead of the best vector."""
     reason = weigh_lanes("how is caching done", LaneEvidence(coverage=0.25, terms=2, lead=1.5)).reason
     assert reason == "words cover 25% of 2 terms; the best vector leads by 1.50"
 
 
-@given(st.lists(st.sampled_from(PROSE)), EVIDENCE, st.floats(0.0, 2.0))
-def test_more_coverage(words: list[str], evidence: LaneEvidence, more: float) -> None:
-    """More coverage never raises the dense lane's weight."""
+@given(st.lists(st.sampled_from(PROSE)), EVIDENCE, st.floats(0.0, 2.0), NUMBERS)
+def test_more_coverage(words: list[str], evidence: LaneEvidence, more: float, numbers: LaneNumbers) -> None:
+    """More coverage never raises the dense lane's weight, for any encoder."""
     query = " ".join(words)
     better = replace(evidence, coverage=evidence.coverage + more)
-    assert weigh_lanes(query, better).dense <= weigh_lanes(query, evidence).dense
+    assert weigh_lanes(query, better, numbers).dense <= weigh_lanes(query, evidence, numbers).dense
 
 
-@given(st.lists(st.sampled_from(PROSE)), EVIDENCE, st.integers(0, 2_000))
-def test_more_terms(words: list[str], evidence: LaneEvidence, more: int) -> None:
-    """More terms never raise the dense lane's weight."""
+@given(st.lists(st.sampled_from(PROSE)), EVIDENCE, st.floats(0.0, 20_000.0), NUMBERS)
+def test_rarer_words(words: list[str], evidence: LaneEvidence, more: float, numbers: LaneNumbers) -> None:
+    """More or rarer words of which the same share is found never raise the dense lane's weight."""
     query = " ".join(words)
-    longer = replace(evidence, terms=evidence.terms + more)
-    assert weigh_lanes(query, longer).dense <= weigh_lanes(query, evidence).dense
+    longer = replace(evidence, rarity=evidence.rarity + more)
+    assert weigh_lanes(query, longer, numbers).dense <= weigh_lanes(query, evidence, numbers).dense
 
 
-@given(st.lists(st.sampled_from(PROSE + LITERAL)), EVIDENCE, st.floats(0.0, 5.0))
-def test_a_larger_lead(words: list[str], evidence: LaneEvidence, more: float) -> None:
+@given(st.lists(st.sampled_from(PROSE + LITERAL)), EVIDENCE, st.floats(0.0, 5.0), NUMBERS)
+def test_a_larger_lead(words: list[str], evidence: LaneEvidence, more: float, numbers: LaneNumbers) -> None:
     """A larger lead never lowers the dense lane's weight."""
     query = " ".join(words)
     surer = replace(evidence, lead=evidence.lead + more)
-    assert weigh_lanes(query, surer).dense >= weigh_lanes(query, evidence).dense
+    assert weigh_lanes(query, surer, numbers).dense >= weigh_lanes(query, evidence, numbers).dense
+
+
+@given(st.sampled_from(PROSE), EVIDENCE, st.floats(0.0, 40.0), NUMBERS)
+def test_a_wider_reach(query: str, evidence: LaneEvidence, more: float, numbers: LaneNumbers) -> None:
+    """Cosines that are further apart never lower the dense lane's weight."""
+    wider = replace(evidence, reach=evidence.reach + more)
+    assert weigh_lanes(query, wider, numbers).dense >= weigh_lanes(query, evidence, numbers).dense
+
+
+@pytest.mark.parametrize("terms", [2, 12])
+def test_words_that_say_little(terms: int) -> None:
+    """If the best chunk holds almost none of the query, the vectors decide, however long the query is."""
+    evidence = LaneEvidence(coverage=0.02, terms=terms, lead=1.0, rarity=12.0 * terms)
+    assert weigh_lanes("how do we ship it", evidence).dense > 0.8
+
+
+@given(EVIDENCE, NUMBERS)
+def test_all_weights_are_one(evidence: LaneEvidence, numbers: LaneNumbers) -> None:
+    """The weights of the lanes, of close reading and of the entry sum to 1."""
+    weights = weigh_lanes("how is caching done", evidence, numbers)
+    assert weights.lanes + weights.readings.total == pytest.approx(1.0)
 
 
 @given(st.lists(st.sampled_from(PROSE)), st.sampled_from(LITERAL), EVIDENCE)
@@ -118,7 +165,7 @@ def test_weight_is_a_share(query: str, evidence: LaneEvidence) -> None:
 @pytest.mark.parametrize("query", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_questions(query: str) -> None:
     """No query fails, for any results of the lanes."""
-    for evidence in (LaneEvidence(), UNSURE, LaneEvidence(2.0, 10_000, 5.0)):
+    for evidence in (LaneEvidence(), UNSURE, LaneEvidence(2.0, 10_000, 5.0, rarity=1e9, reach=1e9, height=1e9)):
         assert 0.0 <= weigh_lanes(query, evidence).dense <= 1.0
 
 

@@ -102,8 +102,8 @@ def test_every_number_is_a_share(asked: list[str], rarity: dict[str, float], wor
     assert all(0.0 <= number <= 1.0 for number in astuple(reading))
     assert reading.coverage + reading.part_words <= 1.0 + 1e-9
     assert reading == reader(*dict.fromkeys(asked), rarity=rarity).read(words)
-    assert math.fsum(part.value for part in reading.parts()) == pytest.approx(reading.score)
-    assert reading.score <= 1.0 - LANES_WEIGHT + 1e-9
+    assert math.fsum(part.value for part in reading.parts()) == pytest.approx(reading.score())
+    assert reading.score() <= 1.0 - LANES_WEIGHT + 1e-9
 
 
 def test_the_weights_are_shares_of_one() -> None:

@@ -2,86 +2,131 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lorelog.retrieval.calibration import UNMEASURED, EncoderCalibration, calibration_of, load_calibrations
 from lorelog.retrieval.relevance import (
     CONFIDENCE_THRESHOLDS,
+    UNKNOWN_RELEVANCE,
     QueryFeatures,
     confidence_words,
-    falling_relevances,
+    never_rising,
     relevance_probability,
 )
 from lorelog.retrieval.score_features import MatchFeatures
 
+
+@dataclass(frozen=True)
+class Found:
+    """A hit: its reading, score, margin and cosine."""
+
+    reading: MatchFeatures
+    score: float | None = None
+    margin: float = 0.0
+    cosine: float | None = None
+
+
+def likely(asked: QueryFeatures, hit: Found, encoder: EncoderCalibration) -> float:
+    return relevance_probability(asked, hit.reading, encoder, score=hit.score, margin=hit.margin, cosine=hit.cosine)
+
+
 SHARE = st.floats(0.0, 1.0)
-ASKED = st.builds(QueryFeatures, st.integers(0, 2_000), SHARE)
+COSINE = st.floats(-1.0, 1.0)
+ANY = st.floats(allow_nan=False)
+ASKED = st.builds(QueryFeatures, st.integers(0, 2_000), SHARE, st.integers(200, 10**6), st.floats(0.0, 5.0), COSINE)
 READING = st.builds(MatchFeatures, SHARE, SHARE, SHARE, SHARE)
-DISTANCE = st.floats(allow_nan=False)
-SCORE = st.floats(allow_nan=False)
+HIT = st.builds(Found, READING, st.none() | SHARE, st.floats(-1.0, 1.0), st.none() | COSINE)
+ENCODER = st.sampled_from(list(load_calibrations().values()))
+MEASURED = [found for found in load_calibrations().values() if found.is_measured]
+NOTHING = MatchFeatures(0.0, 0.0, 0.0, 0.0)
 
 
-@given(ASKED, READING, SCORE, st.none() | DISTANCE)
-def test_a_probability(asked: QueryFeatures, reading: MatchFeatures, score: float, distance: float | None) -> None:
+@given(ASKED, READING, st.none() | ANY, ANY, st.none() | ANY, ENCODER)
+def test_a_probability(
+    asked: QueryFeatures,
+    reading: MatchFeatures,
+    score: float | None,
+    margin: float,
+    cosine: float | None,
+    encoder: EncoderCalibration,
+) -> None:
     """It is between 0 and 1 for any input."""
-    assert 0.0 <= relevance_probability(asked, reading, score, distance) <= 1.0
+    assert 0.0 < likely(asked, Found(reading, score, margin, cosine), encoder) <= 1.0
 
 
-@given(ASKED, READING, SHARE, st.none() | DISTANCE, SHARE)
-def test_rises_with_coverage(
-    asked: QueryFeatures, reading: MatchFeatures, score: float, distance: float | None, coverage: float
-) -> None:
+@given(ASKED, HIT, SHARE, ENCODER)
+def test_rises_with_coverage(asked: QueryFeatures, hit: Found, more: float, encoder: EncoderCalibration) -> None:
     """More coverage never lowers it."""
-    more = replace(reading, coverage=max(reading.coverage, coverage))
-    assert relevance_probability(asked, more, score, distance) >= relevance_probability(asked, reading, score, distance)
+    better = replace(hit, reading=replace(hit.reading, coverage=max(hit.reading.coverage, more)))
+    assert likely(asked, better, encoder) >= likely(asked, hit, encoder)
 
 
-@given(ASKED, READING, SHARE, DISTANCE, SHARE)
-def test_rises_with_the_score(
-    asked: QueryFeatures, reading: MatchFeatures, score: float, distance: float, other: float
-) -> None:
-    """A higher score never lowers it."""
-    assert relevance_probability(asked, reading, max(score, other), distance) >= relevance_probability(
-        asked, reading, score, distance
-    )
+@given(ASKED, HIT, SHARE, ENCODER)
+def test_rises_with_the_score(asked: QueryFeatures, hit: Found, more: float, encoder: EncoderCalibration) -> None:
+    """A higher score, and a larger margin over other hits, never lower it."""
+    low = replace(hit, score=hit.score or 0.0)
+    high = replace(low, score=max(hit.score or 0.0, more), margin=max(hit.margin, more))
+    assert likely(asked, high, encoder) >= likely(asked, low, encoder)
 
 
-@given(ASKED, READING, SHARE, DISTANCE, DISTANCE)
-def test_rises_with_the_distance(
-    asked: QueryFeatures, reading: MatchFeatures, score: float, distance: float, other: float
-) -> None:
-    """A cosine that stands out more never lowers it."""
-    assert relevance_probability(asked, reading, score, max(distance, other)) >= relevance_probability(
-        asked, reading, score, distance
-    )
+@given(ASKED, HIT, COSINE, ENCODER)
+def test_rises_with_the_cosine(asked: QueryFeatures, hit: Found, more: float, encoder: EncoderCalibration) -> None:
+    """A higher cosine never lowers it."""
+    low = replace(hit, cosine=hit.cosine if hit.cosine is not None else -1.0)
+    high = replace(low, cosine=max(low.cosine or -1.0, more))
+    assert likely(asked, high, encoder) >= likely(asked, low, encoder)
 
 
-@pytest.mark.parametrize("distance", [None, 3.0])
-def test_all_of_the_question_or_none_of_it(distance: float | None) -> None:
-    """A hit with every word of the query, close together, is likely relevant; one with none is not."""
-    asked = QueryFeatures(terms=5, unread=0.0)
-    assert relevance_probability(asked, MatchFeatures(1.0, 0.8, 0.8, 0.0), 1.0, distance) > 0.5
-    assert relevance_probability(asked, MatchFeatures(0.0, 0.0, 0.0, 0.0), 0.3, distance) < 0.05
+@pytest.mark.parametrize("encoder", load_calibrations())
+@pytest.mark.parametrize("cosine", [None, 0.9])
+def test_all_of_the_question_or_none_of_it(cosine: float | None, encoder: str) -> None:
+    """A hit with every word of the query, close together and alone, is likely relevant; one with none of it is not."""
+    known = calibration_of(encoder)
+    near = None if cosine is None else known.level + 8 * known.spread if known.is_measured else cosine
+    far = None if cosine is None else known.level if known.is_measured else cosine
+    asked = QueryFeatures(terms=5, unread=0.0, chunks=1_000, lead=1.5, mean_cosine=known.level)
+    whole = Found(MatchFeatures(1.0, 0.8, 0.8, 0.0), 0.95, 0.3, near)
+    assert likely(asked, whole, known) > 0.6
+    assert likely(asked, Found(NOTHING, 0.3, 0.0, far), known) < 0.1
+
+
+@pytest.mark.parametrize("encoder", MEASURED)
+def test_a_paraphrase_in_a_small_memory(encoder: EncoderCalibration) -> None:
+    """Among ten notes, one without a shared word whose vector stands out is not called unlikely, and one that does not is."""
+    asked = QueryFeatures(terms=3, unread=0.0, chunks=10, lead=1.2, mean_cosine=encoder.level)
+    near = Found(NOTHING, 0.5, 0.2, encoder.level + 6 * encoder.spread)
+    far = Found(NOTHING, 0.25, 0.02, encoder.level + encoder.spread)
+    assert likely(asked, near, encoder) > 0.4
+    assert likely(asked, far, encoder) < 0.25
+
+
+def test_says_nothing_where_nothing_is_known() -> None:
+    """Without a shared word, a measured encoder or enough chunks to compare with, there is no probability and no word."""
+    encoder = calibration_of(UNMEASURED)
+    hit = Found(NOTHING, 0.9, 0.3, 0.8)
+    small, large = QueryFeatures(3, 0.0, chunks=10), QueryFeatures(3, 0.0, chunks=1_000)
+    assert likely(small, hit, encoder) == UNKNOWN_RELEVANCE
+    assert likely(large, hit, encoder) > UNKNOWN_RELEVANCE
+    assert confidence_words([UNKNOWN_RELEVANCE]) == (None,)
 
 
 @given(st.lists(SHARE, max_size=12))
 def test_confidence_agrees_with_the_order(relevances: list[float]) -> None:
-    """A later hit never has more confidence than an earlier one, values already in order stay, and their mean stays."""
-    falling = falling_relevances(relevances)
-    words = [[word for word, _ in CONFIDENCE_THRESHOLDS].index(word) for word in confidence_words(relevances)]
+    """A later hit is never more likely relevant than an earlier one, and values already in order stay."""
+    falling = [value for value in never_rising(relevances) if value != UNKNOWN_RELEVANCE]
+    words = [[word for word, _ in CONFIDENCE_THRESHOLDS].index(word) for word in confidence_words(relevances) if word]
 
-    assert len(falling) == len(relevances)
-    assert all(first >= second - 1e-12 for first, second in pairwise(falling))
+    assert all(first >= second for first, second in pairwise(falling))
     assert words == sorted(words)
-    assert sum(falling) == pytest.approx(sum(relevances))
-    assert falling_relevances(sorted(relevances, reverse=True)) == tuple(sorted(relevances, reverse=True))
+    assert never_rising(sorted(relevances, reverse=True)) == tuple(sorted(relevances, reverse=True))
 
 
-def test_two_hits_in_the_wrong_order_share_a_word() -> None:
-    """A better hit below a worse one pulls both to their mean, so that they show the same word."""
-    assert falling_relevances([0.24, 0.30, 0.01]) == (0.27, 0.27, 0.01)
-    assert confidence_words([0.9, 0.1, 0.7, 0.0]) == ("strong", "likely", "likely", "weak")
+def test_an_unknown_hit_lowers_no_other() -> None:
+    """A hit of which nothing is known keeps its place and does not change what others claim."""
+    assert never_rising([0.9, UNKNOWN_RELEVANCE, 0.95, 0.2]) == (0.9, UNKNOWN_RELEVANCE, 0.9, 0.2)
+    assert confidence_words([0.9, 0.1, 0.7, UNKNOWN_RELEVANCE]) == ("strong", "weak", "weak", None)

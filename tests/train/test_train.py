@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import json
+import lzma
 import subprocess
 import sys
 from pathlib import Path
@@ -13,13 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from train.passages import python_functions, sections
+from train.passages import braced_functions, python_functions, sections
+from train.readers import spoken_turns
 from train.repository import Repository
 from train.sources import SOURCES
-from train.tokens import Sequences, WordPieces, read_shard, word_mask, write_arrays
-from train.weights import read, with_layers, write
+from train.tokens import HeldPairs, Sequences, WordPieces, read_shard, word_mask, write_arrays, write_held
+from train.weights import averaged, read, with_layers, write
 
-from train import gather, overlap, pack
+from train import gather, overlap, pack, wanted
 
 VOCABULARY = Path(__file__).parents[2] / "encoder/src/lorelog_encoder/vocab.txt"
 JUDGED = (
@@ -143,6 +145,92 @@ def test_questions_come_from_headings_and_docstrings() -> None:
     assert "max(a)" in pair.passage
 
 
+def test_code_with_braces_is_asked_for_by_its_comment() -> None:
+    """A function of Rust, Java or TypeScript is found by what its comment says, whole and without what follows it."""
+    java = """
+  /**
+   * Returns the larger of two {@link Number} values.
+   *
+   * @param a one
+   */
+  @Override
+  public int larger(int a, int b) {
+    if (a > b) {
+      return a;
+    }
+    return b;
+  }
+
+  int other() { return 1; }
+"""
+    (pair,) = braced_functions(java, "java", Random(5))
+    assert "larger" in pair.question
+    assert "@param" not in pair.question
+    assert "return b;\n}" in pair.passage
+    assert "other" not in pair.passage
+
+
+def test_what_was_said_is_read_from_transcripts_subtitles_and_chats() -> None:
+    """Who said what is found in each shape; a speaker's lines belong together."""
+    for text in (
+        "**Ann Lee:** Why is it slow?\n\n**Bo:** The cache is cold.\nIt warms up.\n",
+        "WEBVTT\n\n1\n00:00:01.000 --> 00:00:02.000\nAnn Lee: Why is it slow?\n\n2\n00:00:03.000 --> 00:00:04.000\nBo: The cache is cold.\n\n3\n00:00:05.000 --> 00:00:06.000\nBo: It warms up.\n",
+        "00:01:02\tAnn Lee:\tWhy is it slow?\n00:01:09\tBo:\tThe cache is cold.\nIt warms up.\n",
+    ):
+        assert spoken_turns(text) == [("Ann Lee", "Why is it slow?"), ("Bo", "The cache is cold. It warms up.")]
+
+
+def test_held_repositories_bring_nothing_to_the_training_text(tmp_path: Path) -> None:
+    """What is held out is chosen by hash, of every kind, and none of its pairs is among the texts; no kind outweighs the others."""
+    for kind, repositories in {"documents": 30, "code": 30, "commits": 3}.items():
+        for number in range(repositories):
+            rows = [json.dumps([f"question {kind}", f"passage {kind} {number} {row}"]) + "\n" for row in range(260)]
+            with gzip.open(tmp_path / f"pairs-{kind}-o+r{number}-00.jsonl.gz", "wt") as lines:
+                lines.writelines(rows)
+    gather.mix(tmp_path)
+    held = [json.loads(line) for line in lzma.decompress((tmp_path / "held.jsonl.xz").read_bytes()).splitlines()]
+    texts = [json.loads(line) for line in lzma.decompress((tmp_path / "texts-00.jsonl.xz").read_bytes()).splitlines()]
+    apart, trained = ({pair[1].split()[2] for pair in pairs} for pairs in (held, texts))
+    assert apart
+    assert not apart & trained
+    assert {"documents", "code"} <= {pair[2] for pair in held}
+    assert sum(pair[2] == "code" for pair in texts) <= 0.36 * 63 * 260
+
+
+def test_students_are_averaged_with_ranges_that_hold_all() -> None:
+    """An average lies between its parts by their shares; its ranges hold those of every part that has any."""
+    name, site = "encoder.layer.0.output.dense.weight", "encoder.layer.0.range.inputs"
+    parts = [
+        (1.0, {name: np.zeros((2, 2), np.float32), site: np.array([-1, 2], np.float32)}),
+        (3.0, {name: np.ones((2, 2), np.float32), site: np.array([-0.5, 4], np.float32)}),
+    ]
+    found = averaged(parts)
+    assert np.allclose(found[name], 0.75)
+    assert found[site].tolist() == [-1, 4]
+    assert averaged([*parts, (4.0, {name: np.zeros((2, 2), np.float32)})])[site].tolist() == [-1, 4]
+
+
+def test_vectors_made_elsewhere_are_found_by_a_quality_run(tmp_path: Path) -> None:
+    """A run finds the vector of a text by text and model, and asks the model for nothing."""
+    from bench.quality.vectors import BadVectors, KeptEmbedder, VectorFolder
+
+    texts = ["passage: one \ud800 text", "query: what is one"]
+    wanted.write_wanted(tmp_path / "wanted.jsonl.xz", texts)
+    assert wanted.read_wanted(tmp_path / "wanted.jsonl.xz") == texts
+    rows = np.eye(2, 384, dtype=np.float16)
+    assert wanted.keep(texts, rows, "builtin/new", tmp_path / "vectors") == 2
+
+    class Absent:
+        provider, model = "builtin", "new"
+
+    embedder: Any = KeptEmbedder(Absent(), VectorFolder(tmp_path / "vectors", "builtin/new"))  # type: ignore[arg-type]
+    assert np.frombuffer(embedder.embed_query("what is one"), "<f4").tolist() == rows[1].tolist()
+    assert np.frombuffer(embedder.embed_documents(["one \ud800 text"]).vectors[0], "<f4").tolist() == rows[0].tolist()
+    assert embedder.asked == 0
+    with pytest.raises(BadVectors):
+        VectorFolder(tmp_path / "vectors", "builtin/other")
+
+
 def test_every_source_names_its_licence() -> None:
     """Licences that forbid commercial use are not taken."""
     assert all(source.licence and "NC" not in source.licence and source.licence != "research" for source in SOURCES)
@@ -201,7 +289,7 @@ def test_the_whole_pipeline_makes_a_model(shards: Path, monkeypatch: pytest.Monk
     """From text to an int8 model that gives what the network gives, and the same vector for a text alone and in a batch."""
     import onnxruntime
 
-    from train import distil, measure, quantise, teach
+    from train import distil, measure, quantise, soup, teach
 
     (shards / "teachers").mkdir()
     for seed, teacher in enumerate(teach.TEACHERS):
@@ -209,8 +297,17 @@ def test_the_whole_pipeline_makes_a_model(shards: Path, monkeypatch: pytest.Monk
     common = ("--shards", shards / "shards", "--vocabulary", VOCABULARY)
     assert _run(teach.main, monkeypatch, *common, "--teachers", shards / "teachers", "--out", shards / "taught.pt") == 0
     options = ("--taught", shards / "taught.pt", "--init", shards / "teachers/e5.npz", "--out", shards / "student.npz")
+    questions, passages = read_shard(shards / "shards/shard-00.npz")
+    held = HeldPairs(questions, passages, np.zeros(questions.lengths.size, np.uint8))
+    write_held(shards / "shards/held.npz", held)
     training = ("--steps", 4, "--warm", 1, "--per-batch", 8, "--quantised", 0.5, "--judged", shards / "judged.npz.xz")
-    assert _run(distil.main, monkeypatch, *common, *options, *training) == 0
+    checks = ("--check", 2, "--patience", 3, "--checkpoints", shards / "kept", "--dropout", 0.1, "--pair-share", 0.6)
+    assert _run(distil.main, monkeypatch, *common, *options, *training, *checks) == 0
+    assert {path.name[:10] for path in (shards / "kept").iterdir()} == {"step-00002", "step-00004"}
+    found = ("--held", shards / "shards/held.npz", "--vocabulary", VOCABULARY)
+    mixed = (f"{shards / 'student.npz'}=3", f"{shards / 'teachers/e5.npz'}=1", "--out", shards / "soup.npz", *found)
+    assert _run(soup.main, monkeypatch, *mixed) == 0
+    assert np.any(read(shards / "soup.npz")["encoder.layer.0.range.inputs"])
     assert _run(quantise.main, monkeypatch, "--student", shards / "student.npz", "--out", shards / "model.onnx") == 0
 
     sets = measure.read_sets(shards / "judged.npz.xz", 0)
@@ -220,6 +317,13 @@ def test_the_whole_pipeline_makes_a_model(shards: Path, monkeypatch: pytest.Monk
 
     network = Encoder(read(shards / "student.npz")).eval()
     network.load_ranges(read(shards / "student.npz"))
+    wanted.write_wanted(
+        shards / "wanted.jsonl.xz", [f"passage: {JUDGED}", "passage: Nothing else is known.", "query: a"]
+    )
+    rows = ("--wanted", shards / "wanted.jsonl.xz", "--vectors", shards / "rows.npy", "--jobs", 2)
+    assert _run(measure.main, monkeypatch, *rows, "--student", shards / "model.onnx", *common[2:]) == 0
+    alone = embed(sets[0].passages, False)
+    assert np.sum(np.load(shards / "rows.npy")[:2].astype("f4") * alone, axis=1).min() > 0.999
     passages = sets[0].passages
     expected = measure.torch_embed(network, pieces, "cpu")(passages, False)
     assert np.sum(expected * embed(passages, False), axis=1).min() > 0.999
@@ -230,3 +334,14 @@ def test_the_whole_pipeline_makes_a_model(shards: Path, monkeypatch: pytest.Monk
     together = session.run(None, {"input_ids": ids, "attention_mask": (ids > 0).astype(np.int64)})[0][0]
     alone = session.run(None, {"input_ids": ids[:1, :9], "attention_mask": np.ones((1, 9), np.int64)})[0][0]
     assert float(together @ alone) > 0.9999
+
+
+def test_characters_that_end_a_line_elsewhere_stay_inside_a_text(shards: Path) -> None:
+    """A part of the text is packed whole although a passage holds a line separator, a form feed or a next-line character."""
+    pairs = [["how is it turned", f"first half{mark}second half of the widget"] for mark in "\u2028\x0c\x85"]
+    lines = "".join(json.dumps([*pair, "documents"], ensure_ascii=False) + "\n" for pair in pairs)
+    part = shards / "texts-07.jsonl.xz"
+    part.write_bytes(lzma.compress(lines.encode()))
+    assert pack.pack_part(part, shards / "shards", shards / "judged.npz.xz", VOCABULARY).startswith(
+        f"{part.name}: 3 pairs"
+    )

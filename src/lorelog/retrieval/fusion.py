@@ -1,18 +1,20 @@
 """Combines the scores of the two lanes into one, with named parts.
 
 Weights. No fixed weight is right: Chinese needs words, questions about code need vectors, and one index can hold
-both. So the dense lane's weight is computed for each query from:
+both. What a lane says is counted in its own absolute unit, so that a lane that found little has little to say:
 
-- how much of the query the best chunk contains literally (`coverage`): matched words need no interpretation;
-- the number of words: the more, the better the lexical lane alone separates the right chunk from the others;
-- how far the best cosine stands out from the other candidates (`lead`): an encoder that knows the subject is sure of
-  it;
-- the share of letters that the built-in encoder was not trained on;
-- how well the encoder knows the corpus, which was probed with its own sentences when it was indexed (`known`);
-- the share of literal words: identifiers, paths, codes, quoted phrases.
+- words: BM25 of the best chunk as a share of what a chunk with every word would have (`coverage`), times the rarity of
+  all words of the query. One of three words in common says little; four rare ones of ten say much. Coverage and the
+  number of words act together;
+- vectors: the range of the candidates' cosines, in units of the encoder's usual deviation (`reach`). It counts for more the
+  further the best cosine is ahead of the others (`lead`: an encoder that knows the subject is sure of it) and the better
+  the encoder knows the corpus, which was probed with its own sentences when it was indexed (`known`); for less the
+  more of the letters and of the small words are of scripts and languages it was not trained on. How far the best cosine is
+  above those with texts about anything (`height`) speaks for some encoders and against others.
 
-All but the last are learned, on all sets at once (`python -m bench.quality.fit` prints them); the last one only
-lowers the weight, in proportion, so that one more identifier never raises it.
+Close reading has the rest. The numbers are learned for each encoder on all sets at once (`calibration`). Last, the share of
+literal words (identifiers, paths, codes, quoted phrases) lowers the weight of the vectors in proportion, so that one more
+identifier never raises it.
 
 Neighbours. A turn of a dialogue or a line of a journal says little by itself: "Yes, on Friday" answers a question
 only next to the turn that asks it. So a short chunk borrows from its neighbours in the file, the more the shorter it
@@ -34,7 +36,7 @@ scored and a few are shown, so scores are plain numbers and their explanation is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import exp, inf, isfinite, log1p
+from math import exp, inf, isfinite, log
 from operator import add, itemgetter
 from typing import overload
 
@@ -44,21 +46,20 @@ from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import ChunkNeighbours
 from lorelog.core.query import Candidate, Explanation, Lane, ScorePart
 from lorelog.retrieval.analyser import STOP_WORDS
-
-DENSE_BASE_LOGIT = 2.05
-DENSE_COVERAGE_LOGIT = -0.70
-DENSE_TERMS_LOGIT = -1.12
-DENSE_LEAD_LOGIT = 0.83
-DENSE_UNREAD_LOGIT = -1.19
-DENSE_KNOWN_LOGIT = 0.45
-"""The logit of the dense lane's share is BASE plus each feature times its weight."""
+from lorelog.retrieval.calibration import UNMEASURED, LaneNumbers, calibration_of
+from lorelog.retrieval.score_features import LANES_WEIGHT, WORDS_READING_WEIGHTS, ReadingWeights
 
 MAX_DENSE_WEIGHT_EXACT = 0.15
 """Maximum weight for a query that is all identifiers and quotes."""
 
 _MAX_QUERY_CHARS = 4_000
 _MAX_EXACT_CHARS = 200
-_MAX_TERMS = 40
+USUAL_RARITY = 40.0
+USUAL_REACH = 4.0
+_MAX_COVERAGE = 1.5
+_MIN_REACH = 0.5
+_MAX_HEIGHT = 12.0
+_MAX_LOGARITHM = 12.0
 _PUNCTUATION = ".,;:!?()[]{}<>\"'“”‘’…"
 _QUOTED_PATTERN = lazy_pattern(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”|`([^`\n]{1,200})`')
 _EXACT_PATTERN = lazy_pattern(
@@ -83,40 +84,65 @@ class LaneEvidence:
     """
     known: float = 0.0
     """How much better or worse than usual the encoder knows the corpus, probed with the corpus's own sentences."""
+    rarity: float = USUAL_RARITY
+    """BM25 of a chunk with every term."""
+    reach: float = USUAL_REACH
+    """Difference of the highest and the lowest cosine of the candidates, in deviations."""
+    height: float = 0.0
+    """How far the best cosine is above the mean cosine with texts about anything, in deviations; 0 if not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneWeights:
-    """The dense lane's share of the score (the lexical lane has the rest), and the reason."""
+    """The dense lane's share of the lanes' score (the lexical lane has the rest), the reason, and the lanes' share of all."""
 
     dense: float
     reason: str
+    lanes: float = LANES_WEIGHT
+    readings: ReadingWeights = WORDS_READING_WEIGHTS
 
 
-def weigh_lanes(query: str, evidence: LaneEvidence) -> LaneWeights:
+def weigh_lanes(query: str, evidence: LaneEvidence, numbers: LaneNumbers | None = None) -> LaneWeights:
     """Return the weights for a query."""
+    numbers = numbers or calibration_of(UNMEASURED).lanes
     exact, others = _split_exact_words(query[:_MAX_QUERY_CHARS])
     words = len(exact) + sum(word.lower() not in STOP_WORDS for word in others)
     exact_share = len(exact) / words if words else 0.0
     # Only in the other words: the Latin letters of an identifier must not make Chinese look readable.
     unread_share = non_latin_share(" ".join(others))
-    logit = (
-        DENSE_BASE_LOGIT
-        + DENSE_COVERAGE_LOGIT * evidence.coverage
-        + DENSE_TERMS_LOGIT * log1p(min(evidence.terms, _MAX_TERMS))
+    foreign = foreign_share(others)
+    lexical = evidence.coverage * _weight(
+        numbers.words
+        + numbers.words_rarity * log(max(evidence.rarity, 1.0) / USUAL_RARITY)
+        + numbers.words_coverage * min(evidence.coverage, _MAX_COVERAGE)
     )
-    logit += DENSE_LEAD_LOGIT * evidence.lead + DENSE_UNREAD_LOGIT * unread_share + DENSE_KNOWN_LOGIT * evidence.known
-    dense = 1.0 / (1.0 + exp(-logit))
+    vectors = max(evidence.reach, _MIN_REACH) * _weight(
+        numbers.vectors
+        + numbers.vectors_known * evidence.known
+        + numbers.vectors_unread * unread_share
+        + numbers.vectors_foreign * foreign
+        + numbers.vectors_height * min(max(evidence.height, 0.0), _MAX_HEIGHT)
+        + numbers.vectors_lead * evidence.lead
+    )
+    read = ReadingWeights(0.0, 0.0, numbers.proximity, numbers.part_words, numbers.entry)
+    dense = vectors / (lexical + vectors)
     dense -= max(dense - MAX_DENSE_WEIGHT_EXACT, 0.0) * exact_share
+    lanes = (lexical + vectors) / (lexical + vectors + read.total)
     reasons = [
         f"words cover {evidence.coverage:.0%} of {evidence.terms} terms",
         f"the best vector leads by {evidence.lead:.2f}",
     ]
     if unread_share > 0.0:
         reasons.append(f"{unread_share:.0%} of the letters are outside Latin script")
+    if foreign > 0.0:
+        reasons.append(f"{foreign:.0%} of the small words are of another language")
     if exact:
         reasons.append(f"{len(exact)} of {words} words are meant literally")
-    return LaneWeights(round(dense, 4), "; ".join(reasons))
+    return LaneWeights(round(dense, 4), "; ".join(reasons), lanes, read.scaled((1.0 - lanes) / read.total))
+
+
+def _weight(logarithm: float) -> float:
+    return exp(min(max(logarithm, -_MAX_LOGARITHM), _MAX_LOGARITHM))
 
 
 def _split_exact_words(text: str) -> tuple[list[str], list[str]]:
@@ -143,6 +169,36 @@ def non_latin_share(text: str) -> float:
         return 0.0
     letters = [character for character in text if character.isalpha()]
     return sum(not _is_latin(character) for character in letters) / len(letters) if letters else 0.0
+
+
+FOREIGN_WORDS = frozenset(
+    """
+    der das dem den des ein eine einen einem einer eines und oder aber nicht ist sind waren wird werden wurde wurden haben hatte
+    wie wer wo wann warum welche welcher welches welchen wem wessen von zu zum zur auf aus bei nach unter vor durch auch
+    sie wir ich sich kann gibt viele
+    le les une est sont et ou que qui quoi quel quelle dans avec sur pas aux au ce cette ces elle nous vous je comment pourquoi quand
+    el una para como cual cuando donde quien
+    """.split()  # noqa: SIM905 (a list literal would take a screen)
+)
+"""Frequent small words of German, French and Spanish that are no words of English questions (`mit`, `hat`, `su` are)."""
+
+
+def foreign_share(words: Sequence[str]) -> float:
+    """Return the share of small words of another language; Latin letters with accents count as one, English small words against."""
+    bare = [word.strip(_PUNCTUATION).lower() for word in words]
+    foreign = sum(word in FOREIGN_WORDS or (not word.isascii() and _is_accented(word)) for word in bare)
+    english = sum(word in STOP_WORDS for word in bare)
+    return foreign / (foreign + english) if foreign else 0.0
+
+
+def unread_share(text: str) -> float:
+    """Return the share of a text, by letters or by small words, that the built-in encoder hardly reads."""
+    others = _split_exact_words(text[:_MAX_QUERY_CHARS])[1]
+    return max(non_latin_share(" ".join(others)), foreign_share(others))
+
+
+def _is_accented(word: str) -> bool:
+    return word.isalpha() and all(map(_is_latin, word))
 
 
 def _is_latin(character: str) -> bool:
@@ -336,7 +392,7 @@ def fuse_convex(
 
 
 def fuse_rrf(lexical: Sequence[Candidate], dense: Sequence[Candidate], k: int = RRF_K) -> FusedRanking:
-    """Rank the union of both lanes by the sum of `1 / (k + rank)`."""
+    """Rank the union of both lanes by the sum of `1 / (k + rank)`, scaled so that the first of both lanes has 1."""
     words, proposed = _sort_scores(lexical), _sort_scores(dense)
     lanes = ((Lane.LEXICAL, words.ranks), (Lane.DENSE, proposed.ranks))
 
@@ -345,7 +401,7 @@ def fuse_rrf(lexical: Sequence[Candidate], dense: Sequence[Candidate], k: int = 
 
     keys = list(_union_keys(words, proposed))
     return FusedRanking(
-        keys, [sum(1.0 / (k + ranks[key]) for _, ranks in lanes if key in ranks) for key in keys], parts
+        keys, [sum(_rrf_share(ranks[key], k) for _, ranks in lanes if key in ranks) for key in keys], parts
     )
 
 
@@ -524,4 +580,8 @@ def _rrf_part(lane: Lane, ranks: Mapping[ChunkKey, int], key: ChunkKey, k: int) 
     rank = ranks.get(key)
     if rank is None:
         return ScorePart(lane.value, 0.0, f"not among the {lane.value} candidates")
-    return ScorePart(lane.value, 1.0 / (k + rank), f"rank {rank} of {len(ranks)}, k {k}")
+    return ScorePart(lane.value, _rrf_share(rank, k), f"rank {rank} of {len(ranks)}, k {k}")
+
+
+def _rrf_share(rank: int, k: int) -> float:
+    return 0.5 * (k + 1) / (k + rank)

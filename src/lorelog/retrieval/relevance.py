@@ -1,22 +1,34 @@
 """The probability that a hit is relevant at all.
 
 A score ranks the hits of one query; it does not say whether any of them answers it. So each hit also has a
-probability, calibrated on questions with and without an answer (in the right project, in the wrong project, and
-LoCoMo's adversarial ones). It is a logistic function of the words of the query in the hit, how far its cosine stands
-out, its score, and the length of the query: a longer query is less likely matched by accident. Raw cosines are not
-used because each model has its own range. `python -m bench.quality.fit_relevance` prints the weights, and
-`bench/quality` measures them.
+probability, calibrated on questions with and without an answer, in indexes of 5 chunks to thousands. It is a logistic
+function of:
+
+- the words of the query in the hit, and how far its cosine is above those of texts about anything (`calibration`);
+- its score and its margin over the best other hit: a hit that stands alone is more often right;
+- how far the best cosine is ahead of the others, and the number of chunks: among many, one looks like an answer by accident.
+
+Along a list of hits it never rises: a hit is not more likely relevant than one that ranks before it. Where nothing is
+known it is 0 and has no word: a hit without a word of the query, by an encoder that was not measured, in an index too small
+to compare its cosine with others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, log1p
+from math import exp, log1p, log10
 
 from lorelog.core.dataclasses import dataclass
+from lorelog.retrieval.calibration import EncoderCalibration, RelevanceNumbers
 from lorelog.retrieval.score_features import MatchFeatures
 
 _MAX_TERMS = 40
+_MAX_CHUNKS = 10_000
+_MIN_HEIGHT, _MAX_HEIGHT = -4.0, 12.0
+UNKNOWN_RELEVANCE = 0.0
+_MIN_RELEVANCE = 0.0001
+MIN_CHUNKS_TO_COMPARE = 200
+"""In a smaller index the cosines of the other chunks say too little about that of a hit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,73 +37,75 @@ class QueryFeatures:
 
     terms: int
     unread: float
-    """Share of its letters that the encoder was not trained on; lexical matches then count for more."""
-
-
-@dataclass(frozen=True, slots=True)
-class _LogitWeights:
-    """Weights on the log-odds scale."""
-
-    base: float
-    terms: float
-    coverage: float
-    proximity: float
-    part_words: float
-    unread: float
-    unread_coverage: float
-    distance: float = 0.0
-    score: float = 0.0
-
-
-_HYBRID_WEIGHTS = _LogitWeights(-11.89, 0.92, 2.97, 0.07, 2.44, -0.03, 6.99, 0.13, 10.86)
-_OTHER_RANKING_WEIGHTS = _LogitWeights(-7.05, 0.87, 4.38, 0.85, 3.96, -2.04, 14.00, 0.35)
-"""For other rankings, whose scores have another meaning."""
-_LEXICAL_WEIGHTS = _LogitWeights(-6.31, 0.93, 4.45, 1.42, 4.23, -2.63, 14.17)
-"""For the lexical lane alone."""
+    """Share of its letters or small words that the encoder was not trained on; lexical matches then count for more."""
+    chunks: int = 1_000
+    """Number of chunks that were searched."""
+    lead: float = 0.0
+    """How far the best cosine is ahead of the others."""
+    mean_cosine: float = 0.0
+    """The query's mean cosine with texts about anything; 0 if not known."""
 
 
 def relevance_probability(
-    query: QueryFeatures, features: MatchFeatures, score: float | None, distance: float | None
+    query: QueryFeatures,
+    reading: MatchFeatures,
+    calibration: EncoderCalibration,
+    *,
+    score: float | None = None,
+    margin: float = 0.0,
+    cosine: float | None = None,
 ) -> float:
-    """Return the probability that a hit is relevant.
+    """Return the probability that a hit is relevant; `UNKNOWN_RELEVANCE` if nothing is known of it.
 
-    `score` is that of the fused lanes and the match features; None for other rankings. `distance` is how far its
-    cosine is above the mean of the dense candidates, in standard deviations; None if it has no vector.
+    `score` is that of the fused lanes and the match features, and None for other rankings; `margin` is how far it is above that
+    of the best other hit. `cosine` is None if the hit has no vector, or no vectors were searched.
     """
-    weights = _LEXICAL_WEIGHTS if distance is None else _OTHER_RANKING_WEIGHTS if score is None else _HYBRID_WEIGHTS
-    coverage = features.coverage
-    logit = weights.base + weights.terms * log1p(min(query.terms, _MAX_TERMS)) + weights.coverage * coverage
-    logit += weights.proximity * features.proximity + weights.part_words * features.part_words
-    logit += query.unread * (weights.unread + weights.unread_coverage * coverage)
-    logit += weights.distance * min(max(distance or 0.0, -5.0), 10.0) + weights.score * min(max(score or 0.0, 0.0), 1.0)
-    return round(1.0 / (1.0 + exp(-logit)), 4)
+    height, level = 0.0, 0.0
+    if cosine is None:
+        numbers = calibration.words
+    else:
+        numbers = calibration.other if score is None else calibration.hybrid
+        if calibration.is_measured:
+            height = (cosine - query.mean_cosine) / calibration.spread
+            level = (query.mean_cosine - calibration.level) / calibration.spread
+        elif query.chunks < MIN_CHUNKS_TO_COMPARE and reading.coverage + reading.part_words <= 0.0:
+            return UNKNOWN_RELEVANCE
+    logit = _literal_logit(query, reading, numbers)
+    logit += numbers["chunks"] * (log10(min(max(query.chunks, 1), _MAX_CHUNKS)) - 2.0) + numbers["lead"] * query.lead
+    logit += numbers["height"] * min(max(height, _MIN_HEIGHT), _MAX_HEIGHT)
+    logit += numbers["level"] * min(max(level, -4.0), 4.0)
+    if score is not None:
+        logit += numbers["score"] * min(max(score, 0.0), 1.0) + numbers["margin"] * min(max(margin, -1.0), 1.0)
+    return max(round(1.0 / (1.0 + exp(-min(max(logit, -30.0), 30.0))), 4), _MIN_RELEVANCE)
 
 
-MIN_CHUNKS_FOR_CONFIDENCE = 50
-"""In a smaller index relevance means little: it was calibrated on sets of hundreds of chunks and more."""
+def _literal_logit(query: QueryFeatures, reading: MatchFeatures, numbers: RelevanceNumbers) -> float:
+    logit = numbers["base"] + numbers["terms"] * log1p(min(query.terms, _MAX_TERMS))
+    logit += numbers["coverage"] * reading.coverage + numbers["proximity"] * reading.proximity
+    logit += numbers["part_words"] * reading.part_words
+    return logit + query.unread * (numbers["unread"] + numbers["unread_coverage"] * reading.coverage)
+
+
 CONFIDENCE_THRESHOLDS = (("strong", 0.6), ("likely", 0.2), ("weak", 0.0))
-"""Each word with the lowest relevance it stands for.
-
-Among the first five hits of 515 queries (memd_codesearchnet, xquad_de, xquad_zh) 89 % of the strong ones were relevant,
-49 % of the likely ones and 2 % of the weak ones. None of the 177 queries without an answer had a first hit above weak.
-"""
+"""Each word with the lowest relevance it stands for."""
 
 
-def confidence_words(relevances: Sequence[float]) -> tuple[str, ...]:
-    """Return the relevance of each hit, best first, in a word. A later hit never gets a better word than an earlier one."""
-    return tuple(
-        next(word for word, lowest in CONFIDENCE_THRESHOLDS if relevance >= lowest)
-        for relevance in falling_relevances(relevances)
-    )
-
-
-def falling_relevances(relevances: Sequence[float]) -> tuple[float, ...]:
-    """Return the closest values that never rise, by least squares (isotonic regression by pooling adjacent violators)."""
-    pools: list[tuple[float, int]] = []
+def never_rising(relevances: Sequence[float]) -> tuple[float, ...]:
+    """Return each relevance, or that of an earlier hit if it is lower; unknown ones stay, and lower no other."""
+    lowest = 1.0
+    falling = []
     for relevance in relevances:
-        total, count = relevance, 1
-        while pools and pools[-1][0] * count < total * pools[-1][1]:
-            earlier, size = pools.pop()
-            total, count = total + earlier, count + size
-        pools.append((total, count))
-    return tuple(total / count for total, count in pools for _ in range(count))
+        if relevance != UNKNOWN_RELEVANCE:
+            lowest = min(lowest, relevance)
+        falling.append(UNKNOWN_RELEVANCE if relevance == UNKNOWN_RELEVANCE else lowest)
+    return tuple(falling)
+
+
+def confidence_words(relevances: Sequence[float]) -> tuple[str | None, ...]:
+    """Return the relevance of each hit, best first, in a word; None if it is unknown."""
+    return tuple(
+        None
+        if relevance == UNKNOWN_RELEVANCE
+        else next(word for word, lowest in CONFIDENCE_THRESHOLDS if relevance >= lowest)
+        for relevance in never_rising(relevances)
+    )

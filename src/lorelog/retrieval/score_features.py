@@ -4,8 +4,8 @@ Match features. BM25 ignores positions, and lets a repeated word make up for a m
 chunks again costs a millisecond and gives: the share of the query's words that are present (`coverage`), which of its
 adjacent words are adjacent here too (`phrase`), how close together the others are (`proximity`), and which missing
 words are part of a longer one, as in compounds and names (`part-words`). Every word is weighted by its rarity. The
-weights are learned on all sets together and sum to 1 with those of the lanes and of the entry (`python -m
-bench.quality.fit` prints them).
+weights are learned on all sets together and sum to 1 with those of the lanes and of the entry. Those below are for words
+alone; with vectors the weights depend on the query (`fusion.weigh_lanes`).
 
 Entry size. A long entry is split into many chunks, and each is another chance to look like the answer: the best of
 ten draws says less than a single one. So a chunk counts for more the fewer chunks its entry has, up to
@@ -29,7 +29,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from math import log
 
@@ -53,6 +52,42 @@ _MAX_POSITIONS = 8
 _MIN_PART_CHARS = 4
 
 
+ENTRY_WEIGHT = 0.07
+"""Score of an entry with one chunk. The learned weight is .11; with that, German queries lost half a point."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingWeights:
+    """Weights of the match features and of the entry's size."""
+
+    coverage: float
+    phrase: float
+    proximity: float
+    part_words: float
+    entry: float
+
+    @property
+    def total(self) -> float:
+        """Their sum."""
+        return self.coverage + self.phrase + self.proximity + self.part_words + self.entry
+
+    def scaled(self, factor: float) -> ReadingWeights:
+        """Return all weights times a factor."""
+        return ReadingWeights(
+            self.coverage * factor,
+            self.phrase * factor,
+            self.proximity * factor,
+            self.part_words * factor,
+            self.entry * factor,
+        )
+
+
+WORDS_READING_WEIGHTS = ReadingWeights(
+    COVERAGE_WEIGHT, PHRASE_WEIGHT, PROXIMITY_WEIGHT, PART_WORDS_WEIGHT, ENTRY_WEIGHT
+)
+"""For words alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class MatchFeatures:
     """Match features of a chunk; each is 0 to 1."""
@@ -62,34 +97,30 @@ class MatchFeatures:
     proximity: float
     part_words: float
 
-    @property
-    def score(self) -> float:
-        """The addition to the score."""
-        matched = COVERAGE_WEIGHT * self.coverage + PHRASE_WEIGHT * self.phrase
-        return matched + PROXIMITY_WEIGHT * self.proximity + PART_WORDS_WEIGHT * self.part_words
+    def score(self, weights: ReadingWeights = WORDS_READING_WEIGHTS) -> float:
+        """Return the addition to the score."""
+        matched = weights.coverage * self.coverage + weights.phrase * self.phrase
+        return matched + weights.proximity * self.proximity + weights.part_words * self.part_words
 
-    def parts(self) -> tuple[ScorePart, ...]:
-        """Return its named parts."""
-        return (
-            ScorePart(
-                "coverage", COVERAGE_WEIGHT * self.coverage, f"{self.coverage:.0%} of the question's words by rarity"
-            ),
-            ScorePart(
+    def parts(self, weights: ReadingWeights = WORDS_READING_WEIGHTS) -> tuple[ScorePart, ...]:
+        """Return its named parts, without those that have no weight."""
+        named = (
+            ("coverage", weights.coverage, self.coverage, f"{self.coverage:.0%} of the question's words by rarity"),
+            (
                 "phrase",
-                PHRASE_WEIGHT * self.phrase,
+                weights.phrase,
+                self.phrase,
                 f"adjacent words of the query are adjacent here: {self.phrase:.2f} of 1",
             ),
-            ScorePart(
+            (
                 "proximity",
-                PROXIMITY_WEIGHT * self.proximity,
+                weights.proximity,
+                self.proximity,
                 f"words of the query are close together: {self.proximity:.2f} of 1",
             ),
-            ScorePart(
-                "part-words",
-                PART_WORDS_WEIGHT * self.part_words,
-                f"{self.part_words:.0%} are part of longer words here",
-            ),
+            ("part-words", weights.part_words, self.part_words, f"{self.part_words:.0%} are part of longer words here"),
         )
+        return tuple(ScorePart(name, weight * value, note) for name, weight, value, note in named if weight > 0.0)
 
 
 class CloseReader:
@@ -172,8 +203,6 @@ def explain_commands(share: float) -> tuple[ScorePart, ...]:
     return (ScorePart("commands", -COMMANDS_WEIGHT * share, f"{share:.0%} of the question's words only in commands"),)
 
 
-ENTRY_WEIGHT = 0.07
-"""Score of an entry with one chunk. The learned weight is .11; with that, German queries lost half a point."""
 MAX_ENTRY_CHUNKS = 4
 """Number of chunks from which an entry gets nothing."""
 
@@ -183,20 +212,19 @@ def entry_share(size: int) -> float:
     return 1.0 - log(min(max(size, 1), MAX_ENTRY_CHUNKS)) / log(MAX_ENTRY_CHUNKS)
 
 
-@lru_cache(maxsize=16)
-def entry_score(size: int) -> float:
+def entry_score(size: int, weight: float = ENTRY_WEIGHT) -> float:
     """Return the addition to the score for an entry of this size."""
-    return ENTRY_WEIGHT * entry_share(size)
+    return weight * entry_share(size)
 
 
-def explain_entry(size: int) -> tuple[ScorePart, ...]:
+def explain_entry(size: int, weight: float = ENTRY_WEIGHT) -> tuple[ScorePart, ...]:
     """Return that as named parts."""
     note = (
         "an entry of its own"
         if size == 1
         else f"its entry has {size}{' or more' if size >= MAX_ENTRY_CHUNKS else ''} chunks"
     )
-    return (ScorePart("entry", entry_score(size), note),)
+    return (ScorePart("entry", entry_score(size, weight), note),)
 
 
 QUOTED_WEIGHT = 1.0

@@ -1,0 +1,231 @@
+# ruff: noqa: SLF001 - the parts of find_candidates, one by one
+"""What the ranking sees of questions: both lanes' candidates with their scores, once for every trial of a weight.
+
+A set is asked whole, as it is and stressed (`samples`), and in parts of 5 to 10,000 chunks, with and without the answer:
+so it is known which questions have none. Candidates and evidence are those of `find_candidates`, from the functions that
+it is made of.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bench.quality.calibration import spread
+from bench.quality.pipeline import Bench
+from bench.quality.sampled_store import IndexedSet, SampledStore, read_set
+from bench.quality.samples import SEED, stressed
+from bench.quality.sets import JudgedSet, Question
+
+from lorelog.core.query import Filters
+from lorelog.core.vectors import unit_vector
+from lorelog.retrieval.fusion import _split_exact_words, foreign_share, non_latin_share
+from lorelog.retrieval.score_features import CloseReader, entry_share
+from lorelog.services.indexing.model_fit import model_fit
+from lorelog.services.search import candidates
+
+SIZES = (5, 15, 60, 200, 1_000, 10_000)
+WHOLE = 0
+_PER_SIZE = 60
+_PER_SIZE_STRESSED = 20
+_STRANGERS = 80
+_READ_PER_LANE = 40
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question in an index: its evidence, and its candidates with the scores of both lanes."""
+
+    kind: str
+    """`judged`, `stressed`, `unanswerable` (the set says so), `elsewhere` (asked of others), `removed` (the answer was)."""
+    size: int
+    """Number of chunks of a part; 0 for the whole set."""
+    evidence: Mapping[str, float]
+    lexical: Array
+    cosine: Array
+    """With what short chunks borrow from their neighbours."""
+    own_cosine: Array
+    own_lexical: Array
+    readings: Array
+    """Coverage, phrase, proximity, part words, entry."""
+    documents: Sequence[str]
+    relevant: Array
+    gains: Mapping[str, float]
+
+
+def examples_of(given: JudgedSet, bench: Bench, centre: Array) -> Iterator[Example]:
+    """Yield the examples of an indexed set. `centre` is the mean vector of texts about anything."""
+    whole = read_set(bench, given.name)
+    asker = _Asker(bench, whole, centre)
+    everything = np.arange(len(whole.chunks))
+    rows = {project: whole.rows_of(project) for project in sorted({item.project for item in whole.chunks})}
+    stores = {project: SampledStore(whole, everything, found, whole.remark) for project, found in rows.items()}
+    hard = stressed(given, bench.analyser).judged
+    after = dict(zip(rows, [*list(rows)[1:], *list(rows)[:1]], strict=True))
+    for question in given.judged:
+        yield asker.ask("judged", WHOLE, stores[bench.project(question)], question, given.gains[question.id])
+    for question in hard:
+        yield asker.ask("stressed", WHOLE, stores[bench.project(question)], question, given.gains[question.id])
+    for question in given.unanswerable:
+        yield asker.ask("unanswerable", WHOLE, stores[bench.project(question)], question, {})
+    if len(rows) > 1:
+        for question in spread(given.judged, _STRANGERS):
+            yield asker.ask("elsewhere", WHOLE, stores[after[bench.project(question)]], question, {})
+    chosen = random.Random(f"{SEED} sizes {given.name}")
+    for size in SIZES:
+        yield from _of_size(asker, given, hard, size, chosen)
+
+
+def whole_examples(given: JudgedSet, bench: Bench, centre: Array, questions: int) -> Iterator[Example]:
+    """Yield judged questions, spread over the list, asked of a whole indexed set."""
+    whole = read_set(bench, given.name)
+    asker = _Asker(bench, whole, centre)
+    everything = np.arange(len(whole.chunks))
+    stores: dict[str, SampledStore] = {}
+    for question in spread(given.judged, questions):
+        project = bench.project(question)
+        if project not in stores:
+            stores[project] = SampledStore(whole, everything, whole.rows_of(project), whole.remark)
+        yield asker.ask("judged", WHOLE, stores[project], question, given.gains[question.id])
+
+
+def _of_size(
+    asker: _Asker, given: JudgedSet, hard: Sequence[Question], size: int, chosen: random.Random
+) -> Iterator[Example]:
+    asked = [("judged", item) for item in chosen.sample(given.judged, len(given.judged))]
+    counts = {"judged": _PER_SIZE, "stressed": _PER_SIZE_STRESSED}
+    for kind, question in [*asked, *(("stressed", item) for item in hard)]:
+        rows = asker.whole.rows_of(asker.bench.project(question))
+        gains = {name: gain for name, gain in given.gains[question.id].items() if gain > 0}
+        answers = [int(row) for row in rows if gains.keys() & set(asker.whole.documents[row])]
+        if not counts[kind] or len(rows) < size or not answers:
+            continue
+        counts[kind] -= 1
+        part = _part(asker.whole, rows, size, answers, chosen)
+        here = {name for row in part for name in asker.whole.documents[row]}
+        kept = {name: gain for name, gain in gains.items() if name in here}
+        yield asker.ask(kind, size, SampledStore(asker.whole, part), question, kept)
+        if kind == "judged":
+            part = _part(asker.whole, rows, size, answers, chosen, with_answer=False)
+            yield asker.ask("removed", size, SampledStore(asker.whole, part), question, {})
+
+
+def _part(
+    whole: IndexedSet,
+    rows: Array,
+    size: int,
+    answers: Sequence[int],
+    chosen: random.Random,
+    *,
+    with_answer: bool = True,
+) -> Array:
+    """Return the rows of an index of so many chunks: runs of chunks from files in any order, round an answer or without."""
+    files: dict[int, list[int]] = {}
+    for row in rows:
+        files.setdefault(int(whole.files[row]), []).append(int(row))
+    kept: set[int] = set()
+    if with_answer:
+        answer = chosen.choice(answers)
+        file = files[int(whole.files[answer])]
+        length = size // 3 + 1
+        first = max(0, file.index(answer) - chosen.randrange(length))
+        kept.update(file[first : first + length])
+    others = [
+        [row for row in file if row not in set(answers)] for file in chosen.sample(list(files.values()), len(files))
+    ]
+    for file in others:
+        length = min(size - len(kept), max(3, size // 4))
+        if length <= 0:
+            break
+        first = chosen.randrange(max(1, len(file) - length + 1))
+        kept.update(file[first : first + length])
+    rest = [row for file in others for row in file if row not in kept]
+    kept.update(rest[: max(0, size - len(kept))])
+    return np.array(sorted(kept))
+
+
+class _Asker:
+    """Asks parts of one set."""
+
+    def __init__(self, bench: Bench, whole: IndexedSet, centre: Array) -> None:
+        self.bench = bench
+        self.whole = whole
+        self._centre = centre
+
+    def ask(self, kind: str, size: int, store: Any, question: Question, gains: Mapping[str, float]) -> Example:
+        terms = self.bench.analyser.query_terms(question.text)
+        vector = unit_vector(self.bench.embedder.embed_query(question.text))
+        lexical, dense = store.propose(terms, vector, Filters(), candidates._MIN_CANDIDATES)
+        rarity = store.rarity([term.text for term in terms])
+        words, cosines = dict(lexical), dict(dense)
+        cosines |= store.similarities(vector, [key for key in words if key not in cosines])
+        support = candidates._find_support(store, vector, lexical, dense, cosines)
+        keys = list(dict.fromkeys((*words, *dict(dense))))
+        by_words = np.array([support.lexical.get(key, words.get(key, 0.0)) for key in keys])
+        by_vectors = np.array([support.dense.get(key, cosines[key]) for key in keys])
+        own = np.array([cosines[key] for key in keys])
+        own_words = np.array([words.get(key, 0.0) for key in keys])
+        first = sorted(
+            {
+                int(place)
+                for scores in (by_words, by_vectors, own, own_words)
+                for place in np.argsort(-scores)[:_READ_PER_LANE]
+            }
+        )
+        reader = CloseReader(terms, rarity)
+        readings = [reader.read(self.whole.words[int(keys[place])]) for place in first]
+        owners = [self.whole.documents[int(keys[place])] for place in first]
+        mean, deviation = candidates._mean_and_deviation([score for _, score in dense])
+        others = _split_exact_words(question.text)[1]
+        return Example(
+            kind,
+            size,
+            {
+                "full": 2.2 * sum(rarity.values()),
+                "terms": len(rarity),
+                "unread": non_latin_share(" ".join(others)),
+                "foreign": foreign_share(others),
+                "best": float(by_words.max(initial=0.0)),
+                "lead": candidates._lead(dense, mean, deviation),
+                "known": model_fit(store),
+                "deviation": deviation,
+                "highest": float(own.max()),
+                "lowest": float(own.min()),
+                "mean_cosine": float(self._centre @ np.frombuffer(vector, "<f4")),
+                "chunks": store.lane_coverage(Filters()).chunks,
+            },
+            by_words[first],
+            by_vectors[first],
+            own[first],
+            own_words[first],
+            np.array(
+                [
+                    (
+                        item.coverage,
+                        item.phrase,
+                        item.proximity,
+                        item.part_words,
+                        entry_share(int(self.whole.entries[int(keys[place])])),
+                    )
+                    for place, item in zip(first, readings, strict=True)
+                ]
+            ),
+            [names[0] for names in owners],
+            np.array([any(gains.get(name, 0.0) > 0 for name in names) for names in owners]),
+            {name: gain for name, gain in gains.items() if gain > 0},
+        )
+
+
+def kept_examples(path: Path, make: Callable[[], Iterable[Example]]) -> list[Example]:
+    """Return the examples that a file keeps, or make and keep them."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pickle.dumps(list(make())))
+    return list(pickle.loads(path.read_bytes()))
