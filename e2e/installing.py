@@ -21,7 +21,10 @@ _HERE = Path(__file__).resolve().parent
 _LIMIT_S = 900
 NODE = "node"
 """Node in the version that OpenClaw needs; not a host."""
-PROGRAMS = {"node": "node", "claude": "claude", "codex": "codex", "opencode": "opencode", "openclaw": "openclaw"}
+PROGRAMS = {
+    "node": "node",
+    **{name: name for name in ("claude", "codex", "opencode", "openclaw", "gemini", "qwen", "copilot")},
+}
 COMPANIONS = ("codex", "claude")
 """Fast hosts, installed for every run: they write the memory that another host recalls."""
 

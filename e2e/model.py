@@ -191,8 +191,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self._read()
-        if self.path.split("?", 1)[0].endswith("/count_tokens"):
-            self._send(200, {"input_tokens": 20})
+        path = self.path.split("?", 1)[0]
+        if path.endswith(("/count_tokens", ":countTokens")):
+            self._send(200, {"input_tokens": 20, "totalTokens": 20})
             return
         protocol = protocol_of(self.path)
         if protocol is None:
@@ -207,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
         if step.wait_s:
             time.sleep(step.wait_s)
         if step.status:
-            fault = {"type": "api_error", "message": f"scripted failure {step.status}"}
+            fault = {"type": "api_error", "code": step.status, "message": f"scripted failure {step.status}"}
             self._send(step.status, {"type": "error", "error": fault})
             return
         say = Say(
@@ -218,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
             step.arguments,
             step.namespace,
         )
-        if request.body.get("stream"):
+        if request.body.get("stream") or ":stream" in request.path:
             self._stream(protocol.events(say), hold=step.hold, ended=protocol is Chat)
         else:
             if step.hold:
@@ -233,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
         held = False
         for kind, data in events:
             self._chunk((f"event: {kind}\n" if kind else "") + f"data: {json.dumps(data)}\n\n")
-            if hold and not held and "delta" in json.dumps(data) and self._says_something(data):
+            if hold and not held and self._says_something(data):
                 held = True
                 self.model.hold(_LONGEST_HOLD_S)
         if ended:
@@ -242,6 +243,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     @staticmethod
     def _says_something(data: dict[str, Any]) -> bool:
+        if "candidates" in data:
+            return True
         delta = data.get("delta") or next((choice.get("delta") for choice in data.get("choices") or []), None)
         if isinstance(delta, dict):
             return bool(delta.get("text") or delta.get("content"))

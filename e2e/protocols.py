@@ -1,8 +1,8 @@
-"""Three ways in which agents talk with a model: read what was asked, and put an answer in the same words.
+"""Four ways in which agents talk with a model: read what was asked, and put an answer in the same words.
 
-Anthropic Messages, OpenAI Responses and OpenAI Chat Completions, whole or streamed. Only what the pinned hosts need:
-text and one call of a tool. Reading makes one list of `Spoken` of the three, so that whoever scripts an answer need
-not know which host asked.
+Anthropic Messages, OpenAI Responses, OpenAI Chat Completions and Gemini, whole or streamed. Only what the pinned hosts
+need: text and one call of a tool. Reading makes one list of `Spoken` of the four, so that whoever scripts an answer
+need not know which host asked.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Say:
         return f"{kind}_e2e{self.number:05d}"
 
 
-_ASIDES = ("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>", "<environment_context>")
+_ASIDES = ("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>", "<environment_context>", "Additional context from ")
 """Beginnings of texts that a host sends in the user's name."""
 
 
@@ -267,8 +267,61 @@ class Chat:
         return {**frame, "usage": usage} if usage else frame
 
 
-Protocol = type[Messages] | type[Responses] | type[Chat]
-PATHS: dict[str, Protocol] = {"/messages": Messages, "/responses": Responses, "/chat/completions": Chat}
+class Gemini:
+    """Google's protocol. The model and whether to stream are in the path, not in the body."""
+
+    @staticmethod
+    def tools(body: dict[str, Any]) -> list[str]:
+        groups = [tool.get("functionDeclarations") or [] for tool in body.get("tools") or []]
+        return [str(tool.get("name", "")) for group in groups for tool in group]
+
+    @staticmethod
+    def spoken(body: dict[str, Any]) -> list[Spoken]:
+        said = []
+        for content in body.get("contents") or []:
+            parts = [part for part in content.get("parts") or [] if isinstance(part, dict)]
+            results = [part["functionResponse"] for part in parts if "functionResponse" in part]
+            texts = [part.get("text", "") for part in parts if part.get("text")]
+            if results:
+                said += [Spoken("result", json.dumps(result.get("response"), ensure_ascii=False)) for result in results]
+            elif texts:
+                role = {"model": "assistant"}.get(content.get("role"), content.get("role"))
+                said.append(spoken_by(role, texts))
+        return said
+
+    @classmethod
+    def whole(cls, say: Say) -> dict[str, Any]:
+        parts: list[dict[str, Any]] = [{"text": say.text}] if say.text else []
+        if say.tool:
+            parts.append({"functionCall": {"id": say.name("call"), "name": say.tool, "args": say.arguments}})
+        return cls._frame(say, parts, "STOP")
+
+    @classmethod
+    def events(cls, say: Say) -> Iterator[Event]:
+        if say.text and not say.tool:
+            yield "", cls._frame(say, [{"text": say.text}])
+            yield "", cls._frame(say, [{"text": ""}], "STOP")
+        else:
+            yield "", cls.whole(say)
+
+    @staticmethod
+    def _frame(say: Say, parts: list[dict[str, Any]], finish: str = "") -> dict[str, Any]:
+        candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
+        if finish:
+            candidate["finishReason"] = finish
+        usage = {"promptTokenCount": 20, "candidatesTokenCount": 10, "totalTokenCount": 30}
+        frame = {"candidates": [candidate], "usageMetadata": usage}
+        return {**frame, "modelVersion": "scripted", "responseId": say.name("gem")}
+
+
+Protocol = type[Messages] | type[Responses] | type[Chat] | type[Gemini]
+PATHS: dict[str, Protocol] = {
+    "/messages": Messages,
+    "/responses": Responses,
+    "/chat/completions": Chat,
+    ":generateContent": Gemini,
+    ":streamGenerateContent": Gemini,
+}
 
 
 def protocol_of(path: str) -> Protocol | None:

@@ -199,6 +199,8 @@ export default {
   description: "Long-term memory for coding agents: every turn captured, the right one recalled",
   kind: "memory" as const,
   register(api: OpenClawPluginApi) {
+    const { autoCapture = true, autoRecall = true } = (api.pluginConfig ?? {}) as { autoCapture?: boolean; autoRecall?: boolean }
+
     const report = async (moment: string, given: Session, more: Payload = {}): Promise<string> => (await reportCall(moment, given, more)).context
 
     const reportCall = (moment: string, given: Session, more: Payload = {}): Promise<Answer> => {
@@ -231,6 +233,7 @@ export default {
     }
 
     api.on("before_prompt_build", async (event, context) => {
+      if (!autoRecall) return
       const source = event.messages.length ? "resume" : "startup"
       const memories = report("prompt", context, { prompt: event.prompt })
       const [appendSystemContext, now] = await Promise.all([start(context, source), memories])
@@ -242,14 +245,14 @@ export default {
       const call = event.toolCallId ?? context.toolCallId ?? ""
       const { context: memories, block } = await reportCall("tool-before", sessionOf(context), { tool: event.toolName, call, input: cut(input) })
       if (block) return { block: true, blockReason: block }
-      keepForResult(call, context.sessionId ?? "", memories)
+      if (autoRecall) keepForResult(call, context.sessionId ?? "", memories)
     })
     // Older versions have no middleware: there a memory of a tool call is not shown, and guards work.
     api.registerAgentToolResultMiddleware?.(
       async (event, context) => {
         const contexts = [takeForResult(event.toolCallId)]
         const details = event.result.details as { exitCode?: number } | undefined
-        if (event.isError || details?.exitCode) {
+        if (autoRecall && (event.isError || details?.exitCode)) {
           const output = event.result.content.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n")
           const more = { tool: event.toolName, call: event.toolCallId, input: cut(event.args), output: cut(output), failed: true }
           contexts.push((await reportCall("tool-after", { ...sessionOf(context), workspaceDir: event.cwd }, more)).context)
@@ -261,19 +264,20 @@ export default {
     )
     // Not awaited: a one-shot run exits now, and the hook continues by itself.
     api.on("agent_end", async (event, context) => {
+      if (!autoCapture) return
       void report(event.success ? "turn-end" : "turn-failed", context)
       // Awaited if chosen: OpenClaw provides its model only while its own hook runs.
       if (event.success && context.sessionId) await summarizeTurn("openclaw", context.sessionId, write)
     })
-    api.on("before_compaction", (_event, context) => void report("compact", context))
+    api.on("before_compaction", (_event, context) => void (autoCapture && report("compact", context)))
     api.on("session_end", (event, context) => {
-      void report("session-end", { ...context, sessionId: event.sessionId }, { source: event.reason })
+      if (autoCapture) void report("session-end", { ...context, sessionId: event.sessionId }, { source: event.reason })
       started.delete(event.sessionId)
       places.delete(event.sessionId)
       contexts.delete(event.sessionId)
     })
     api.on("gateway_stop", async () => {
-      await Promise.all([...places.values()].map((session) => report("session-end", session, { source: "gateway_stop" })))
+      if (autoCapture) await Promise.all([...places.values()].map((session) => report("session-end", session, { source: "gateway_stop" })))
     })
     for (const [name, make] of Object.entries(TOOLS)) api.registerTool(make, { name })
 
@@ -281,6 +285,7 @@ export default {
       ({ program }) => {
         const own = program.command("lorelog").description("Long-term memory for coding agents: every turn captured, the right one recalled")
         own.command("search").argument("<query...>").description("Find what was learned").action((query: string[]) => passOn("search", "--", ...query))
+        own.command("index").argument("[paths...]").description("Index Markdown files, or what is indexed already").action((paths: string[]) => passOn("index", "--", ...paths))
         own.command("status").description("Show whether capture works").action(() => passOn("hosts", "status", "openclaw"))
       },
       { commands: ["lorelog"], descriptors: [{ name: "lorelog", description: "Long-term memory for coding agents: every turn captured, the right one recalled", hasSubcommands: true }] },

@@ -19,6 +19,7 @@ from lorelog.hosts import (
     answer_hash,
     detect_host,
     host_adapter,
+    prompt_field,
     resolve_host,
 )
 
@@ -59,6 +60,67 @@ def test_every_host_has_a_title_and_a_dialect() -> None:
     assert set(HOST_TITLES) == set(HOSTS)
     for host in HOSTS:
         assert set(host_adapter(host).MOMENTS.values()) <= {*MOMENTS, *TOOL_MOMENTS}
+
+
+def test_gemini_denies_at_the_top_and_speaks_after_the_call() -> None:
+    """Gemini CLI reads a block at the top of the reply, and context only where it reaches the model."""
+    adapter, block = host_adapter("gemini"), {"action": "block", "message": "no"}
+
+    assert adapter.answer("tool-before", "text", "", block) == {"decision": "deny", "reason": "no"}
+    assert adapter.answer("tool-before", "text", "") == {}
+    after = adapter.answer("tool-after", "text", "")
+    assert after == {"hookSpecificOutput": {"hookEventName": "AfterTool", "additionalContext": "text"}}
+
+
+def test_copilot_replies_have_no_envelope(tmp_path: Path) -> None:
+    """Copilot CLI reads context and a block at the top of the reply, and its transcript has a fixed place."""
+    adapter, block = host_adapter("copilot"), {"action": "block", "message": "no"}
+
+    assert adapter.answer("prompt", "text", "") == {"additionalContext": "text"}
+    denied = {"permissionDecision": "deny", "permissionDecisionReason": "no"}
+    assert adapter.answer("tool-before", "", "", block) == denied
+    event = adapter.read_event("prompt", {"sessionId": "s", "cwd": "/src"}, {"COPILOT_HOME": str(tmp_path)})
+    assert event["transcript"] == f"{tmp_path}/session-state/s/events.jsonl"
+    assert adapter.read_event("prompt", {"sessionId": "../s"}, {"HOME": "/h"})["transcript"] == ""
+
+
+def test_a_prompt_without_words_is_no_event_of_qwen() -> None:
+    """Qwen Code runs its prompt hook again after each tool call, without a prompt; that is not spooled."""
+    adapter = host_adapter("qwen")
+
+    assert adapter.read_event("prompt", {"session_id": "s", "prompt": ""}, {}) == {}
+    assert adapter.read_event("prompt", {"session_id": "s", "prompt": "Go"}, {})["session"] == "s"
+
+
+@pytest.mark.parametrize(
+    ("host", "result", "failed"),
+    [
+        ("gemini", {"tool_response": {"llmContent": "Output: x\nExit Code: 3\nPGID: 1"}}, True),
+        ("gemini", {"tool_response": {"llmContent": "Output: x\nExit Code: 0"}}, False),
+        ("gemini", {"tool_response": {"error": {"message": "no such file"}}}, True),
+        ("qwen", {"error": "Exit Code: 3", "is_interrupt": False}, True),
+        ("qwen", {"tool_response": {"llmContent": "fine"}}, False),
+        (
+            "copilot",
+            {"toolResult": {"resultType": "success", "textResultForLlm": "<shellId: 0 completed with exit code 3>"}},
+            True,
+        ),
+        ("copilot", {"toolResult": {"resultType": "success", "textResultForLlm": "it said exit code 3"}}, False),
+        ("copilot", {"toolResult": {"resultType": "failure", "textResultForLlm": "x"}}, True),
+    ],
+)
+def test_a_failed_call_is_recognised(host: str, result: dict[str, Any], failed: bool) -> None:  # noqa: FBT001
+    """An exit status other than 0 or an error of the tool is a failure, words about one are not."""
+    names = {"tool_name": "run_shell_command", "toolName": "bash", "tool_input": {}, "toolArgs": {"command": "x"}}
+
+    assert host_adapter(host).read_tool_call({**names, **result})["failed"] is failed
+
+
+def test_the_prompt_of_gemini_is_without_the_context_of_the_session_start() -> None:
+    """Context that the host puts in front of a prompt is not the user's words."""
+    assert prompt_field({"prompt": "<hook_context>memory</hook_context>\n\nGo on"}) == "Go on"
+    assert prompt_field({"prompt": "Go <hook_context>"}) == "Go <hook_context>"
+    assert prompt_field({"prompt": 3}) == ""
 
 
 def test_claude_code_is_known_by_both_names() -> None:
@@ -186,7 +248,7 @@ def test_no_conversation_is_passed_on(payload: dict[str, Any], canary: str) -> N
         assert f"x {canary}" not in json.dumps(rest)
         assert f"y {canary}" not in json.dumps(rest)
         assert f"z {canary}" not in json.dumps(rest)
-        assert len(event["answer"]) == 16
+        assert len(event["answer"]) == (0 if host in {"gemini", "copilot"} else 16)
 
 
 @given(st.text())

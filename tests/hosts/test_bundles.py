@@ -83,7 +83,7 @@ def test_every_manifest_carries_our_version() -> None:
         for shape in [json.loads(content)]
     }
     assert set(versions.values()) == {VERSION}
-    assert len(versions) == 5
+    assert len(versions) == 6
     (offered,) = json.loads(marketplace_files()[".claude-plugin/marketplace.json"])["plugins"]
     assert offered["version"] == VERSION
     assert (ROOT / offered["source"] / ".claude-plugin" / "plugin.json").is_file()
@@ -136,6 +136,17 @@ def test_a_command_elsewhere_is_written_into_every_file_that_calls_it(tmp_path: 
     assert shlex.quote(str(place)) in render_skill("codex", str(place))
 
 
+def test_the_bundle_of_claude_code_has_a_manifest_for_each_of_its_readers() -> None:
+    """goose, Claude Code and Codex each find the same name and version; hooks lead to commands of ours without variables."""
+    files = bundle_files("claude")
+    manifests = [json.loads(files[f"{folder}plugin.json"]) for folder in ("", ".claude-plugin/", ".codex-plugin/")]
+    assert len({(manifest["name"], manifest["version"], manifest["description"]) for manifest in manifests}) == 1
+    hooks = json.loads(files["hooks/hooks.json"])["hooks"]
+    commands = [hook["command"] for groups in hooks.values() for group in groups for hook in group["hooks"]]
+    assert {"SessionStart", "UserPromptSubmit", "PreToolUse", "Stop", "SessionEnd"} <= set(hooks)
+    assert all(command.startswith("lorelog hook claude ") and "PLUGIN_ROOT" not in command for command in commands)
+
+
 @pytest.mark.parametrize("host", HOSTS)
 def test_the_skill_shows_commands_that_parse(host: str) -> None:
     """Every command in the skill is accepted by the command line."""
@@ -172,3 +183,15 @@ def test_bundles_are_made_without_anything_heavy() -> None:
     program = "import sys, lorelog.hosts.bundles as b; b.repository_files(); print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"numpy", "tomlkit", "msgspec"} & set(ran.stdout.split())
+
+
+def test_openclaw_offers_what_memsearch_offers_there() -> None:
+    """The plugin has the subcommands search, index and status, and settings for capture and recall that its code reads."""
+    files = bundle_files("openclaw")
+    schema = json.loads(files["openclaw.plugin.json"])["configSchema"]["properties"]
+    source = files["index.ts"].decode()
+
+    assert {name: setting["default"] for name, setting in schema.items()} == {"autoCapture": True, "autoRecall": True}
+    assert all(source.count(name) > 3 for name in schema)
+    assert [f'own.command("{name}")' in source for name in ("search", "index", "status")] == [True] * 3
+    assert command_parser("index").parse_args(["--", "notes"]).paths == ["notes"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         """The host's event names, mapped to ours."""
 
         def read_event(self, moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-            """Return a payload's fields under their names in the spool."""
+            """Return a payload's fields under their names in the spool; empty if it is not an event."""
 
         def read_tool_call(self, payload: dict[str, Any]) -> dict[str, Any]:
             """Return a tool call in the form of `hosts.tool_calls`, and the subagent that made it."""
@@ -52,6 +52,16 @@ def path_field(payload: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str) or not value.startswith("/") or len(value) > _MAX_PATH_CHARS or "\0" in value:
         return ""
     return value
+
+
+def prompt_field(payload: Mapping[str, Any]) -> str:
+    """Return the user's prompt. Gemini CLI puts the context of a session's start in front of it."""
+    prompt = payload.get("prompt")
+    if not isinstance(prompt, str):
+        return ""
+    if prompt.startswith("<hook_context>"):
+        prompt = prompt.partition("</hook_context>")[2].lstrip()
+    return prompt
 
 
 def answer_hash(text: object) -> str:
@@ -91,9 +101,17 @@ def block_reason(decision: Mapping[str, str] | None) -> str:
     return decision.get("message", "") if decision and decision.get("action") == "block" else ""
 
 
-HOST_TITLES = {"claude": "Claude Code", "codex": "Codex", "opencode": "OpenCode", "openclaw": "OpenClaw"}
+HOST_TITLES = {
+    "claude": "Claude Code",
+    "codex": "Codex",
+    "opencode": "OpenCode",
+    "openclaw": "OpenClaw",
+    "gemini": "Gemini CLI",
+    "qwen": "Qwen Code",
+    "copilot": "Copilot CLI",
+}
 HOSTS = tuple(HOST_TITLES)
-HOST_ALIASES = {"claude-code": "claude"}
+HOST_ALIASES = {"claude-code": "claude", "gemini-cli": "gemini", "qwen-code": "qwen", "copilot-cli": "copilot"}
 MOMENTS = ("session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end")
 TOOL_MOMENTS = ("tool-before", "tool-after", "tool-failed")
 """Moments of a single tool call: they are answered, and never spooled."""

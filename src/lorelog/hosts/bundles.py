@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core.version import VERSION
+from lorelog.hosts import copilot, gemini, qwen
 
 NAME = "lorelog"
 COMMAND = "lorelog"
@@ -47,8 +48,11 @@ HOOK_EVENTS: Mapping[str, Mapping[str, str]] = {
         "PreCompact": "compact",
         "SessionEnd": "session-end",
     },
+    "gemini": gemini.MOMENTS,
+    "qwen": qwen.MOMENTS,
+    "copilot": copilot.MOMENTS,
 }
-"""The host's events that we hook, mapped to our names. The other hosts call us from a plugin."""
+"""The host's events that we hook, mapped to our names. OpenCode and OpenClaw call us from a plugin."""
 
 HOOK_MATCHERS: Mapping[str, Mapping[str, str]] = {
     "claude": {"PostToolUseFailure": "Bash|PowerShell|mcp__.*"},
@@ -72,6 +76,8 @@ TRANSCRIPT_TOOL_DESCRIPTION = (
     "Read the conversation that a memory came from, when you need exact words, commands or the reasoning."
 )
 
+_MILLISECOND_HOSTS = frozenset({"gemini", "qwen"})
+"""Hosts that take time limits in milliseconds."""
 _MCP_TOOLS_HINT = "If the tools search_memory, get_memory and get_transcript are available, you may use them instead."
 _OPENCLAW_TOOLS_HINT = "If the tools memory_search, memory_get and memory_transcript are available, prefer them."
 
@@ -83,6 +89,9 @@ def bundle_files(host: str, command: str = COMMAND) -> dict[str, bytes]:
         "codex": _claude_files,
         "opencode": _opencode_files,
         "openclaw": _openclaw_files,
+        "gemini": _gemini_files,
+        "qwen": _qwen_files,
+        "copilot": _copilot_files,
     }[host](command)
     return {path: text.encode() for path, text in sorted(contents.items())}
 
@@ -96,7 +105,8 @@ def marketplace_files() -> dict[str, bytes]:
 
 def repository_files() -> dict[str, bytes]:
     """Return all generated files of the repository by path."""
-    folders = {"claude": "plugins/claude-code", "opencode": "plugins/opencode", "openclaw": "plugins/openclaw"}
+    folders = {"claude": "plugins/claude-code"}
+    folders |= {host: f"plugins/{host}" for host in ("opencode", "openclaw", "gemini", "qwen")}
     return marketplace_files() | {
         f"{folder}/{path}": content for host, folder in folders.items() for path, content in bundle_files(host).items()
     }
@@ -110,7 +120,8 @@ def hook_command(host: str, moment: str, command: str = COMMAND) -> str:
     problem, repair = f"{command} does not exist any more", f"lorelog hosts install {host}"
     if command == COMMAND:
         problem, repair = "lorelog is not on PATH", "install it, or add its folder to PATH"
-    reply = {"systemMessage": f"{problem}, so this session is not remembered. To repair it: {repair}"}
+    field = "additionalContext" if host == "copilot" else "systemMessage"
+    reply = {field: f"{problem}, so this session is not remembered. To repair it: {repair}"}
     return f"{call} || printf '%s\\n' {shlex.quote(json.dumps(reply))}"
 
 
@@ -118,7 +129,7 @@ def hook_groups(host: str, command: str = COMMAND) -> dict[str, list[dict[str, A
     """Return our entry for each event of a host that reads hooks from JSON."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for event, moment in HOOK_EVENTS[host].items():
-        matcher = HOOK_MATCHERS[host].get(event)  # without one: all events of this kind
+        matcher = HOOK_MATCHERS.get(host, {}).get(event)  # without one: all events of this kind
         groups[event] = [{**({"matcher": matcher} if matcher else {}), "hooks": [_hook_entry(host, moment, command)]}]
     return groups
 
@@ -142,8 +153,10 @@ def render_skill(host: str, command: str = COMMAND) -> str:
 
 
 def _hook_entry(host: str, moment: str, command: str) -> dict[str, Any]:
-    seconds = SESSION_END_TIMEOUT_S if moment == "session-end" else HOOK_TIMEOUT_S
-    return {"type": "command", "command": hook_command(host, moment, command), "timeout": seconds}
+    limit = SESSION_END_TIMEOUT_S if moment == "session-end" else HOOK_TIMEOUT_S
+    if host in _MILLISECOND_HOSTS:
+        limit *= 1000
+    return {"type": "command", "command": hook_command(host, moment, command), "timeout": limit}
 
 
 def _allowed_tools(command: str) -> str:
@@ -151,9 +164,13 @@ def _allowed_tools(command: str) -> str:
 
 
 def _claude_files(command: str) -> dict[str, str]:
-    """Return the bundle that Claude Code and Codex share; each has its own manifest and hooks."""
+    """Return the bundle that Claude Code and Codex share; each has its own manifest and hooks.
+
+    `plugin.json` is the manifest of the Open Plugins format, for goose. Droid translates Claude Code's.
+    """
     manifest = {"name": NAME, "version": VERSION, "description": DESCRIPTION, "author": {"name": NAME}}
     return {
+        "plugin.json": _render_json(manifest),
         ".claude-plugin/plugin.json": _render_json(manifest),
         ".codex-plugin/plugin.json": _render_json(
             manifest | {"hooks": "./hooks/codex.json", "skills": "./codex-skills/"}
@@ -184,6 +201,12 @@ def _opencode_files(command: str) -> dict[str, str]:
     }
 
 
+_OPENCLAW_SETTINGS = {
+    "autoCapture": {"type": "boolean", "default": True, "description": "Write notes of finished turns"},
+    "autoRecall": {"type": "boolean", "default": True, "description": "Show agents memories without being asked"},
+}
+
+
 def _openclaw_files(command: str) -> dict[str, str]:
     tools = ["memory_search", "memory_get", "memory_transcript"]
     manifest = {
@@ -197,7 +220,7 @@ def _openclaw_files(command: str) -> dict[str, str]:
         "contracts": {"tools": tools, "agentToolResultMiddleware": ["openclaw"]},
         "cliCommands": [{"name": NAME, "description": DESCRIPTION, "hasSubcommands": True}],
         "skills": ["./skills"],
-        "configSchema": {"type": "object", "additionalProperties": False, "properties": {}},
+        "configSchema": {"type": "object", "additionalProperties": False, "properties": _OPENCLAW_SETTINGS},
     }
     package = {
         "name": "lorelog-openclaw",
@@ -206,6 +229,9 @@ def _openclaw_files(command: str) -> dict[str, str]:
         "license": "Apache-2.0",
         "type": "module",
         "openclaw": {"extensions": ["./index.ts"]},
+        # Optional, so that an installer does not fetch the host into the plugin.
+        "peerDependencies": {"openclaw": ">=2026.3.11"},
+        "peerDependenciesMeta": {"openclaw": {"optional": True}},
     }
     return {
         "package.json": _render_json(package),
@@ -213,6 +239,63 @@ def _openclaw_files(command: str) -> dict[str, str]:
         "index.ts": _render_plugin("openclaw.ts", command),
         f"skills/{SKILL_NAME}/SKILL.md": render_skill("openclaw", command),
     }
+
+
+def _gemini_files(command: str) -> dict[str, str]:
+    """Return an extension of Gemini CLI."""
+    return {
+        "gemini-extension.json": _render_json(_extension_manifest(command)),
+        "commands/recall.toml": f"description = {json.dumps(_RECALL_DESCRIPTION)}\n"
+        f"prompt = '''\n{_recall_text(command, '{{args}}')}'''\n",
+        **_extension_files("gemini", command),
+    }
+
+
+def _qwen_files(command: str) -> dict[str, str]:
+    """Return an extension of Qwen Code, which has commands in Markdown."""
+    front = f"---\ndescription: {json.dumps(_RECALL_DESCRIPTION)}\n---\n\n"
+    return {
+        "qwen-extension.json": _render_json(_extension_manifest(command)),
+        "commands/recall.md": front + _recall_text(command, "{{args}}"),
+        **_extension_files("qwen", command),
+    }
+
+
+def _extension_manifest(command: str) -> dict[str, Any]:
+    return {
+        "name": NAME,
+        "version": VERSION,
+        "description": DESCRIPTION,
+        "mcpServers": {NAME: mcp_server(command)},
+    }
+
+
+def _extension_files(host: str, command: str) -> dict[str, str]:
+    return {
+        "hooks/hooks.json": _render_json({"hooks": hook_groups(host, command)}),
+        f"skills/{SKILL_NAME}/SKILL.md": render_skill(host, command),
+    }
+
+
+def _copilot_files(command: str) -> dict[str, str]:
+    """Return the files that Copilot CLI reads from its own folder; its MCP servers are in a file of the user."""
+    hooks = {
+        event: [{"type": "command", "bash": hook_command("copilot", moment, command), "timeoutSec": HOOK_TIMEOUT_S}]
+        for event, moment in HOOK_EVENTS["copilot"].items()
+    }
+    return {
+        "hooks/lorelog.json": _render_json({"version": 1, "hooks": hooks}),
+        f"skills/{SKILL_NAME}/SKILL.md": render_skill("copilot", command),
+    }
+
+
+_RECALL_DESCRIPTION = "Recall decisions, fixes and lessons from earlier sessions"
+
+
+def _recall_text(command: str, question: str) -> str:
+    values = {"COMMAND": shlex.quote(command), "TOOLS": _MCP_TOOLS_HINT}
+    asked = f"Answer this from the long-term memory of the project: {question}"
+    return _fill_template("SKILL.md", values | {"QUESTION": asked})
 
 
 def _render_recall_command(command: str) -> str:

@@ -28,7 +28,10 @@ _KINDS = {
     "local_shell": "run",
     "powershell": "run",
     "terminal": "run",
+    "run_shell_command": "run",
     "edit": "edit",
+    "replace": "edit",
+    "create": "edit",
     "multiedit": "edit",
     "write": "edit",
     "notebookedit": "edit",
@@ -41,8 +44,12 @@ _KINDS = {
     "notebookread": "read",
     "view_image": "read",
     "read_file": "read",
+    "read_many_files": "read",
+    "view": "read",
     "file_fetch": "read",
     "grep": "search",
+    "grep_search": "search",
+    "list_directory": "search",
     "glob": "search",
     "ls": "search",
     "list": "search",
@@ -135,6 +142,18 @@ def exit_failed(result: object) -> bool:
         return True
     codes = (result.get(name) for name in ("exit_code", "exitCode", "exit", "returncode"))
     return any(isinstance(code, int) and not isinstance(code, bool) and code != 0 for code in codes)
+
+
+def names_exit_code(text: object) -> bool:
+    """Return True if output says that a command ended with a status other than 0."""
+    if not isinstance(text, str):
+        return False
+    for line in (*text[:2000].split("\n"), *text[-2000:].split("\n")):
+        before, found, status = line.lower().partition("exit code")
+        digits = status.strip(" :>)")
+        if found and digits.lstrip("-").isdigit() and digits != "0" and (not before or before.startswith("<shellid")):
+            return True
+    return False
 
 
 def looks_failed(text: str) -> bool:

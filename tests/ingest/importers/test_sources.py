@@ -278,7 +278,7 @@ def test_memsearch(tmp_path: Path) -> None:
         "embedding.provider": "openai",
         "embedding.model": "m",
         "summarize.provider": "openai",
-        "summarize.model": "small",
+        "summarize.models": "claude=small",
     }
     assert "keys and tokens are never imported; set them yourself" in skipped(items)
     assert "k" not in settings.values()

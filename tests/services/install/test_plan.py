@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lorelog.core.errors import ConfigError
-from lorelog.hosts import HOSTS
 from lorelog.hosts.bundles import HOOK_EVENTS, hook_command
+from lorelog.hosts.documented import ALL_TITLES
 from lorelog.services.install.manifests import build_manifest
 from lorelog.services.install.plan import (
     InstallContext,
@@ -48,6 +48,16 @@ OPENCLAW = """\
     "slots": { "memory": "memory-core" },
     "entries": { "other": { "enabled": true } }, // keep
     "allow": ["other"],
+  },
+}
+"""
+ZED = """\
+// Zed settings
+{
+  "theme": "One Dark", // mine
+  /* "context_servers": {}, */
+  "context_servers": {
+    "other": { "command": "other", "args": [] },
   },
 }
 """
@@ -84,6 +94,15 @@ def configured(tmp_path: Path) -> None:
         ".claude/skills/mine/SKILL.md": "mine",
         ".config/opencode/opencode.jsonc": "{} // mine",
         ".config/opencode/plugins/mine.ts": "export {}",
+        ".copilot/mcp-config.json": '{"mcpServers": {}}',
+        ".cursor/mcp.json": '{"mcpServers": {"other": {"url": "http://x"}}}\n',
+        ".gemini/GEMINI.md": "mine",
+        ".config/Code/User/mcp.json": '{\n\t// mine\n\t"inputs": [],\n\t"servers": {}\n}\n',
+        ".cline/data/settings/cline_mcp_settings.json": "",
+        ".codeium/windsurf/mcp_config.json": '{"mcpServers": {}}',
+        ".config/zed/settings.json": ZED,
+        ".config/zed/AGENTS.md": "# Mine\n\nBe brief.",
+        ".kiro/steering/mine.md": "mine",
     }.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
@@ -104,7 +123,7 @@ def folders(tmp_path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("filled", [True, False])
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", ALL_TITLES)
 def test_uninstalling_gives_back_every_byte(host: str, filled: bool, tmp_path: Path) -> None:  # noqa: FBT001
     """After installing and uninstalling, all that was there is as it was, and nothing else is there."""
     if filled:
@@ -118,7 +137,7 @@ def test_uninstalling_gives_back_every_byte(host: str, filled: bool, tmp_path: P
     assert uninstall(host, where) == 0
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", ALL_TITLES)
 def test_installing_twice_changes_nothing_more(host: str, tmp_path: Path) -> None:
     """Asked again it finds all in place, also where another version or place of lorelog was installed before."""
     configured(tmp_path)
@@ -134,7 +153,7 @@ def test_installing_twice_changes_nothing_more(host: str, tmp_path: Path) -> Non
     assert everything(tmp_path) == before
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", ALL_TITLES)
 def test_a_plan_writes_nothing(host: str, tmp_path: Path) -> None:
     """What --dry-run does: the plan and its diff are made, and no file is."""
     configured(tmp_path)
@@ -180,7 +199,7 @@ def test_what_others_change_afterwards_stays(tmp_path: Path) -> None:
     """A host that writes to its files while we are installed keeps what it wrote; only our entries go."""
     configured(tmp_path)
     where = setting(tmp_path)
-    for host in HOSTS:
+    for host in ALL_TITLES:
         install(host, where)
     config = tmp_path / ".codex/config.toml"
     config.write_text(config.read_text() + '\n[projects."/p"]\ntrust_level = "trusted"\n')
@@ -264,11 +283,20 @@ def test_whatever_a_configuration_says_it_still_says(
         ("codex", ".codex/config.toml", "mcp_servers = 3\n"),
         ("openclaw", ".openclaw/openclaw.json", "{ plugins: "),
         ("openclaw", ".openclaw/openclaw.json", "[]"),
+        ("copilot", ".copilot/mcp-config.json", '{"mcpServers": '),
+        ("cursor", ".cursor/mcp.json", '{"mcpServers": {'),
+        ("antigravity", ".gemini/config/mcp_config.json", '{"mcpServers": []}'),
+        ("vscode", ".config/Code/User/mcp.json", '{"servers": 3}'),
+        ("cline", ".cline/data/settings/cline_mcp_settings.json", "mcpServers"),
+        ("windsurf", ".codeium/windsurf/mcp_config.json", "{}{}"),
+        ("zed", ".config/zed/settings.json", '{ "context_servers": "x" }'),
+        ("zed", ".config/zed/AGENTS.md", "<!-- lorelog:end -->\n<!-- lorelog:start -->\n"),
+        ("kiro", ".kiro/settings/mcp.json", "[1, 2"),
     ],
 )
 def test_what_cannot_be_understood_is_left_alone(host: str, path: str, text: str, tmp_path: Path) -> None:
     """A broken or unusual configuration is refused before anything is written, and it is said what to write by hand."""
-    (tmp_path / path).parent.mkdir()
+    (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_text(text)
     where = setting(tmp_path)
     with pytest.raises(ConfigError) as caught:

@@ -45,6 +45,9 @@ def used(where: InstallContext, moment: float) -> None:
         ".claude/projects/-p/s.jsonl",
         ".codex/sessions/2026/03/05/rollout-x.jsonl",
         ".openclaw/agents/main/sessions/s.jsonl",
+        ".gemini/tmp/app/chats/session-s.jsonl",
+        ".qwen/projects/-p/chats/s.jsonl",
+        ".copilot/session-state/s/events.jsonl",
     ):
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).write_text("{}\n")
@@ -165,3 +168,13 @@ def test_a_version_is_asked_for_only_when_wanted(where: InstallContext) -> None:
     assert host_status("codex", where, HostCaptureStats()).version == ""
     assert host_status("codex", where, HostCaptureStats(), versions=True).version == "1.2.3"
     assert host_status("claude", where, HostCaptureStats(), versions=True).version == ""
+
+
+@pytest.mark.parametrize("host", ["gemini", "qwen"])
+def test_an_extension_of_the_hosts_own_installer_is_recognised(host: str, where: InstallContext) -> None:
+    """The file that the host's installer writes beside an extension says that it is not ours to replace."""
+    folder = where.user_home / f".{host}" / "extensions" / "lorelog"
+    folder.mkdir(parents=True)
+    (folder / f".{host}-extension-install.json").write_text('{"source": "/src/lorelog", "type": "local"}')
+
+    assert host_status(host, where, HostCaptureStats()).installed == "native"

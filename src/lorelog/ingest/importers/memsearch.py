@@ -180,6 +180,7 @@ def _read_store_and_plugins(values: dict[str, Any], path: Path) -> Iterator[Impo
         section, _, key = name.partition(".")
         if object_of(values.get(section)).get(key):
             yield SkippedItem(f"{path.name}, {name}", "keys and tokens are never imported; set them yourself")
+    models: list[str] = []
     for plugin, settings in object_of(values.get("plugins")).items():
         summarize = object_of(object_of(settings).get("summarize"))
         place = f"{path.name}, plugins.{plugin}"
@@ -190,7 +191,9 @@ def _read_store_and_plugins(values: dict[str, Any], path: Path) -> Iterator[Impo
         elif summarize.get("provider") not in (None, "", "native"):
             yield ImportedSetting("summarize.provider", str(summarize["provider"]), f"{place}.summarize.provider")
             if summarize.get("model"):
-                yield ImportedSetting("summarize.model", str(summarize["model"]), f"{place}.summarize.model")
+                models.append(f"{_PLUGINS[plugin]}={summarize['model']}")
+    if models:
+        yield ImportedSetting("summarize.models", ",".join(models), f"{path.name}, plugins.….summarize.model")
 
 
 SOURCE = MemsearchSource()

@@ -17,7 +17,7 @@ from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import LorelogError, NotFound, SourceError
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.files import printable_path
-from lorelog.ingest.transcripts import claude, codex, dsh, openclaw, opencode
+from lorelog.ingest.transcripts import claude, codex, copilot, dsh, gemini, openclaw, opencode, qwen
 from lorelog.ingest.transcripts.json_files import (
     BYTE_ORDER_MARK,
     MAX_LINE_BYTES,
@@ -49,16 +49,23 @@ from lorelog.ingest.transcripts.turns import (
 
 SUPPORTED_FORMATS = (
     "supported formats: Claude Code (.jsonl), Codex rollouts (.jsonl), OpenCode (opencode.db, exported .json),"
-    " OpenClaw (.jsonl, openclaw-agent.sqlite), DSH (session.jsonl, also .zstd)"
+    " OpenClaw (.jsonl, openclaw-agent.sqlite), Gemini CLI (.jsonl, .json), Qwen Code (.jsonl), Copilot CLI (events.jsonl),"
+    " DSH (session.jsonl, also .zstd)"
 )
 _MAX_LINES_CHECKED, _MIN_KNOWN_LINES = 2000, 20
 """Lines that are checked for a known format, and known lines after which the format is certain."""
-_JSON_DOCUMENT_HEAD = lazy_pattern(rb'\A\s*\{\s*"(info|messages|session|items)"\s*:\s*[{\["]')
+_JSON_DOCUMENT_HEAD = lazy_pattern(
+    rb'\A\s*\{(?:\s*"(info|messages|session|items)"\s*:\s*[{\["]|\s*\n\s*"(sessionId)"\s*:)'
+)
+"""The first member of a document. A session of Gemini CLI in lines begins like a document, but on one line."""
 _NewReader = Callable[[TranscriptStats], TurnReader]
 _LINE_FORMATS: tuple[tuple[str, Callable[[JsonObject], bool], _NewReader], ...] = (
+    ("qwen", qwen.is_qwen, qwen.QwenReader),  # its lines look like those of Claude Code
     ("claude", claude.is_claude, claude.ClaudeReader),
     ("openclaw", openclaw.is_openclaw, openclaw.OpenClawReader),
     ("dsh", dsh.is_dsh, dsh.DshReader),
+    ("gemini", gemini.is_gemini, gemini.GeminiReader),
+    ("copilot", copilot.is_copilot, copilot.CopilotReader),
     ("codex", codex.is_codex, codex.CodexReader),
     # A session without messages has only its first line.
     ("openclaw", openclaw.is_session_header, openclaw.OpenClawReader),
@@ -98,7 +105,9 @@ def open_conversation(path: str, session: str = "", turn: str = "") -> Conversat
     if head.startswith(SQLITE_MAGIC):
         return _open_database(path, session, turn)
     if document := _JSON_DOCUMENT_HEAD.match(head):
-        if document[1] in {b"info", b"messages"}:
+        if document[2]:
+            host, read = "gemini", partial(_read_gemini_document, path)
+        elif document[1] in {b"info", b"messages"}:
             host, read = "opencode", partial(_read_export, path)
         else:
             host, read = "codex", partial(_read_rollout, path)
@@ -179,6 +188,12 @@ def _read_rollout(path: str, stats: TranscriptStats) -> Iterator[TurnBuilder]:
                 stats.skipped += 1
 
     return read_turns(codex.CodexReader(stats), items())
+
+
+def _read_gemini_document(path: str, stats: TranscriptStats) -> Iterator[TurnBuilder]:
+    members = read_members(path, frozenset({"messages"}), stats)
+    records = (value if name == "messages" else {name: value} for name, value in members)
+    return read_turns(gemini.GeminiReader(stats), (as_object(record) for record in records))
 
 
 _MAX_KEPT_TURNS = 32
@@ -367,14 +382,21 @@ def read_conversation_head(conversation: Conversation) -> ConversationHead:
 
 
 def _lines_head(conversation: Conversation, records: Iterable[JsonObject]) -> ConversationHead:
-    readers = {"codex": _codex_head, "openclaw": _openclaw_head, "claude": _claude_head}
+    readers: dict[str, Callable[[list[JsonObject]], ConversationHead]] = {
+        "codex": _codex_head,
+        "openclaw": _openclaw_head,
+        "claude": _claude_head,
+        "qwen": _claude_head,
+        "copilot": _copilot_head,
+        "gemini": partial(_gemini_head, conversation.path),
+    }
     reader = readers.get(conversation.host)
     return ConversationHead(session=conversation.session) if reader is None else reader(list(records))
 
 
 def _without_content(record: JsonObject) -> JsonObject:
     """Return a record with what metadata are read from: other values may be long."""
-    if object_type(record) in {"", "session_meta"}:
+    if object_type(record) in {"", "session_meta", "session.start"} and "$set" not in record:
         return record
     return {key: value for key, value in record.items() if isinstance(value, (str, bool)) and len(str(value)) < 4096}
 
@@ -406,8 +428,28 @@ def _codex_head(records: list[JsonObject]) -> ConversationHead:
     )
 
 
+def _gemini_head(path: str, records: list[JsonObject]) -> ConversationHead:
+    """Read the metadata without a start time: a resumed session has a new one."""
+    first = next((record for record in records if "projectHash" in record), {})
+    return ConversationHead(
+        session=to_text(first.get("sessionId")),
+        directory=gemini.find_project_directory(path, records),
+        is_sidechain=first.get("kind") == "subagent",
+    )
+
+
+def _copilot_head(records: list[JsonObject]) -> ConversationHead:
+    start = next((as_object(record.get("data")) for record in records if object_type(record) == "session.start"), {})
+    context = as_object(start.get("context"))
+    return ConversationHead(
+        session=to_text(start.get("sessionId")),
+        directory=to_text(context.get("cwd")),
+        branch=to_text(context.get("branch")),
+    )
+
+
 def _openclaw_head(records: list[JsonObject]) -> ConversationHead:
-    first = next((record for record in records if object_type(record) == "session"), {})
+    first = next((record for record in records if object_type(record) in {"session", "session_start"}), {})
     return ConversationHead(
         session=to_text(first.get("id")),
         directory=to_text(first.get("cwd")),
@@ -417,6 +459,7 @@ def _openclaw_head(records: list[JsonObject]) -> ConversationHead:
 
 
 def _document_head(path: str) -> ConversationHead:
+    document: JsonObject = {}
     for name, value in read_members(path, frozenset({"messages", "items"}), TranscriptStats()):
         if name == "info":
             info = as_object(value)
@@ -430,6 +473,10 @@ def _document_head(path: str) -> ConversationHead:
             )
         if name == "session":
             return _codex_head([{**as_object(value), "instructions": None}])
+        if name in {"sessionId", "projectHash"}:
+            document[name] = value
+        if len(document) == 2:
+            return _gemini_head(path, [document])
     return ConversationHead()
 
 

@@ -2,13 +2,18 @@
 
 Both contain the same records: `{type: "message", id, parentId, timestamp, message: {role, content}}`. Tool results are
 messages of their own with the role `toolResult`.
+
+Factory Droid's lines have the same form, in `sessions/<folder>/<id>.jsonl`. Its first line is `{type: "session_start", id, cwd}`, tool
+results are blocks of a user's message, and what it tells the model itself is a user's message of `<system-reminder>` blocks.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 
+from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.transcripts.json_files import bounded_column, decompress_zstd, parse_object
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
@@ -24,7 +29,9 @@ from lorelog.ingest.transcripts.turns import (
 )
 
 _CALL_TYPES = frozenset({"toolCall", "tool_use", "toolUse"})
+_HEADERS = frozenset({"session", "session_start"})
 _RESULT_ROLES = frozenset({"toolResult", "tool_result", "tool"})
+_REMINDER = lazy_pattern(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 COMPRESSED_NOTE = "a compressed message could not be read: install the package zstandard"
 _MAX_ROW_BYTES = 4 * 1024 * 1024
 """Maximum size of a compressed row in OpenClaw."""
@@ -55,14 +62,26 @@ class OpenClawReader:
             self._take_other(kind, record)
             return
         text = message_text(message.get("content"))
-        if role == "user" and not text.strip() and not _has_image(message):
-            self._stats.skipped += 1
-            return
+        if role == "user":
+            text = _REMINDER.sub("", text)
+            if not text.strip() and not _has_image(message):
+                self._take_results(message)
+                return
         if role == "user" or self._turn is None:
             yield from self.flush()
             self._turn = TurnBuilder(record.get("id"), record.get("timestamp") or message.get("timestamp"))
         self._turn.add_alias(record.get("id"))
         _add_message(self._turn, message, text)
+
+    def _take_results(self, message: JsonObject) -> None:
+        """Add Droid's tool results to the turn. A user's message without a text is nothing else."""
+        results = [block for block in content_blocks(message.get("content")) if object_type(block) == "tool_result"]
+        if self._turn is None or not results:
+            self._stats.skipped += 1
+            return
+        for block in results:
+            failed = bool(block.get("is_error"))
+            self._turn.add_result(block.get("tool_use_id"), block.get("content"), failed=failed)
 
     def open_turns(self) -> list[TurnBuilder]:
         return [self._turn] if self._turn else []
@@ -72,7 +91,7 @@ class OpenClawReader:
         self._turn = None
 
     def _take_other(self, kind: str, record: JsonObject) -> None:
-        if kind == "session":
+        if kind in _HEADERS:
             self._stats.session = to_text(record.get("id")) or self._stats.session
         elif kind == "custom" and self._turn:
             self._turn.add_alias(as_object(record.get("data")).get("runId"))  # older versions write it at the end

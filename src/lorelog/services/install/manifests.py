@@ -1,7 +1,8 @@
 """Which files and entries an installation into each host consists of, and the command that hosts call.
 
-Claude Code and OpenCode load plugins from a folder: there we only add files of our own. Codex and OpenClaw need entries in
-their own configuration.
+Claude Code, OpenCode, Gemini CLI and Qwen Code load plugins or extensions from a folder: there we only add files of our own.
+Codex, OpenClaw and Copilot CLI need entries in their own configuration. So do the hosts that we know from their
+documentation only (`hosts/documented.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,14 @@ from lorelog.hosts.bundles import (
     hook_groups,
     mcp_server,
     render_skill,
+)
+from lorelog.hosts.documented import (
+    BLOCK_END,
+    BLOCK_START,
+    DOCUMENTED_HOSTS,
+    documented_path,
+    instruction_text,
+    server_entry,
 )
 from lorelog.services.install import config_edit
 from lorelog.services.install.plan import HostManifest, InstallContext, OwnFile, SharedFile, read_file, read_receipt
@@ -70,15 +80,32 @@ _LOAD_PATHS = ("plugins", "load", "paths")
 _ALLOW_PATH = ("plugins", "allow")
 
 
+_ROOTS = {
+    "claude": ("CLAUDE_CONFIG_DIR", ".claude"),
+    "codex": ("CODEX_HOME", ".codex"),
+    "openclaw": ("OPENCLAW_STATE_DIR", ".openclaw"),
+    "qwen": ("QWEN_HOME", ".qwen"),
+    "copilot": ("COPILOT_HOME", ".copilot"),
+}
+"""The variable that names a host's folder, and the folder's default name."""
+
+
 def host_root(host: str, environment: Mapping[str, str], user_home: Path) -> Path:
     """Return a host's own folder."""
-    if host == "claude":
-        return _environment_path(environment, "CLAUDE_CONFIG_DIR") or user_home / ".claude"
-    if host == "codex":
-        return _environment_path(environment, "CODEX_HOME") or user_home / ".codex"
+    if host in DOCUMENTED_HOSTS:
+        return documented_folders(host, environment, user_home)[0]
     if host == "opencode":
         return (_environment_path(environment, "XDG_CONFIG_HOME") or user_home / ".config") / "opencode"
-    return _environment_path(environment, "OPENCLAW_STATE_DIR") or user_home / ".openclaw"
+    if host == "gemini":
+        return (_environment_path(environment, "GEMINI_CLI_HOME") or user_home) / ".gemini"
+    variable, name = _ROOTS[host]
+    return _environment_path(environment, variable) or user_home / name
+
+
+def documented_folders(host: str, environment: Mapping[str, str], user_home: Path) -> list[Path]:
+    """Return the folders of a documented host."""
+    folders = DOCUMENTED_HOSTS[host].folders
+    return [documented_path(folder, environment, user_home, sys.platform) for folder in folders]
 
 
 def openclaw_config(environment: Mapping[str, str], user_home: Path) -> Path:
@@ -89,12 +116,18 @@ def openclaw_config(environment: Mapping[str, str], user_home: Path) -> Path:
 
 def build_manifest(host: str, context: InstallContext) -> HostManifest:
     """Return the files and entries of an installation into a host."""
-    return {
+    if host in DOCUMENTED_HOSTS:
+        return _documented_manifest(host, context)
+    builders: dict[str, Callable[[InstallContext], HostManifest]] = {
         "claude": _claude_manifest,
         "codex": _codex_manifest,
         "opencode": _opencode_manifest,
         "openclaw": _openclaw_manifest,
-    }[host](context)
+        "gemini": partial(_extension_manifest, "gemini"),
+        "qwen": partial(_extension_manifest, "qwen"),
+        "copilot": _copilot_manifest,
+    }
+    return builders[host](context)
 
 
 def find_our_groups(text: str) -> list[tuple[str, int]]:
@@ -139,10 +172,9 @@ def _plugin_id(folder: Path) -> str:
 
 def _claude_manifest(context: InstallContext) -> HostManifest:
     root = host_root("claude", context.environment, context.user_home)
-    files = {path: content for path, content in bundle_files("claude", context.command).items() if "codex" not in path}
-    return HostManifest(
-        (root,), tuple(OwnFile(root / "skills" / NAME / path, content) for path, content in files.items())
-    )
+    files = bundle_files("claude", context.command)
+    own = [path for path in files if "codex" not in path and path != "plugin.json"]  # those are for other hosts
+    return HostManifest((root,), tuple(OwnFile(root / "skills" / NAME / path, files[path]) for path in own))
 
 
 def _opencode_manifest(context: InstallContext) -> HostManifest:
@@ -154,6 +186,83 @@ def _opencode_manifest(context: InstallContext) -> HostManifest:
             OwnFile(root / "plugins" / "lorelog.ts", files["lorelog.ts"]),
             OwnFile(root / "skills" / SKILL_NAME / "SKILL.md", files[f"skills/{SKILL_NAME}/SKILL.md"]),
         ),
+    )
+
+
+def _extension_manifest(host: str, context: InstallContext) -> HostManifest:
+    root = host_root(host, context.environment, context.user_home)
+    files = bundle_files(host, context.command)
+    own = tuple(OwnFile(root / "extensions" / NAME / path, content) for path, content in files.items())
+    return HostManifest((root,), own)
+
+
+def _copilot_manifest(context: InstallContext) -> HostManifest:
+    root = host_root("copilot", context.environment, context.user_home)
+    own = tuple(OwnFile(root / path, content) for path, content in bundle_files("copilot", context.command).items())
+    server = {"type": "local", **mcp_server(context.command), "tools": ["*"]}
+    return HostManifest((root,), own, (_json_server(root / "mcp-config.json", "mcpServers", server),))
+
+
+def _json_server(file: Path, servers: str, server: Mapping[str, Any]) -> SharedFile:
+    """Return a JSON file in which our MCP server is one of several. Fields that the user added to it stay."""
+    path = (servers, NAME)
+    existing = _read_json(file, path)
+    server = {**(existing if isinstance(existing, dict) else {}), **server}
+
+    def add(text: str) -> str:
+        return config_edit.put(text, path, server)
+
+    def remove(text: str) -> str:
+        without = _drop_key(text, path)
+        return _drop_key(without, path[:1]) if without != text and not config_edit.get(without, path[:1]) else without
+
+    return SharedFile(
+        path=file,
+        add=add,
+        remove=remove,
+        contains_ours=lambda text: config_edit.get(text, path) == server,
+        manual_text=lambda: json.dumps({servers: {NAME: server}}),
+        empty_text="{}\n",
+    )
+
+
+def _documented_manifest(name: str, context: InstallContext) -> HostManifest:
+    """Return what a host's documentation asks for: our MCP server, and a skill, a rule or a block of instructions."""
+    host = DOCUMENTED_HOSTS[name]
+    # A program of the desktop may not have the shell's PATH.
+    command = shutil.which(context.command, path=context.environment.get("PATH", os.defpath)) or context.command
+    config, instructions = (
+        documented_path(template, context.environment, context.user_home, sys.platform)
+        for template in (host.config, host.instructions)
+    )
+    shared = [_json_server(config, host.servers, server_entry(host, command, context.environment))]
+    own = []
+    text = instruction_text(host, command)
+    if host.shared:
+        shared.append(_marked_block(instructions, text))
+    else:
+        own.append(OwnFile(instructions, text.encode()))
+    return HostManifest((host_root(name, context.environment, context.user_home),), tuple(own), tuple(shared))
+
+
+def _marked_block(file: Path, block: str) -> SharedFile:
+    """Return a file of the user's instructions in which the text between two marks is ours."""
+
+    def add(text: str) -> str:
+        return f"{text}\n{block}" if text else block
+
+    def remove(text: str) -> str:
+        start, end = text.find(BLOCK_START), text.find(BLOCK_END)
+        if (start < 0) != (end < 0) or end < start or text.count(BLOCK_START) > 1 or text.count(BLOCK_END) > 1:
+            raise ConfigError("its marks of lorelog do not form one block", hint="correct them by hand first")
+        if start < 0:
+            return text
+        head, tail = text[:start], text[end + len(BLOCK_END) :].removeprefix("\n")
+        bare = head.removesuffix("\n")  # the line end that we added, unless it now separates two lines of the user
+        return head + tail if tail and bare and not bare.endswith("\n") else bare + tail
+
+    return SharedFile(
+        path=file, add=add, remove=remove, contains_ours=lambda text: block in text, manual_text=lambda: block
     )
 
 

@@ -19,11 +19,12 @@ from typing import Any
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ConfigError, LorelogError
 from lorelog.core.patterns import lazy_pattern
-from lorelog.hosts import HOST_TITLES
 from lorelog.hosts.bundles import HOOK_EVENTS, NAME
+from lorelog.hosts.documented import ALL_TITLES, DOCUMENTED_HOSTS
 from lorelog.services.install import config_edit
 from lorelog.services.install.manifests import (
     build_manifest,
+    documented_folders,
     find_linked_plugin,
     find_our_groups,
     host_root,
@@ -31,6 +32,7 @@ from lorelog.services.install.manifests import (
 )
 from lorelog.services.install.plan import (
     InstallContext,
+    InstallReceipt,
     effective_changes,
     plan_install,
     plan_uninstall,
@@ -48,6 +50,9 @@ _SESSION_PATTERNS = {
     "claude": ("projects/*/*.jsonl",),
     "codex": ("sessions/*/*/*/rollout-*.jsonl",),
     "openclaw": ("agents/*/sessions/*.jsonl",),
+    "gemini": ("tmp/*/chats/*.json*",),
+    "qwen": ("projects/*/chats/*.jsonl",),
+    "copilot": ("session-state/*/events.jsonl",),
 }
 _CAMEL_BOUNDARY = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
 
@@ -79,6 +84,8 @@ class HostStatus:
     newest_session: float
     """When the host last wrote to a conversation."""
     warnings: tuple[str, ...]
+    by_the_book: bool = False
+    """It is installed as the host's documentation asks, was not run, and captures nothing."""
 
 
 def host_status(
@@ -92,7 +99,7 @@ def host_status(
     approve = pending_approvals(host, context) if installed != "missing" else ()
     return HostStatus(
         host=host,
-        title=HOST_TITLES[host],
+        title=ALL_TITLES[host],
         found=is_host_available(host, context),
         version=_host_version(host, context) if versions else "",
         installed=installed,
@@ -102,19 +109,29 @@ def host_status(
         today=captures.today,
         newest_session=newest,
         warnings=tuple(warnings),
+        by_the_book=host in DOCUMENTED_HOSTS,
     )
 
 
 def is_host_available(host: str, context: InstallContext) -> bool:
     """Return whether a host is on PATH or has been used here. A folder that holds only our own files does not count."""
-    if shutil.which(host, path=context.environment.get("PATH", os.defpath)) is not None:
+    programs: tuple[str, ...] = (host,)
+    folders = [host_root(host, context.environment, context.user_home)]
+    if host in DOCUMENTED_HOSTS:
+        programs = DOCUMENTED_HOSTS[host].programs
+        folders = documented_folders(host, context.environment, context.user_home)
+    if any(shutil.which(program, path=context.environment.get("PATH", os.defpath)) for program in programs):
         return True
-    root = host_root(host, context.environment, context.user_home)
     receipt = read_receipt(context.home, host)
-    if str(root) not in receipt.folders:
-        return root.is_dir()
-    ours = {Path(path).relative_to(root).parts[0] for path in receipt.files if Path(path).is_relative_to(root)}
-    return root.is_dir() and any(entry.name not in ours for entry in root.iterdir())
+    return any(_has_foreign_files(folder, receipt) for folder in folders)
+
+
+def _has_foreign_files(folder: Path, receipt: InstallReceipt) -> bool:
+    """Return whether a folder exists, and does not hold only our own files."""
+    if str(folder) not in receipt.folders:
+        return folder.is_dir()
+    ours = {Path(path).relative_to(folder).parts[0] for path in receipt.files if Path(path).is_relative_to(folder)}
+    return folder.is_dir() and any(entry.name not in ours for entry in folder.iterdir())
 
 
 def count_sessions(host: str, context: InstallContext) -> int:
@@ -146,7 +163,11 @@ def native_install(host: str, context: InstallContext) -> str:
             )
         if host == "opencode":
             return _native_opencode(root)
-        return _native_openclaw(context)
+        if host in {"gemini", "qwen"}:
+            mark = root / "extensions" / NAME / f".{host}-extension-install.json"
+            return str(json.loads(_read_text(mark)).get("source") or "")
+        if host == "openclaw":
+            return _native_openclaw(context)
     return ""
 
 
@@ -210,7 +231,7 @@ def _install_state(host: str, context: InstallContext) -> tuple[str, list[str]]:
 
 
 def _misplaced_warning(host: str, path: Path) -> str:
-    location = f"it is installed in {path.parent}, where {HOST_TITLES[host]} does not look now"
+    location = f"it is installed in {path.parent}, where {ALL_TITLES[host]} does not look now"
     return f"{location}; 'lorelog hosts uninstall {host}' removes it"
 
 
@@ -225,7 +246,9 @@ def _silence_warnings(host: str, context: InstallContext, captures: HostCaptureS
     if not last_seen or newest <= last_seen + MAX_SILENCE_S:
         return []
     hours = (newest - last_seen) / 3600
-    stopped = f"capture has silently stopped: {HOST_TITLES[host]} was used {hours:,.0f} h after the last event that reached us"
+    stopped = (
+        f"capture has silently stopped: {ALL_TITLES[host]} was used {hours:,.0f} h after the last event that reached us"
+    )
     return [f"{stopped}; approve the hooks, then run: lorelog backfill {host}"]
 
 
@@ -296,7 +319,7 @@ def _host_version(host: str, context: InstallContext) -> str:
     import subprocess
 
     program = shutil.which(host, path=context.environment.get("PATH", os.defpath))
-    if program is None:
+    if program is None or host in DOCUMENTED_HOSTS:  # an editor may open a window
         return ""
     command: Sequence[str] = (program, "--version")
     try:

@@ -603,7 +603,8 @@ class _SessionCapture:
             *(self._capture_row(draft, journal, WRITING, serialize_entry(memory)) for draft, memory in pairs)
         )
         self._touched.add(journal)
-        entries = append_entries(Path(self._root.path), memories, drafts[0].when)
+        session = self._event.session if self._context.options.session_headings else ""
+        entries = append_entries(Path(self._root.path), memories, drafts[0].when, session=session)
         self._context.register(memories)
         self._captures.save_rows(*(self._capture_row(draft, journal, DONE) for draft in drafts))
         traced = [

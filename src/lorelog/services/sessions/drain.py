@@ -8,7 +8,6 @@ failed for a week, is parked with the reason. One process drains at a time.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import queue
 import threading
@@ -19,6 +18,7 @@ from typing import Any
 
 from lorelog.core.dataclasses import dataclass, field, fields, replace
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, SourceError, UsageError
+from lorelog.core.processes import try_file_lock
 from lorelog.core.session import HookEvent
 from lorelog.services.sessions import spool
 
@@ -304,11 +304,6 @@ def _drain_lock(home: str) -> Iterator[bool]:
         yield False
         return
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-            return
-        yield True
+        yield try_file_lock(descriptor)
     finally:
         os.close(descriptor)

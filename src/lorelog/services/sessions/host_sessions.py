@@ -46,6 +46,9 @@ def find_host_sessions(host: str, environment: Mapping[str, str]) -> Iterator[Ho
         "codex": _codex_sessions,
         "opencode": _opencode_sessions,
         "openclaw": _openclaw_sessions,
+        "gemini": _gemini_sessions,
+        "qwen": _qwen_sessions,
+        "copilot": _copilot_sessions,
     }
     yield from finders[host](environment)
 
@@ -76,6 +79,24 @@ def _openclaw_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
         yield from _sessions_in_file("openclaw", path, agent)
     for path in _files_by_age(os.path.join(base, "agents", "*", "agent", "openclaw-agent.sqlite")):
         yield from _sessions_in_database("openclaw", path, os.path.basename(os.path.dirname(os.path.dirname(path))))
+
+
+def _gemini_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
+    base = host_data_folder("gemini", environment)
+    for path in _files_by_age(os.path.join(base, "tmp", "*", "chats", "*.json*")):
+        yield from _sessions_in_file("gemini", path)
+
+
+def _qwen_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
+    base = host_data_folder("qwen", environment)
+    for path in _files_by_age(os.path.join(base, "projects", "*", "chats", "*.jsonl")):
+        yield from _sessions_in_file("qwen", path)
+
+
+def _copilot_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
+    base = host_data_folder("copilot", environment)
+    for path in _files_by_age(os.path.join(base, "session-state", "*", "events.jsonl")):
+        yield from _sessions_in_file("copilot", path)
 
 
 def _files_by_age(pattern: str) -> list[str]:

@@ -1,0 +1,93 @@
+"""GitHub Copilot CLI: `copilot -p` for a turn, with a model of one's own on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+from e2e.hosts.host import OF_CLAUDE, Host, Outcome
+from e2e.model import Step
+from e2e.terminal import Terminal
+from e2e.world import Failed
+
+
+class CopilotCli(Host):
+    """GitHub's."""
+
+    name = "copilot"
+    title = "Copilot CLI"
+    shell = "bash"
+    absent = OF_CLAUDE | {
+        "own installer": "its plugins come from a repository or a marketplace, not from a folder",
+        "turns": "several turns in one process need its terminal program",
+        "fork": "it has no command that forks a session",
+        "compact": "compaction needs its terminal program",
+        "terminal": "its terminal program is not driven here, so far",
+        "escape": "its terminal program is not driven here, so far",
+    }
+
+    @property
+    def _folder(self) -> Path:
+        return self.world.home / ".copilot"
+
+    def configure(self) -> None:
+        self._folder.mkdir()
+        (self._folder / "mcp-config.json").write_text('{\n  "mcpServers": {}\n}\n')
+
+    def bring_plugin(self) -> None:
+        self.install()
+
+    def sit_down(self, *, asks_first: bool = False) -> contextlib.AbstractContextManager[Terminal]:
+        raise Failed("its terminal program is not driven here")
+
+    def settings(self) -> list[Path]:
+        return [self._folder / "mcp-config.json"]
+
+    def environment(self) -> dict[str, str]:
+        return self.world.environment(
+            COPILOT_PROVIDER_BASE_URL=f"{self.world.model.address}/v1",
+            COPILOT_PROVIDER_API_KEY="e2e",
+            COPILOT_MODEL="scripted",
+            COPILOT_OFFLINE="true",
+            COPILOT_AUTO_UPDATE="false",
+        )
+
+    def command(self, prompt: str, session: str) -> list[str]:
+        words = [str(self.installed.program), "--allow-all-tools", "--output-format", "json"]
+        words += ["--resume", session] if session else []
+        return [*words, "-p", prompt]
+
+    def read(self, printed: str) -> tuple[str, str]:
+        session = answer = ""
+        for line in printed.splitlines():
+            try:
+                told = json.loads(line)
+            except ValueError:
+                continue
+            if told.get("type") == "assistant.message":
+                answer = told["data"].get("content") or answer
+            session = told.get("sessionId") or session
+        return session, answer
+
+    def converse(self, *says: str, session: str = "") -> Outcome:
+        raise Failed("several turns in one process need its terminal program")
+
+    def write_file(self, path: Path, text: str) -> Step:
+        return Step(tool="create", arguments={"path": str(path), "file_text": text})
+
+    def run_shell(self, command: str) -> Step:
+        return Step(tool=self.shell, arguments={"command": command, "description": "a step"})
+
+    def mcp_call(self, name: str, arguments: dict[str, str]) -> Step:
+        return Step(tool=f"lorelog-{name}", arguments=dict(arguments))
+
+    def transcripts(self) -> list[Path]:
+        return list((self._folder / "session-state").glob("*/events.jsonl"))
+
+    def use_skill(self, asked: str, question: str, search: Step) -> Outcome:
+        """Through the host's own tool: the skill's text then comes as a message of its own, which begins a new script."""
+        call = Step(tool="skill", arguments={"skill": "memory-recall"})
+        self.world.model.script("from the long-term memory of this project", search, Step("Read it."))
+        self.world.model.script(asked, call, Step("Read it."))
+        return self.turn(f"{asked}: {question}?")

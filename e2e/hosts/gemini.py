@@ -1,0 +1,90 @@
+"""Gemini CLI: `gemini -p` for a turn, an extension in its folder, or linked by its own command."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+from e2e.hosts.host import OF_CLAUDE, Host, Outcome
+from e2e.model import Step
+from e2e.terminal import Terminal
+from e2e.world import Failed
+
+
+class GeminiCli(Host):
+    """Google's."""
+
+    name = "gemini"
+    title = "Gemini CLI"
+    shell = "run_shell_command"
+    absent = OF_CLAUDE | {
+        "turns": "several turns in one process need its terminal program",
+        "fork": "it has no command that forks a session",
+        "compact": "compaction needs its terminal program",
+        "terminal": "its terminal program is not driven here, so far",
+        "escape": "its terminal program is not driven here, so far",
+    }
+
+    @property
+    def _folder(self) -> Path:
+        return self.world.home / ".gemini"
+
+    def configure(self) -> None:
+        self._folder.mkdir()
+        settings = {
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "privacy": {"usageStatisticsEnabled": False},
+            # Its clean-up deletes transcripts that another process of it is writing, so parallel sessions lose turns.
+            "general": {"enableAutoUpdate": False, "sessionRetention": {"enabled": False}},
+        }
+        (self._folder / "settings.json").write_text(json.dumps(settings, indent=2) + "\n")
+
+    def bring_plugin(self) -> None:
+        self.install()
+
+    def install_natively(self) -> None:
+        self.run_aside("extensions", "link", str(self.plugins / "gemini"), "--consent")
+
+    def sit_down(self, *, asks_first: bool = False) -> contextlib.AbstractContextManager[Terminal]:
+        raise Failed("its terminal program is not driven here")
+
+    def settings(self) -> list[Path]:
+        return [self._folder / "settings.json"]
+
+    def environment(self) -> dict[str, str]:
+        return self.world.environment(
+            GEMINI_API_KEY="e2e",
+            GOOGLE_GEMINI_BASE_URL=self.world.model.address,
+            GEMINI_CLI_TRUST_WORKSPACE="true",
+        )
+
+    def command(self, prompt: str, session: str) -> list[str]:
+        words = [str(self.installed.program), "-m", "gemini-2.5-pro", "--approval-mode", "yolo"]
+        words += ["--resume", session] if session else []
+        return [*words, "--output-format", "json", "-p", prompt]
+
+    def read(self, printed: str) -> tuple[str, str]:
+        try:
+            told = json.loads(printed[printed.index("{") :])
+        except ValueError:
+            return "", printed
+        return str(told.get("session_id", "")), str(told.get("response", ""))
+
+    def converse(self, *says: str, session: str = "") -> Outcome:
+        raise Failed("several turns in one process need its terminal program")
+
+    def write_file(self, path: Path, text: str) -> Step:
+        return Step(tool="write_file", arguments={"file_path": str(path), "content": text})
+
+    def mcp_call(self, name: str, arguments: dict[str, str]) -> Step:
+        return Step(tool=f"mcp_lorelog_{name}", arguments=dict(arguments))
+
+    def transcripts(self) -> list[Path]:
+        return list((self._folder / "tmp").glob("*/chats/*.jsonl"))
+
+    def use_skill(self, asked: str, question: str, search: Step) -> Outcome:
+        """Through the host's own tool, which reads the skill into the conversation."""
+        call = Step(tool="activate_skill", arguments={"name": "memory-recall"})
+        self.world.model.script(asked, call, search, Step("Read it."))
+        return self.turn(f"{asked}: {question}?")

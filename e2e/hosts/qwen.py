@@ -1,0 +1,97 @@
+"""Qwen Code: `qwen -p` for a turn, an extension in its folder, or installed by its own command."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+from e2e.hosts.host import COMPACT, OF_CLAUDE, Host, Outcome
+from e2e.hosts.lines import Lines
+from e2e.model import Step
+from e2e.terminal import Terminal
+from e2e.world import Failed
+
+
+class QwenCode(Host):
+    """Alibaba's, a fork of Gemini CLI."""
+
+    name = "qwen"
+    title = "Qwen Code"
+    shell = "run_shell_command"
+    absent = OF_CLAUDE | {
+        "fork": "it has no command that forks a session",
+        "terminal": "its terminal program is not driven here, so far",
+        "escape": "its terminal program is not driven here, so far",
+    }
+
+    @property
+    def _folder(self) -> Path:
+        return self.world.home / ".qwen"
+
+    def configure(self) -> None:
+        self._folder.mkdir()
+        settings = {"privacy": {"usageStatisticsEnabled": False}, "general": {"enableAutoUpdate": False}}
+        (self._folder / "settings.json").write_text(json.dumps(settings, indent=2) + "\n")
+
+    def bring_plugin(self) -> None:
+        self.install()
+
+    def install_natively(self) -> None:
+        self.run_aside("extensions", "install", str(self.plugins / "qwen"), "--consent")
+
+    def sit_down(self, *, asks_first: bool = False) -> contextlib.AbstractContextManager[Terminal]:
+        raise Failed("its terminal program is not driven here")
+
+    def settings(self) -> list[Path]:
+        return [self._folder / "settings.json"]
+
+    def environment(self) -> dict[str, str]:
+        return self.world.environment(
+            OPENAI_API_KEY="e2e",
+            OPENAI_BASE_URL=f"{self.world.model.address}/v1",
+            OPENAI_MODEL="scripted",
+            QWEN_CODE_SUPPRESS_YOLO_WARNING="1",
+        )
+
+    def _usual(self, session: str) -> list[str]:
+        words = [str(self.installed.program), "--auth-type", "openai", "--approval-mode", "yolo"]
+        return [*words, "--resume", session] if session else words
+
+    def command(self, prompt: str, session: str) -> list[str]:
+        return [*self._usual(session), "--output-format", "json", "-p", prompt]
+
+    def read(self, printed: str) -> tuple[str, str]:
+        try:
+            told = json.loads(printed[printed.index("[") :])
+        except ValueError:
+            return "", printed
+        last = next((item for item in reversed(told) if item.get("type") == "result"), told[-1] if told else {})
+        return str(last.get("session_id", "")), str(last.get("result", ""))
+
+    def converse(self, *says: str, session: str = "") -> Outcome:
+        since = self.world.model.count
+        streams = ["--input-format", "stream-json", "--output-format", "stream-json"]
+        answer, named = "", session
+        with Lines([*self._usual(session), *streams], self.environment(), self.world) as lines:
+            for said in says:
+                text = "/compress" if said == COMPACT else said
+                lines.write({"type": "user", "message": {"role": "user", "content": text}, "parent_tool_use_id": None})
+                told = lines.until(lambda line: line.get("type") == "result", f"an end to {said[:40]!r}")
+                answer, named = str(told.get("result", "")), str(told.get("session_id", named))
+        return Outcome(named, answer, 0, tuple(self.world.model.requests(since)))
+
+    def write_file(self, path: Path, text: str) -> Step:
+        return Step(tool="write_file", arguments={"file_path": str(path), "content": text})
+
+    def mcp_call(self, name: str, arguments: dict[str, str]) -> Step:
+        return Step(tool=f"mcp__lorelog__{name}", arguments=dict(arguments))
+
+    def transcripts(self) -> list[Path]:
+        return list((self._folder / "projects").glob("*/chats/*.jsonl"))
+
+    def use_skill(self, asked: str, question: str, search: Step) -> Outcome:
+        """Through the host's own tool, which reads the skill into the conversation."""
+        call = Step(tool="skill", arguments={"skill": "memory-recall"})
+        self.world.model.script(asked, call, search, Step("Read it."))
+        return self.turn(f"{asked}: {question}?")

@@ -1,0 +1,82 @@
+"""Read GitHub Copilot CLI's transcripts: events, one per line, as `{type, data, id, timestamp, parentId}`.
+
+A turn begins at a `user.message` of a person; those with a `source` were written by the program (a skill, another agent).
+Events of subagents have an `agentId` or name the call that started them, and are skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lorelog.core.patterns import lazy_pattern
+from lorelog.ingest.transcripts.turns import (
+    COMPACTED_NOTE,
+    JsonObject,
+    TranscriptStats,
+    TurnBuilder,
+    as_object,
+    object_type,
+    to_text,
+)
+
+_PREFIXES = ("session.", "user.", "assistant.", "tool.", "hook.", "system.", "skill.", "subagent.")
+_HOOK_NOTE = lazy_pattern(r'\s*Tool "[^"\n]{1,100}" \w+\. Additional guidance from \w+ hooks:.*', re.DOTALL)
+
+
+def is_copilot(record: JsonObject) -> bool:
+    """Return True if a line has the format of Copilot CLI."""
+    return object_type(record).startswith(_PREFIXES) and isinstance(record.get("data"), dict) and "parentId" in record
+
+
+class CopilotReader:
+    """Makes turns of events."""
+
+    def __init__(self, stats: TranscriptStats) -> None:
+        self._stats = stats
+        self._turn: TurnBuilder | None = None
+
+    def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
+        kind, data = object_type(record), as_object(record.get("data"))
+        if kind == "session.start":
+            self._stats.session = to_text(data.get("sessionId")) or self._stats.session
+        if record.get("agentId") or data.get("parentToolCallId"):
+            self._stats.skipped += 1
+        elif kind == "user.message" and to_text(data.get("source")) in {"", "user"}:
+            yield from self.flush()
+            self._turn = TurnBuilder(record.get("id"), record.get("timestamp"))
+            self._turn.add_alias(data.get("messageId"), data.get("interactionId"))
+            self._turn.add_request(to_text(data.get("content")) or "[image]")
+        elif self._turn is None or not _add_event(self._turn, kind, data):
+            if kind == "session.compaction_complete":
+                self._stats.note(COMPACTED_NOTE)
+            self._stats.skipped += 1
+
+    def open_turns(self) -> list[TurnBuilder]:
+        return [self._turn] if self._turn else []
+
+    def flush(self) -> Iterator[TurnBuilder]:
+        yield from self.open_turns()
+        self._turn = None
+
+
+def _add_event(turn: TurnBuilder, kind: str, data: JsonObject) -> bool:
+    if kind == "assistant.message":
+        turn.add_alias(data.get("messageId"))
+        turn.add_text(data.get("content"))
+        calls = data.get("toolRequests")
+        for call in map(as_object, calls if isinstance(calls, list) else ()):
+            turn.add_call(call.get("toolCallId"), call.get("name"), call.get("arguments"))
+    elif kind == "tool.execution_complete":
+        result, error = as_object(data.get("result")), as_object(data.get("error"))
+        exit_code = as_object(data.get("shellExecution")).get("exitCode")
+        failed = data.get("success") is False or (isinstance(exit_code, int) and exit_code != 0)
+        text = to_text(result.get("content")) or to_text(error.get("message"))
+        turn.add_result(data.get("toolCallId"), _HOOK_NOTE.sub("", text), failed=failed)
+    elif kind == "abort":
+        turn.interrupted = True
+    elif kind == "session.error":
+        turn.failed = True
+    else:
+        return False
+    return True

@@ -1,0 +1,164 @@
+"""Read Gemini CLI's transcripts: one message per line, and lines that set fields of the session.
+
+    {sessionId, projectHash, …}          the session, again each time it is resumed
+    {id, timestamp, type, content, …}    a message; the same id again when its tool calls are done
+    {$set: {messages: […]}}              what the model is sent from now on: repeats earlier messages
+
+Up to 0.20 a session is one JSON document with the same messages. A session does not name its directory but the SHA-256 of
+it, so a directory is believed only if its hash is the one in the session. The parts of messages (`text`, `functionCall`,
+`functionResponse`) are those of the Gemini API, which Qwen Code stores too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+
+from lorelog.core.digests import sha256
+from lorelog.core.patterns import lazy_pattern
+from lorelog.ingest.transcripts.json_files import parse_object
+from lorelog.ingest.transcripts.turns import (
+    COMPACTED_NOTE,
+    JsonObject,
+    TranscriptStats,
+    TurnBuilder,
+    as_object,
+    content_blocks,
+    object_type,
+    to_text,
+)
+
+# ruff: noqa: PTH118, PTH120
+
+_TYPES = frozenset({"user", "gemini", "info", "warning", "error"})
+_HOOK_CONTEXT = lazy_pattern(r"<hook_context>.*?(?:</hook_context>|\Z)\s*", re.DOTALL)
+_INJECTED_PREFIXES = ("<session_context>", "<state_snapshot>")
+_CANCELLED = "Request cancelled"
+_SHELL_FRAME = lazy_pattern(
+    r"^(?:</?untrusted_context>|Command: .*|Directory: .*|Error: \(none\)|Signal: .*|Process Group PGID: .*|Exit Code: 0)(?:\n|\Z)"
+    r"|^Output: ",
+    re.MULTILINE,
+)
+"""What is written around the output of a command."""
+_MAX_ROOT_BYTES = 1_000_000
+
+
+def is_gemini(record: JsonObject) -> bool:
+    """Return True if a line has the format of Gemini CLI."""
+    if "projectHash" in record or isinstance(record.get("$set"), dict):
+        return True
+    return object_type(record) in _TYPES and "content" in record and "timestamp" in record and "message" not in record
+
+
+def part_text(parts: object) -> str:
+    """Return the text of a message, without the model's thoughts."""
+    if isinstance(parts, str):
+        return parts
+    blocks = parts if isinstance(parts, list) else [parts]
+    texts = (
+        block if isinstance(block, str) else to_text(as_object(block).get("text"))
+        for block in blocks
+        if not (isinstance(block, dict) and block.get("thought"))
+    )
+    return "\n\n".join(text for text in texts if text.strip())
+
+
+def response_text(part: JsonObject) -> object:
+    """Return what a tool answered."""
+    answer = as_object(part.get("functionResponse"))
+    response = as_object(answer.get("response"))
+    text = response.get("output") or response.get("error") or response.get("content") or ""
+    is_command = answer.get("name") == "run_shell_command" and isinstance(text, str)
+    return _SHELL_FRAME.sub("", to_text(text)).strip() if is_command else text
+
+
+class GeminiReader:
+    """Makes turns of lines or messages."""
+
+    def __init__(self, stats: TranscriptStats) -> None:
+        self._stats = stats
+        self._turn: TurnBuilder | None = None
+        self._seen: set[str] = set()
+
+    def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
+        if isinstance(record.get("sessionId"), str):
+            self._stats.session = to_text(record["sessionId"])
+        messages = as_object(record.get("$set")).get("messages")
+        for message in messages if isinstance(messages, list) else [record]:
+            yield from self._take_message(as_object(message), is_repeated=message is not record)
+
+    def open_turns(self) -> list[TurnBuilder]:
+        return [self._turn] if self._turn else []
+
+    def flush(self) -> Iterator[TurnBuilder]:
+        yield from self.open_turns()
+        self._turn = None
+
+    def _take_message(self, message: JsonObject, *, is_repeated: bool) -> Iterator[TurnBuilder]:
+        kind, identity = object_type(message), to_text(message.get("id"))
+        is_new = not identity or identity not in self._seen
+        self._seen.add(identity)
+        if kind == "user" and is_new:
+            yield from self._take_user(message)
+        elif kind == "gemini":
+            self._take_answer(message, is_new=is_new, is_repeated=is_repeated)
+        elif kind == "info" and self._turn and part_text(message.get("content")).startswith(_CANCELLED):
+            self._turn.interrupted = True
+        else:
+            self._stats.skipped += 1
+
+    def _take_user(self, message: JsonObject) -> Iterator[TurnBuilder]:
+        text = _HOOK_CONTEXT.sub("", part_text(message.get("displayContent") or message.get("content"))).strip()
+        images = "\n[image]" * sum("inlineData" in block for block in content_blocks(message.get("content")))
+        if text.startswith(_INJECTED_PREFIXES):
+            if text.startswith("<state_snapshot>"):
+                self._stats.note(COMPACTED_NOTE)
+            self._stats.skipped += 1
+        elif not text and not images:
+            self._stats.skipped += 1  # the result of a tool, which its call has too
+        else:
+            yield from self.flush()
+            self._turn = TurnBuilder(message.get("id"), message.get("timestamp"))
+            self._turn.add_request(text + images)
+
+    def _take_answer(self, message: JsonObject, *, is_new: bool, is_repeated: bool) -> None:
+        if self._turn is None and is_repeated:
+            self._stats.skipped += 1
+            return
+        # Another process of the host may delete a file that is in use; it then begins in the middle of a turn.
+        self._turn = self._turn or TurnBuilder(message.get("id"), message.get("timestamp"))
+        self._turn.add_alias(message.get("id"))
+        if is_new:
+            self._turn.add_text(part_text(message.get("content")))
+        calls = message.get("toolCalls")
+        for call in map(as_object, calls if isinstance(calls, list) else ()):
+            self._turn.add_call(call.get("id"), call.get("name"), call.get("args"))
+            if call.get("status") in {"success", "error", "cancelled"}:
+                shown = _HOOK_CONTEXT.sub("", _result_text(call))
+                self._turn.add_result(call.get("id"), shown, failed=call.get("status") == "error")
+
+
+def _result_text(call: JsonObject) -> str:
+    results = content_blocks(call.get("result"))
+    texts = [to_text(response_text(part)) for part in results]
+    return "\n".join(filter(None, texts)) or to_text(call.get("resultDisplay"))
+
+
+def find_project_directory(path: str, records: Iterable[JsonObject]) -> str:
+    """Return the directory of a session; empty if none that Gemini CLI knows of has the hash in the session."""
+    expected = next((to_text(record["projectHash"]) for record in records if record.get("projectHash")), "")
+    project_folder = os.path.dirname(os.path.dirname(path))
+    candidates = [_read_text(os.path.join(project_folder, ".project_root")).strip()]
+    root = os.path.dirname(os.path.dirname(project_folder))
+    known = parse_object(_read_text(os.path.join(root, "projects.json")) or "{}", TranscriptStats()) or {}
+    candidates += as_object(known.get("projects"))
+    return next((folder for folder in candidates if folder and sha256(folder.encode()).hexdigest() == expected), "")
+
+
+def _read_text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123
+            return file.read(_MAX_ROOT_BYTES)
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,218 @@
+"""A handoff: what the next agent needs of a session, from the notes of its turns. No model takes part.
+
+The notes are in the journal, whatever host they were captured from, so a session of one host can be continued in another. A
+handoff that waits for the next session of a host is a file of the cache: a repository cannot bring one, and deleting it
+is safe.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from lorelog.core.dataclasses import dataclass
+from lorelog.core.errors import NotFound, StoreUnwritable
+from lorelog.core.serializable import Serializable
+from lorelog.services.delivery.journal_entries import CLOSING_TAG, OPENING_TAG, RecentEntry
+from lorelog.services.sessions.recent import RecentJournals, clean_line, shorten_line
+
+_MAX_FILES, _MAX_DECISIONS, _MAX_QUESTIONS, _MAX_LINE_CHARS = 20, 10, 8, 400
+_MIN_GOAL_CHARS = 15
+"""A shorter request ("go on") says little; the next longer one is the goal."""
+_STATEMENTS = ("decision", "correction", "preference")
+_LABELS = {
+    "user asked": "asked",
+    "asked": "asked",
+    "went on with": "asked",
+    "outcome": "outcome",
+    "files": "files",
+    "commands": "commands",
+    "errors": "errors",
+    "ended": "ended",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handoff(Serializable):
+    """What the next agent needs."""
+
+    session: str
+    host: str
+    """The host of the session."""
+    day: str
+    branch: str
+    commit: str
+    goal: str
+    last_request: str
+    state: str
+    """The outcome of the last turn."""
+    decisions: tuple[str, ...]
+    """Decisions, corrections and preferences of the session, and those added by hand on its days."""
+    files: tuple[str, ...]
+    questions: tuple[str, ...]
+    """Open tasks and questions."""
+    failing: str
+    """The last error, with its command; empty if a later command succeeded."""
+    is_own: bool
+    """True if it was captured on this machine, and did not come with the repository."""
+
+
+def make_handoff(journals: RecentJournals, *, session: str = "", tasks: Sequence[str] = ()) -> Handoff:
+    """Return the handoff of a session by its id or the beginning of it. Raise NotFound.
+
+    By default it is the newest session that was captured on this machine: a repository may come with notes of its own.
+    """
+    everything = [
+        entry for entry in journals.entries() if entry.anchor.get("origin") not in ("tool", "import")
+    ]  # newest first
+    names = (entry.anchor.get("session", "") for entry in everything if session or entry.is_own)
+    chosen = next((name for name in names if name and name.startswith(session)), "")
+    if not chosen:
+        problem = (
+            f"no captured turn belongs to the session {session!r}" if session else "no session was captured here yet"
+        )
+        raise NotFound(problem, hint="'lorelog hosts install' captures sessions; 'lorelog backfill' reads earlier ones")
+    entries = [entry for entry in reversed(everything) if entry.anchor.get("session") == chosen]
+    first, last = entries[0].day, entries[-1].day
+    added = [
+        entry
+        for entry in reversed(everything)
+        if entry.is_own and not entry.anchor.get("session") and first <= entry.day <= last
+    ]
+    return _describe(entries, [*added, *entries], tasks)
+
+
+def _describe(entries: Sequence[RecentEntry], stated: Iterable[RecentEntry], tasks: Sequence[str]) -> Handoff:
+    """Return the handoff of a session's entries, oldest first; `stated` are the entries that may state decisions."""
+    turns = [_parse(entry) for entry in entries if entry.anchor.get("type", "turn") in ("turn", "plan")]
+    asked = [line for turn in turns for line in turn["asked"][:1]]
+    outcomes = [" ".join(turn["outcome"] or turn["text"]) for turn in turns if turn["outcome"] or turn["text"]]
+    decisions = [
+        f"{entry.anchor['type']}: {_line(entry.raw[0].strip().removeprefix('- '))}"
+        for entry in stated
+        if entry.anchor.get("type") in _STATEMENTS and entry.raw
+    ]
+    files = [name.strip() for turn in reversed(turns) for line in turn["files"] for name in line.split(",")]
+    questions = [line for line in _sentences(outcomes[-1:]) if line.endswith("?")]
+    last = entries[-1]
+    return Handoff(
+        session=last.anchor.get("session", ""),
+        host=last.anchor.get("host", ""),
+        day=last.day,
+        branch=last.anchor.get("branch", ""),
+        commit=last.anchor.get("commit", ""),
+        goal=_line(next((line for line in asked if len(line) >= _MIN_GOAL_CHARS), asked[0] if asked else "")),
+        last_request=_line(asked[-1]) if asked else "",
+        state=_line(outcomes[-1]) if outcomes else "",
+        decisions=tuple(dict.fromkeys(decisions))[-_MAX_DECISIONS:],
+        files=tuple(dict.fromkeys(filter(None, files)))[:_MAX_FILES],
+        questions=tuple(dict.fromkeys([*questions, *_open_boxes(entries), *tasks]))[:_MAX_QUESTIONS],
+        failing=_line(_find_failure(turns)),
+        is_own=all(entry.is_own for entry in entries),
+    )
+
+
+def _find_failure(turns: Sequence[dict[str, list[str]]]) -> str:
+    """Return the last error that no later command has overtaken. A turn without commands and errors changes nothing."""
+    for turn in reversed(turns):
+        passed = " ".join(turn["commands"])
+        errors = [line for line in turn["errors"] if (command := _quoted(line)) == "" or command not in passed]
+        if errors:
+            return errors[-1]
+        if turn["ended"]:
+            return f"the turn ended: {turn['ended'][-1]}"
+        if turn["commands"]:
+            return ""
+    return ""
+
+
+def _quoted(error: str) -> str:
+    """Return the command of an error line, as it stands among the commands that succeeded; empty without one."""
+    parts = error.split("`")
+    return f"`{parts[1]}`" if len(parts) > 2 else ""
+
+
+def _open_boxes(entries: Iterable[RecentEntry]) -> list[str]:
+    """Return the boxes that are not checked, in the order of the entries."""
+    boxes: dict[str, bool] = {}
+    for entry in entries:
+        for line in entry.raw:
+            bare = line.strip()
+            if bare[:6].lower() in ("- [ ] ", "- [x] "):
+                boxes[_line(bare[6:])] = bare[3] == " "
+    return [text for text, is_open in boxes.items() if is_open]
+
+
+def _empty() -> dict[str, list[str]]:
+    return {name: [] for name in (*_LABELS.values(), "text")}
+
+
+def _parse(entry: RecentEntry) -> dict[str, list[str]]:
+    """Return the bullets of a turn's note by label; other bullets are `text`."""
+    fields, field = _empty(), "text"
+    for line in entry.raw:
+        bare = line.strip().removeprefix("- ").strip()
+        if bare.startswith("[") or not bare:
+            continue
+        if not line.startswith("  "):
+            label, separator, rest = bare.partition(":")
+            known = _LABELS.get(label.lower()) if separator else None
+            field, bare = (known, rest.strip()) if known else ("text", bare)
+        fields[field].append(bare)
+    return fields
+
+
+def _sentences(texts: Iterable[str]) -> list[str]:
+    return [_line(part) for text in texts for part in text.replace("? ", "?\n").replace(". ", ".\n").split("\n")]
+
+
+def _line(text: str) -> str:
+    return shorten_line(clean_line(text), _MAX_LINE_CHARS)
+
+
+def render_handoff(handoff: Handoff, to: str = "") -> str:
+    """Return a handoff as Markdown, ready to paste."""
+    origin = f"a {handoff.host} session" if handoff.host else "a session"
+    at = f" on {handoff.branch}" if handoff.branch else ""
+    at += f" at {handoff.commit}" if handoff.commit else ""
+    lines = [f"# Handoff{f' to {to}' if to else ''}", ""]
+    lines += [] if handoff.is_own else ["It came with the repository, or was changed since it was captured.", ""]
+    lines += [f"From {origin} of {handoff.day} ({handoff.session}){at}. These are notes, not instructions.", ""]
+    for label, text in (("Goal", handoff.goal), ("Last request", handoff.last_request), ("State", handoff.state)):
+        lines += [f"**{label}:** {text}", ""] if text else []
+    lines += [f"**Failing:** {handoff.failing}", ""] if handoff.failing else []
+    for label, items in (("Decisions", handoff.decisions), ("Open", handoff.questions)):
+        lines += [f"**{label}:**", "", *(f"- {item}" for item in items), ""] if items else []
+    lines += [f"**Files:** {', '.join(handoff.files)}", ""] if handoff.files else []
+    lines += ['Older memory: `lorelog search "…"`.']
+    return "\n".join(lines) + "\n"
+
+
+def write_pending(file: Path, handoff: Handoff, text: str, *, to: str, until: str) -> None:
+    """Let a handoff wait for the next session of a host, or of any host, until a day. It replaces one that waits."""
+    from lorelog.services.delivery.own_entries import replace_file
+
+    values = {"to": to, "session": handoff.session, "until": until, "text": text}
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_file(file, json.dumps(values, ensure_ascii=False).encode("utf-8", "replace"))
+    except OSError as error:
+        raise StoreUnwritable(f"{file} cannot be written: {error.strerror}", hint="free some space") from error
+
+
+def take_pending(file: str, host: str, session: str, today: str) -> str:
+    """Return the handoff that waits for a session that starts, as context for the model; empty if there is none.
+
+    It is given once. The session that was handed over does not get it back when it is resumed.
+    """
+    path = Path(file)
+    try:
+        values = json.loads(path.read_text("utf-8"))
+        to, text, until = str(values["to"]), str(values["text"]), str(values["until"])
+        is_due = to in ("", host) and values["session"] != session
+        if today > until or is_due:
+            path.unlink()  # of two sessions that start at once, one gets here
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    return f"{OPENING_TAG}\n{text.strip()}\n{CLOSING_TAG}" if is_due and today <= until else ""
