@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e lint fix docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-trend bench-latency bench-hooks bench-records bench-words bench-quality bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
+.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e lint fix docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-trend bench-latency bench-hooks bench-records bench-words bench-quality fit-ranking bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -103,6 +103,10 @@ bench-words: $(VENV)/.ready  ## seconds until a large corpus is found by words (
 bench-quality: $(VENV)/.ready  ## how well judged sets are answered, beside simple rankings (make bench-quality DATA=DIR VECTORS=DIR)
 	@test -n "$(DATA)" || { echo "DATA=DIR must hold retrieval/SET/corpus.jsonl.gz"; exit 2; }
 	$(BIN)/python -m bench.quality --data $(DATA) $(if $(VECTORS),--vectors $(VECTORS)) $(ARGS)
+
+fit-ranking: $(VENV)/.ready  ## learn ranking and relevance for the built-in encoder (make fit-ranking DATA=DIR KEEP=DIR)
+	@test -n "$(DATA)" -a -n "$(KEEP)" || { echo "DATA=DIR must hold retrieval/SET/corpus.jsonl.gz; KEEP=DIR keeps vectors and examples"; exit 2; }
+	$(BIN)/python -m bench.quality.fit --data $(DATA) --keep $(KEEP) --unmeasured --write src/lorelog/retrieval/calibrations.json $(ARGS)
 
 bench-encoder: $(VENV)/.ready  ## texts per second, loading and memory of the built-in encoder (make bench-encoder ARGS='--candidate model.onnx')
 	$(BIN)/python -m bench.encoder $(ARGS)

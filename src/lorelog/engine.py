@@ -153,7 +153,8 @@ class Engine:
     def follow(self, changes: FileChanges, progress: Progress | None = None) -> IndexReport | None:
         """Index changes below the watched roots; return None if there are none.
 
-        Raise StoreBusy instead of waiting for another run. An index that serves another model keeps serving it.
+        Raise StoreBusy instead of waiting for another run. An index that serves another model keeps serving it,
+        unless that is a former built-in model, which an update replaced.
         """
         report = self._index_maintenance().follow(changes, progress)
         if report is not None:

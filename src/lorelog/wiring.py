@@ -63,7 +63,7 @@ def make_summarizer(
     patterns = settings.capture_options().patterns
 
     def gate_for(host: str, session: str) -> MeteredLlm:
-        chosen = _resolve_language_options(options, home, environment)
+        chosen = _resolve_language_options(options.for_host(host), home, environment)
         model = open_language_model(chosen, host, environment) or PluginLanguageModel(
             requests_folder(home), host, session, chosen.timeout_s
         )
@@ -485,7 +485,8 @@ def _make_workspace(location: Location, settings: Settings) -> Workspace:
     update_home(location.home)
     claude = location.environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")  # noqa: PTH111
     claude_folder = Path(claude) if settings.auto_memory() else None
-    return Workspace(location.project, location.home, settings.tenant(), settings.roots(), claude_folder)
+    roots, remote = settings.roots(), settings.remote_folders()
+    return Workspace(location.project, location.home, settings.tenant(), roots, claude_folder, remote)
 
 
 def _make_defaults(location: Location, settings: Settings, embedding: EmbedOptions) -> EngineDefaults:

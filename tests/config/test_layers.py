@@ -279,6 +279,15 @@ def test_project_may_not(place: Place, setting: Setting) -> None:
     assert setting.variable in error.hint
 
 
+def test_a_section_of_memsearch_names_the_import(tmp_path: Path) -> None:
+    """Settings copied from memsearch are refused with the command that translates them."""
+    for section in ("milvus", "plugins.claude-code.summarize"):
+        (tmp_path / "config.toml").write_text(f'[{section}]\nuri = "x"\n', "utf-8")
+        with pytest.raises(ConfigError) as refused:
+            load_settings(tmp_path, None, {}, {})
+        assert "lorelog import memsearch --settings" in refused.value.hint
+
+
 def test_project_restrictions_cover_what_must_be() -> None:
     """Provider, server, key, tenant, other projects and capture cannot be set by project files."""
     closed = {setting.key for setting in SETTINGS if not setting.project_allowed}
@@ -287,6 +296,10 @@ def test_project_restrictions_cover_what_must_be() -> None:
         "scope.tenant",
         "scope.tenants",
         "index.auto_memory",
+        "index.remote_projects",
+        "http.channels",
+        "store.collection",
+        "summarize.models",
         "daemon.warm",
         "session.hold_calls",
         "session.tool_hooks",

@@ -9,7 +9,9 @@ import pytest
 from tests.docs.pages import blocks, read, rows, sections, spans
 
 from lorelog.core.query import Lane
+from lorelog.models.embed.builtin import MODEL_NAME, BuiltinEmbedder
 from lorelog.retrieval import fusion, rerank, score_features
+from lorelog.retrieval.calibration import calibration_of
 from lorelog.retrieval.fusion import MIN_NEIGHBOUR_SHARE, neighbour_share
 from lorelog.retrieval.score_features import MatchFeatures
 from lorelog.retrieval.time_expressions.hints import find_time_hint, format_time_hint
@@ -45,17 +47,23 @@ def test_how_many_are_looked_at_stands_on_the_page() -> None:
 
 def test_the_learned_numbers_stand_on_the_page() -> None:
     """What each piece of evidence counts is as in the code, in its order."""
-    shown = [row[1] for row in rows(PAGE["Fusion"]) if len(row) > 1 and re.fullmatch(r"[+-]\d\.\d\d", row[1])]
+    shown = [row[2] for row in rows(PAGE["Fusion"]) if len(row) > 2 and re.fullmatch(r"[+-]\d\.\d\d", row[2])]
 
+    numbers = calibration_of(f"{BuiltinEmbedder.provider}/{MODEL_NAME}").lanes
     learned = (
-        fusion.DENSE_BASE_LOGIT,
-        fusion.DENSE_COVERAGE_LOGIT,
-        fusion.DENSE_TERMS_LOGIT,
-        fusion.DENSE_LEAD_LOGIT,
-        fusion.DENSE_UNREAD_LOGIT,
-        fusion.DENSE_KNOWN_LOGIT,
+        numbers.words,
+        numbers.words_rarity,
+        numbers.words_coverage,
+        numbers.vectors,
+        numbers.vectors_known,
+        numbers.vectors_unread,
+        numbers.vectors_foreign,
+        numbers.vectors_height,
+        numbers.vectors_lead,
     )
     assert shown == [f"{number:+.2f}" for number in learned]
+    fixed = f"Proximity has the weight {numbers.proximity:.2f}, part words {numbers.part_words:.2f} and the entry {numbers.entry:.2f}"
+    assert fixed in PAGE["Fusion"]
     assert f"{fusion.MAX_DENSE_WEIGHT_EXACT:.2f}" in PAGE["Fusion"]
     assert f"{score_features.LANES_WEIGHT:.2f} of the score" in PAGE["Fusion"]
 
@@ -101,11 +109,13 @@ def test_the_explanation_shown_adds_up() -> None:
     *parts, together = (float(value) for value in re.findall(r"^   ([+-]\d\.\d{4})  ", block, re.MULTILINE))
 
     assert sum(parts) == pytest.approx(together, abs=5e-4)
-    assert f"score {together:.3f}  " in block
+    (score,) = re.findall(r"score (\S+)  ", block)
+    assert float(score) == pytest.approx(together, abs=6e-4)
     (note,) = re.findall(r"lane weights: dense (\S+), lexical (\S+):", PAGE["Fusion"])
+    (lanes,) = re.findall(r"both lanes together make up (\S+) of the score", PAGE["Fusion"])
     shown = dict(re.findall(r"(lexical|dense) .* weight (\S+)$", block, re.MULTILINE))
     assert [float(shown["dense"]), float(shown["lexical"])] == pytest.approx(
-        [score_features.LANES_WEIGHT * float(share) for share in note], abs=0.01
+        [float(lanes) * float(share) for share in note], abs=0.01
     )
 
 

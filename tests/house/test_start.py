@@ -165,8 +165,8 @@ def test_a_cold_search_for_words_loads_little(indexed: Path) -> None:
         name.split(".")[2] for name in start.modules if name.startswith("lorelog.operations.") and name.count(".") > 2
     }
     assert families == {"search"}
-    assert start.own_modules <= 114, TOO_MUCH
-    assert start.classes <= 267, TOO_MUCH
+    assert start.own_modules <= 115, TOO_MUCH
+    assert start.classes <= 269, TOO_MUCH
 
 
 def test_a_cold_search_for_words_opens_no_client(indexed: Path) -> None:

@@ -20,7 +20,7 @@ from tests.stores.milvus_server import LiteServer, tenant
 
 from lorelog.core.document import Chunk
 from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible
-from lorelog.core.options import StoreOptions
+from lorelog.core.options import DEFAULT_COLLECTION, StoreOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters, Term
 from lorelog.stores.embedded import EmbeddedStore
@@ -112,10 +112,22 @@ def test_one_collection_for_all_projects_by_choice(tmp_path: Path, milvus_file: 
     assert again.compare().is_consistent
 
 
+def test_collections_have_the_name_that_the_user_chose(tmp_path: Path, milvus_file: str) -> None:
+    """Names begin with store.collection; after a change of it the rows are pushed again, and the old collection goes."""
+    of = tenant()
+    fill(open_store(tmp_path, milvus_file, of=of), "alpha one")
+
+    store = open_store(tmp_path, milvus_file, of=of, collection="team")
+
+    assert search_texts(store, "alpha", Filters(projects=("/p",))) == ["alpha one"]
+    assert [name.partition("_")[0] for name in names(store)] == ["team"]
+    assert store.compare().is_consistent
+
+
 def test_no_two_tenants_models_or_widths_share_a_collection() -> None:
     """A collection's name depends on tenant, project, model and dimension, even if they read alike."""
     named = {
-        collection_name(*parts)
+        collection_name(DEFAULT_COLLECTION, *parts)
         for parts in [
             ("a", "/p", "x/m", 2),
             ("b", "/p", "x/m", 2),

@@ -20,6 +20,7 @@ from tests.stores.milvus_server import LiteServer, tenant
 from tests.stores.test_milvus import ALL, OPENED, ask, fill, names, open_store, search_texts
 
 from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnreachable
+from lorelog.core.options import DEFAULT_COLLECTION
 from lorelog.stores.milvus.collections import Collections
 from lorelog.stores.milvus.schema import collection_name, make_collection
 
@@ -185,7 +186,7 @@ def test_a_collection_of_another_dimension_is_named(tmp_path: Path, milvus_serve
     """A collection of our name with another dimension is reported, and the catalog is unchanged."""
     store = open_store(tmp_path, milvus_server.uri)
     fill(store, "alpha")
-    taken = collection_name(store._tenant, "/q", "test/m", 2)
+    taken = collection_name(DEFAULT_COLLECTION, store._tenant, "/q", "test/m", 2)
     ask(store, lambda client: make_collection(client, taken, 5))
 
     with pytest.raises(StoreIncompatible, match="dimension"):

@@ -16,7 +16,7 @@ from tests.stores.milvus_server import LiteServer, tenant
 
 from lorelog.core.document import Anchor, StoredChunk
 from lorelog.core.errors import ModelFault, NotFound, UsageError
-from lorelog.core.options import StoreOptions
+from lorelog.core.options import DEFAULT_COLLECTION, StoreOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters, Term, VectorCoverage
 from lorelog.services.memories.delete import delete_memory
@@ -417,7 +417,7 @@ def test_what_nobody_of_us_wrote_is_passed_over(team: Team) -> None:
     desk._remote.call(lambda client: client.upsert(registry, told))
 
     assert texts(desk, "alpha") == ["alpha honest"]
-    name = collection_name(team.tenant, "git:example.org/app", "test/m", 2)
+    name = collection_name(DEFAULT_COLLECTION, team.tenant, "git:example.org/app", "test/m", 2)
     torn = {**text_row(laptop._home(), 999, "alpha torn", 2), "content": "alpha", "shared": "git:example.org/app"}
     for change in (
         {"about": "[1"},

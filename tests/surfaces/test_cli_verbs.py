@@ -80,7 +80,7 @@ def test_every_lane_answers(shell: Shell, indexed: Path, lane: str, fusion: str)
 
     assert "Redis" in reply["hits"][0]["content"]
     names = {part["name"] for part in reply["hits"][0]["explanation"]}
-    closely = {"coverage", "phrase", "proximity", "part-words"} if fusion == "convex" else set()
+    closely = {"proximity", "part-words"} if fusion == "convex" else set()
     assert names - {"neighbours", "entry"} == ({"lexical", "dense"} | closely if lane == "hybrid" else {lane})
 
 

@@ -109,6 +109,23 @@ def test_without_a_name_the_agents_found_here_are_installed(
     assert done.out.endswith("Restart open sessions to pick this up.\n")
 
 
+def test_documented_hosts_are_offered_and_marked(shell: Shell, user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that nobody has run is offered with the others, and installing and status say that it was not run."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    write(user / ".cursor" / "mcp.json", "{}\n")
+    done = shell("hosts", "install", "--yes")
+    assert done.out.startswith("Found: Codex; by the book, not run here: Cursor.\n")
+    assert "by the book, not run here: from Cursor's pages" in done.err
+    shown = shell("hosts", "status")
+    assert "Cursor       yes    current    -" in shown.out
+    assert "Zed" not in shown.out
+    assert "by the book, not run here: Cursor; their sessions are not captured" in shown.err
+    refused = shell("backfill", "cursor")
+    assert (refused.status, "sessions of Cursor are not captured" in refused.err) == (2, True)
+    shell("hosts", "uninstall", "cursor")
+    assert tree(user / ".cursor") == {str(user / ".cursor" / "mcp.json"): b"{}\n"}
+
+
 def test_our_own_folder_is_not_a_host(shell: Shell, user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Installing into a host that is not here says so, and the folder it makes does not count as the host."""
     monkeypatch.setenv("PATH", "/nowhere")
@@ -142,6 +159,7 @@ def test_openclaw_is_approved_only_when_asked(shell: Shell, user: Path) -> None:
         "files": [],
         "approve": [],
         "backups": "",
+        "by_the_book": False,
     }
 
 

@@ -98,6 +98,9 @@ TYPED = {
     "backup.create": "backup",
     "backup.verify": "backup",
     "backup.restore": "restore",
+    "sync.exchange": "sync",
+    "sync.status": "sync",
+    "session.handoff": "handoff",
     "memory.export": "export",
     "memory.check_store": "doctor",
     "code.index": "code",
@@ -187,6 +190,12 @@ def ways(caller: ClientIdentity, project: Path, shell: Shell, tmp_path: Path) ->
     holdings.close()
 
 
+def _capture_for(op: str, first: Ask) -> None:
+    """Capture a session, for operations that need one."""
+    if op == "session.handoff":
+        first("session.capture", {"host": "claude", "session": "s", "transcript": "t.jsonl", "everything": True})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("op", all_operations())
 def test_an_operation_is_reached_from_everywhere(op: str, ways: dict[str, Ask], caller: ClientIdentity) -> None:
@@ -199,6 +208,7 @@ def test_an_operation_is_reached_from_everywhere(op: str, ways: dict[str, Ask], 
     if op == "memory.forget_verify":
         memory = first("memory.add", {"text": "Soon forgotten: the otter's holt is below the third weir."})["memory"]
         first("memory.forget", {"ids": [memory], "confirm": True})
+    _capture_for(op, first)
     asked = requests(identity, tell(first))[op]
     answers: dict[str, Any] = {}
 

@@ -160,7 +160,7 @@ def test_agents_see_worth_and_origin(project: Path, recorded: dict[str, str]) ->
     assert "**record, not to be relied on**" in whole.text
 
     few = call_tool("search_memory", {"query": "otters", "filters": {"trust": "verified"}}, ask)
-    worth = re.findall(r"(record, verified by another writer|verified) record ", few.text)
+    worth = re.findall(r"(record, verified by another writer|verified)(?: strong| likely| weak)? record ", few.text)
     assert sorted(worth) == ["record, verified by another writer", "verified"]
 
 

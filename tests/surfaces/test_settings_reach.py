@@ -237,7 +237,7 @@ class Row(Generic[Seen]):
     given: object
 
 
-READINGS = ["coverage", "phrase", "proximity", "part-words"]
+READINGS = ["proximity", "part-words"]
 """The parts of a score that a close reading adds."""
 
 ROWS: list[Row[Desk]] = [
@@ -301,6 +301,15 @@ def _collections(desk: Desk) -> object:
     return len(set(json.loads(state.read_text("utf-8"))["collections"].values()))
 
 
+def _collection_prefix(desk: Desk) -> object:
+    """What the name of a collection begins with."""
+    desk.monkeypatch.setenv("LORELOG_STORE_URI", "lite.db")
+    desk.shell("index", ".")
+    kept = Path(os.environ["LORELOG_HOME"]) / "cache" / "default" / "milvus"
+    (state,) = kept.glob("*/current.json")
+    return {name.partition("_")[0] for name in json.loads(state.read_text("utf-8"))["collections"].values()}
+
+
 def _sharing(desk: Desk) -> object:
     """Whether other machines are told what they may find."""
     desk.monkeypatch.setenv("LORELOG_STORE_URI", "lite.db")
@@ -323,6 +332,7 @@ def _token(desk: Desk) -> object:
 ROWS += [
     Row("store.uri", "lite.db", _kept_in, ("", True, True), ("lite.db", True, True)),
     Row("store.per_project", False, _collections, 2, 1),
+    Row("store.collection", "team", _collection_prefix, {"lorelog"}, {"team"}),
     Row("store.shared", True, _sharing, False, True),
     Row("store.token", "env:MY_MILVUS_TOKEN", _token, [""], ["swordfish"]),
     Row("records.writer", "otto", _writer, ("", False), ("otto", False)),
@@ -763,9 +773,18 @@ def _says_the_word(desk: Desk) -> object:
     return "hunter-otter-77" in spoken(desk)
 
 
+def _session_headings(desk: Desk) -> object:
+    """How many sessions have a heading in the journal, after two of them."""
+    spoken(desk)
+    spoken(desk)
+    (journal,) = (desk.project / ".lorelog" / "memory").glob("*.md")
+    return journal.read_text("utf-8").count("\n## Session ")
+
+
 SPOKEN: list[Row[Desk]] = [
     Row("capture.enabled", False, _is_kept, True, False),
     Row("capture.skip", True, _is_kept, True, False),
+    Row("capture.session_headings", True, _session_headings, 0, 2),
     Row("redact.patterns", (r"hunter-\S+",), _says_the_word, True, False),
 ]
 
@@ -912,7 +931,7 @@ SHOWN: list[Row[Desk]] = [
     Row("session.budget", 0, _injected, True, False),
     Row("session.prompt_budget", 0, _waits, 1, 0),
     Row("session.hits", 3, _shown, 2, 3),
-    Row("session.hits_relevance", 0.0, _all_three_shown, False, True),
+    Row("session.hits_relevance", 0.99, _all_three_shown, True, False),
     Row("session.hits_wait_ms", 300, _waited, [0.05], [0.3]),
 ]
 
@@ -978,6 +997,8 @@ def test_the_hosts_own_program_words_notes(desk: Desk) -> None:
 
 WORDED: list[Row[list[Request]]] = [
     Row("summarize.model", "otter-3", _models, {"gpt-4.1-mini"}, {"otter-3"}),
+    Row("summarize.models", ("codex=newt-1", "claude=otter-3"), _models, {"gpt-4.1-mini"}, {"otter-3"}),
+    Row("summarize.models", ("codex=newt-1",), _models, {"gpt-4.1-mini"}, {"gpt-4.1-mini"}),
     Row("summarize.api_key", "env:MY_OTTER_SECRET", _keys, {None}, {"Bearer swordfish"}),
     Row("summarize.daily_tokens", 20_000, len, 3, 2),
     Row("summarize.daily_tokens", 0, len, 3, 0),
@@ -1060,6 +1081,7 @@ def test_no_setting_is_forgotten_here() -> None:
     seen |= {one for one in SETTINGS_BY_KEY if one.startswith(("daemon.", "http."))} | {
         "watch.enabled",
         "scope.tenants",
+        "index.remote_projects",
     }
     unseen = {"embedding.threads"}  # how many processors work cannot be told from what they did
 
@@ -1115,13 +1137,13 @@ def test_another_model_and_back(desk: Desk) -> None:
 
     assert "before  hit@5" in changed.out
     assert "fake/fake-64" in changed.out
-    assert "Now using the vectors of builtin/e5-small-v2" in changed.out
+    assert "Now using the vectors of builtin/lorelog-1" in changed.out
     assert back.out.startswith("Searches use the vectors of fake/fake-64 again; set embedding.provider to 'fake'")
     assert desk.search().json["coverage"]["with_vectors"] == 0
     desk.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     assert desk.search().json["coverage"] == {"chunks": 8, "with_vectors": 8}
     told = desk.shell("index", "--reembed", "--rollback", "--json").json["reembedding"]
-    assert (told["from"], told["to"], told["swapped"]) == ("fake/fake-64", "builtin/e5-small-v2", True)
+    assert (told["from"], told["to"], told["swapped"]) == ("fake/fake-64", "builtin/lorelog-1", True)
     desk.shell("index", "--reembed", "--rollback")
     assert desk.shell("index", "--reembed", "--drop-old").out == "Dropped 8 vectors; those of fake/fake-64 are left.\n"
     assert desk.shell("status", "index", "--json").json["other_vectors"] == 0
@@ -1268,6 +1290,32 @@ def test_flags_go_before_settings(desk: Desk) -> None:
     assert all("weight" in note for note in lanes.values())
 
 
+def test_options_of_a_command_go_before_settings(desk: Desk) -> None:
+    """Provider, model, store and chunk sizes can be chosen for one command; a wrong value is reported by its option."""
+    desk.monkeypatch.setenv("LORELOG_CHUNKING_MAX_CHUNK_SIZE", "5000")
+    write(desk.project / "notes" / "long.md", "# Long\n\n" + "An otter swims in the river all day.\n\n" * 20)
+    desk.shell("index", "notes")
+    before = desk.shell("status", "index", "--json").json["chunks"]
+
+    cut = desk.shell("index", "--force", "--max-chunk-size", 100, "--overlap-lines", 0, "--batch-size", 2, "--json")
+
+    assert cut.json["chunks"] > before
+    assert "fake-9" in desk.search("--model", "fake-9").json["error"]["message"]
+    for option, value in (
+        ("--max-chunk-size", 5),
+        ("--provider", "nobody"),
+        ("--milvus-uri", "x"),
+        ("--collection", "a-b"),
+    ):
+        refused = desk.shell("index", option, value)
+        assert f" in {option}: expected" in refused.err
+    assert "in --base-url: expected" in desk.search("--base-url", "nonsense").json["error"]["message"]
+    kept = desk.shell("index", "--milvus-uri", "lite.db", "--collection", "team")
+    assert kept.status == 0
+    (state,) = (Path(os.environ["LORELOG_HOME"]) / "cache" / "default" / "milvus").glob("*/current.json")
+    assert "team_default_" in state.read_text("utf-8")
+
+
 def test_a_token_budget_goes_before_the_setting(desk: Desk) -> None:
     """--token-budget has the last word over the setting, and 0 packs nothing."""
     desk.monkeypatch.setenv("LORELOG_SEARCH_TOKEN_BUDGET", "300")
@@ -1319,8 +1367,11 @@ def test_no_flag_is_forgotten_here() -> None:
     }
     everywhere = {"-h", "--help", "--json", "--project", "--tenant", "--daemon"}
     filters = {"--all-projects", "--source", "--since", "--until", "--type", "--tag"}
+    settings = {"--provider", "--model", "--base-url", "--batch-size", "--milvus-uri", "--collection"}
 
-    assert flags["index"] == everywhere | {
+    assert flags["index"] == everywhere | settings | {
+        "--max-chunk-size",
+        "--overlap-lines",
         "--force",
         "--words-only",
         "--reembed",
@@ -1345,4 +1396,4 @@ def test_no_flag_is_forgotten_here() -> None:
         "--format",
     }
     worth = {"--trust", "--include-superseded", "--include-expired"}
-    assert flags["search"] == everywhere | filters | own | worth
+    assert flags["search"] == everywhere | settings | filters | own | worth

@@ -69,6 +69,20 @@ def test_a_memory_is_shown_with_its_reason(tmp_path: Path) -> None:
     assert held is False
 
 
+def test_a_memory_waits_for_the_result_where_the_model_sees_nothing_before_the_call(tmp_path: Path) -> None:
+    """Before the call nothing is shown or logged unless the call is stopped; after it the memory is shown."""
+    before = call(tmp_path)
+    before.is_mute = True
+    assert deliver(before, None, [], [RULE]) == ("", False)
+    assert deliveries(before) == []
+
+    after = call(tmp_path, hold="always")
+    after.has_run = True
+    text, held = deliver(after, None, [], [RULE])
+    assert "because you edit" in text
+    assert not held
+
+
 def test_a_delivery_is_logged(tmp_path: Path) -> None:
     """The log has the memory, the cue, the call and the tokens."""
     context = call(tmp_path)

@@ -46,6 +46,8 @@ Table = dict[str, object]
 _CAPTURE_SKIP = "capture.skip"
 _RENAMED_SECTIONS = frozenset(key.partition(".")[0] for key in RENAMED_KEYS)
 """Sections that existed under memsearch."""
+_MEMSEARCH_SECTIONS = frozenset({"milvus", "plugins", "memsearch"})
+"""Sections of memsearch that have no counterpart of the same name."""
 
 
 def load_settings(
@@ -210,6 +212,8 @@ def _flatten(table: Table, path: Path) -> list[tuple[str, object]]:
             flat += [(f"{section}.{field}", raw) for field, raw in content.items()]
         elif isinstance(content, dict):
             hint = format_suggestion(section, SECTIONS) or "the sections are " + ", ".join(SECTIONS)
+            if section in _MEMSEARCH_SECTIONS:
+                hint = "it is memsearch's: 'lorelog import memsearch --settings' translates its settings"
             raise ConfigError(f"unknown section {section!r} in {path}", hint=hint)
         elif section in SECTIONS:
             raise ConfigError(

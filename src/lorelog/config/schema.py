@@ -17,6 +17,7 @@ from types import MappingProxyType
 from lorelog.config.setting import URL_PATTERN, Setting, secret_setting, url_setting
 from lorelog.core.options import (
     AUTO_PROVIDER,
+    DEFAULT_COLLECTION,
     EMBEDDING_PROVIDERS,
     HOLD_MODES,
     LANGUAGE_PROVIDERS,
@@ -42,10 +43,7 @@ EMBEDDING_SETTINGS: tuple[Setting, ...] = (
         "The provider's model; empty uses the provider's default. For `onnx` and `local` an absolute path is a folder; "
         "for `builtin` it is a folder with a copy of its files.",
     ),
-    url_setting(
-        "embedding.base_url",
-        "URL of a compatible server; empty uses the provider's own.",
-    ),
+    url_setting("embedding.base_url", "URL of a compatible server; empty uses the provider's own."),
     secret_setting(
         "embedding.api_key",
         "`env:NAME` reads the key from the variable NAME; empty uses the provider's own variable.",
@@ -147,9 +145,7 @@ LLM_SETTINGS: tuple[Setting, ...] = (
         choices=LANGUAGE_PROVIDERS,
     ),
     Setting(
-        "llm.model",
-        "",
-        "The provider's model; empty uses the provider's default. For `host`, `codex/NAME` uses Codex.",
+        "llm.model", "", "The provider's model; empty uses the provider's default. For `host`, `codex/NAME` uses Codex."
     ),
     url_setting(
         "llm.base_url",
@@ -167,13 +163,7 @@ LLM_SETTINGS: tuple[Setting, ...] = (
         "For `llm.provider = command`: a program with its arguments. It reads the prompt from standard input and "
         "writes the reply to standard output; no shell is involved.",
     ),
-    Setting(
-        "llm.timeout_s",
-        120.0,
-        "Time limit for one reply in seconds, retries included.",
-        minimum=1,
-        maximum=3600,
-    ),
+    Setting("llm.timeout_s", 120.0, "Time limit for one reply in seconds, retries included.", minimum=1, maximum=3600),
     Setting(
         "llm.daily_tokens",
         500_000,
@@ -194,25 +184,18 @@ LLM_SETTINGS: tuple[Setting, ...] = (
         "",
         "File with instructions for summaries of memories (`compact`) that replace the built-in prompt.",
     ),
-    Setting(
-        "prompts.summarize",
-        "",
-        "File with instructions for notes, used if `summarize.prompt` is empty.",
-    ),
+    Setting("prompts.summarize", "", "File with instructions for notes, used if `summarize.prompt` is empty."),
 )
 
 SESSION_SETTINGS: tuple[Setting, ...] = (
+    Setting("capture.enabled", True, "Whether the turns of agents with an installed plugin are written to journals."),
     Setting(
-        "capture.enabled",
-        True,
-        "Whether the turns of agents with an installed plugin are written to journals.",
-    ),
-    Setting(
-        "capture.skip",
+        "capture.session_headings",
         False,
-        "Exclude this project: its sessions are not captured.",
+        "Write `## Session HH:MM` above the first entry of each session in a journal, as memsearch does.",
         project_allowed=True,
     ),
+    Setting("capture.skip", False, "Exclude this project: its sessions are not captured.", project_allowed=True),
     Setting(
         "session.budget",
         600,
@@ -270,15 +253,15 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         "`llm`, or `llm` names none, settings that are empty here are taken from `llm`.",
         choices=SUMMARY_PROVIDERS,
     ),
+    Setting("summarize.model", "", "The model that writes notes; empty uses a small model of the provider."),
     Setting(
-        "summarize.model",
-        "",
-        "The model that writes notes; empty uses a small model of the provider.",
+        "summarize.models",
+        (),
+        "Models of single agents, as `AGENT=MODEL`, such as `claude=haiku`; the others use `summarize.model`.",
+        pattern=r"[a-z][a-z0-9_-]*=[!-~]+",
+        expected="a list of entries such as claude=haiku",
     ),
-    url_setting(
-        "summarize.base_url",
-        "URL of a compatible server for notes; empty uses the provider's own.",
-    ),
+    url_setting("summarize.base_url", "URL of a compatible server for notes; empty uses the provider's own."),
     secret_setting(
         "summarize.api_key",
         "`env:NAME` reads that server's key from the variable NAME; empty uses the provider's own, such as "
@@ -299,11 +282,7 @@ SESSION_SETTINGS: tuple[Setting, ...] = (
         minimum=0,
         maximum=1_000_000_000,
     ),
-    Setting(
-        "summarize.prompt",
-        "",
-        "File with instructions for notes that replace the built-in prompt.",
-    ),
+    Setting("summarize.prompt", "", "File with instructions for notes that replace the built-in prompt."),
     Setting(
         "redact.patterns",
         (),
@@ -333,19 +312,9 @@ TRACE_SETTINGS: tuple[Setting, ...] = (
         "Whether calls of operations and agents' tools are recorded on this machine, with their duration and "
         "errors. Input texts of operations are not recorded.",
     ),
+    Setting("traces.days", 30, "Days after which traces are deleted.", minimum=1, maximum=36_500),
     Setting(
-        "traces.days",
-        30,
-        "Days after which traces are deleted.",
-        minimum=1,
-        maximum=36_500,
-    ),
-    Setting(
-        "traces.megabytes",
-        64,
-        "Maximum size of the traces; the oldest are deleted first.",
-        minimum=1,
-        maximum=100_000,
+        "traces.megabytes", 64, "Maximum size of the traces; the oldest are deleted first.", minimum=1, maximum=100_000
     ),
 )
 
@@ -364,6 +333,14 @@ STORE_SETTINGS: tuple[Setting, ...] = (
         "store.token",
         "`env:NAME` reads the token of a Milvus server, or `user:password`, from the variable NAME.",
         example="MILVUS_TOKEN",
+    ),
+    Setting(
+        "store.collection",
+        DEFAULT_COLLECTION,
+        "What the names of Milvus collections begin with; tenant, project and a hash follow. Machines that share memories "
+        "need the same.",
+        pattern=r"[A-Za-z_][A-Za-z0-9_]{0,63}",
+        expected="letters, digits and _, beginning with a letter or _",
     ),
     Setting(
         "store.per_project",
@@ -441,6 +418,14 @@ SETTINGS: tuple[Setting, ...] = (
         project_allowed=True,
     ),
     Setting(
+        "index.remote_projects",
+        (),
+        "Directories in which a client over HTTP may have the `memory/` folder of a new project indexed. Empty: only you "
+        "add projects, in a shell. Directories of `http.channels` are included.",
+        pattern=r"[/~][^\x00-\x1f\x7f-\x9f\u2028\u2029]*",
+        expected="a list of absolute directories",
+    ),
+    Setting(
         "index.auto_memory",
         True,
         "Index Claude Code's memory of a project (`~/.claude/projects/…/memory`) and its CLAUDE.md and AGENTS.md "
@@ -454,14 +439,7 @@ SETTINGS: tuple[Setting, ...] = (
         maximum=1_000_000_000,
         project_allowed=True,
     ),
-    Setting(
-        "search.k",
-        5,
-        "Number of hits that a search returns.",
-        minimum=1,
-        maximum=1000,
-        project_allowed=True,
-    ),
+    Setting("search.k", 5, "Number of hits that a search returns.", minimum=1, maximum=1000, project_allowed=True),
     Setting(
         "search.lane",
         str(Lane.HYBRID),
@@ -485,11 +463,7 @@ SETTINGS: tuple[Setting, ...] = (
         maximum=10_000_000,
         project_allowed=True,
     ),
-    Setting(
-        "search.all_projects",
-        False,
-        "Search the memories of all projects of the tenant, not only of this one.",
-    ),
+    Setting("search.all_projects", False, "Search the memories of all projects of the tenant, not only of this one."),
     Setting(
         "search.min_relevance",
         0.0,
@@ -590,11 +564,7 @@ SETTINGS: tuple[Setting, ...] = (
         minimum=0,
         maximum=1,
     ),
-    Setting(
-        "cache.hot",
-        False,
-        "Keep frequently found memories, with their words, in memory until the next write.",
-    ),
+    Setting("cache.hot", False, "Keep frequently found memories, with their words, in memory until the next write."),
     Setting(
         "cache.hot_bytes",
         16_000_000,
@@ -629,16 +599,8 @@ SETTINGS: tuple[Setting, ...] = (
         True,
         "Whether the daemon restarts itself after `daemon.model_idle_s` without a call, to give back its memory.",
     ),
-    Setting(
-        "daemon.http",
-        False,
-        "Whether the daemon also serves HTTP, like `lorelog serve`.",
-    ),
-    Setting(
-        "watch.enabled",
-        True,
-        "Whether the daemon watches the indexed roots and indexes changes.",
-    ),
+    Setting("daemon.http", False, "Whether the daemon also serves HTTP, like `lorelog serve`."),
+    Setting("watch.enabled", True, "Whether the daemon watches the indexed roots and indexes changes."),
     Setting(
         "watch.debounce_ms",
         1500,
@@ -660,13 +622,7 @@ SETTINGS: tuple[Setting, ...] = (
         pattern=r"[0-9A-Za-z.:_-]{1,253}",
         expected="a host name or an address",
     ),
-    Setting(
-        "http.port",
-        8222,
-        "The port that HTTP listens on; 0 picks a free one.",
-        minimum=0,
-        maximum=65_535,
-    ),
+    Setting("http.port", 8222, "The port that HTTP listens on; 0 picks a free one.", minimum=0, maximum=65_535),
     secret_setting(
         "http.token",
         "`env:NAME` reads the bearer token that clients must send from the variable NAME; empty uses the one in "
@@ -678,12 +634,14 @@ SETTINGS: tuple[Setting, ...] = (
         True,
         "Whether HTTP clients must send a token. Without one, every user of this machine can read and write your memories.",
     ),
+    Setting("http.max_body_bytes", 10_000_000, "Larger requests are rejected.", minimum=1_000, maximum=1_000_000_000),
     Setting(
-        "http.max_body_bytes",
-        10_000_000,
-        "Larger requests are rejected.",
-        minimum=1_000,
-        maximum=1_000_000_000,
+        "http.channels",
+        (),
+        "Project directories of Loop's channels, as `CHANNEL_ID=/path`; any other channel is in "
+        "`~/.loop/CHANNEL_ID/work`, if that exists.",
+        pattern=r"[\w.:@-]{1,100}=[/~][^\x00-\x1f\x7f-\x9f\u2028\u2029]*",
+        expected="a list of entries such as 1234=/srv/app",
     ),
     *SESSION_SETTINGS,
     *LLM_SETTINGS,

@@ -267,6 +267,11 @@ class Settings:
         paths = self._texts("index.paths")
         return tuple(resolve_path(self.base, path) for path in paths if not path.startswith("!"))
 
+    def remote_folders(self) -> tuple[str, ...]:
+        """Return the directories in which remote clients may have new projects indexed, as real paths."""
+        channels = (entry.partition("=")[2] for entry in self._texts("http.channels"))
+        return tuple(resolve_path("/", path) for path in (*self._texts("index.remote_projects"), *channels))
+
     def chunk_options(self) -> ChunkOptions:
         """Return how Markdown is split."""
         return self._fill(ChunkOptions, "chunking")
@@ -338,7 +343,7 @@ class Settings:
     def capture_options(self) -> CaptureOptions:
         """Return what is captured from sessions; a project may opt out, but not opt in."""
         enabled = bool(self.value("capture.enabled")) and not self.value("capture.skip")
-        return CaptureOptions(enabled=enabled, patterns=self._texts("redact.patterns"))
+        return self._fill(CaptureOptions, "capture", enabled=enabled, patterns=self._texts("redact.patterns"))
 
     def session_options(self) -> SessionOptions:
         """Return what a session is shown without asking."""

@@ -21,6 +21,9 @@ AGENT_MARKERS = {
     "OPENCLAW_SHELL": "OpenClaw",
     "OPENCLAW_CLI": "OpenClaw",
     "GEMINI_CLI": "Gemini CLI",
+    "QWEN_CODE": "Qwen Code",
+    "QWEN_CODE_SESSION_ID": "Qwen Code",
+    "COPILOT_CLI": "Copilot CLI",
     "CURSOR_AGENT": "Cursor",
     "AI_AGENT": "an agent",
 }

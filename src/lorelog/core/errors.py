@@ -164,7 +164,7 @@ class StoreUnwritable(StoreError):
 
 
 class StoreUnreachable(StoreError):
-    """The server that holds part of the index does not answer, or rejects the connection."""
+    """The server that holds part of the index, or the Git remote of a sync, does not answer, or rejects the connection."""
 
     code = "store_unreachable"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lorelog.core.dataclasses import dataclass, field
+from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.query import Filters, Fusion, Lane, TrustFilter
 
 
@@ -158,6 +158,9 @@ class RecordOptions:
     """Identity whose key signs them; empty means unsigned."""
 
 
+DEFAULT_COLLECTION = "lorelog"
+
+
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
     """Where the lanes are kept: next to the catalog, or in Milvus."""
@@ -169,6 +172,8 @@ class StoreOptions:
     """One collection for each project, else one for each tenant."""
     shared: bool = False
     """Share rows with other machines of the same tenant and projects."""
+    collection: str = DEFAULT_COLLECTION
+    """What the names of collections begin with."""
     retry_s: float = 20.0
     """Seconds to retry a Milvus server that does not answer."""
 
@@ -235,6 +240,8 @@ class HttpOptions:
     require_token: bool = True
     """Whether the home's own token is required if none is configured."""
     max_body_bytes: int = 10_000_000
+    channels: tuple[str, ...] = ()
+    """Project directories of Loop's channels, as `CHANNEL_ID=/path`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +251,8 @@ class CaptureOptions:
     enabled: bool = True
     patterns: tuple[str, ...] = ()
     """Regular expressions of texts to redact, in addition to the built-in ones."""
+    session_headings: bool = False
+    """Whether the entries of each session have a heading of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +300,13 @@ class SummarizeOptions(LanguageOptions):
     daily_tokens: int = 200_000
     prompt: str = ""
     """File with instructions that replace the built-in prompt."""
+    models: tuple[str, ...] = ()
+    """Models of single hosts, as `HOST=MODEL`."""
+
+    def for_host(self, host: str) -> SummarizeOptions:
+        """Return the options with the model of a host's notes."""
+        model = next((entry.partition("=")[2] for entry in self.models if entry.partition("=")[0] == host), "")
+        return replace(self, model=model) if model else self
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 # ruff: noqa: PTH111, PTH118, PTH120  (pathlib takes 10 ms to import, and hooks import this module)
 
@@ -11,9 +12,9 @@ HOME_LAYOUT = 2
 """Version of the home's layout. In the first one, `tenants/NAME` held the data and its `index` the cache."""
 
 
-def is_below(path: str, directory: str) -> bool:
+def is_below(path: str, directory: str, separator: str = os.sep) -> bool:
     """Return True if a path is a directory or inside it; `/a/bc` is not inside `/a/b`. Both are real paths."""
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
+    return path == directory or path.startswith(directory.rstrip(separator) + separator)
 
 
 def data_folder(home: str | os.PathLike[str]) -> str:
@@ -46,12 +47,13 @@ def first_layout_folder(home: str | os.PathLike[str]) -> str:
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Flush a folder's entries to disk, so that new names are as durable as the files."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Flush a folder's entries to disk, so that new names are as durable as the files. Windows does it by itself."""
+    if sys.platform != "win32":
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def home_folder(chosen: str) -> str:

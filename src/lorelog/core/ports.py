@@ -190,6 +190,10 @@ class StoreStats(Serializable):
     """Documents by project."""
 
 
+FORMER_BUILTIN_MODELS = ("builtin/e5-small-v2",)
+"""An update replaced them: nobody chose another model, and their vectors can no longer be searched."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReembedState:
     """Which model's vectors an index serves, and which shadow vectors are being made to replace them."""
@@ -206,6 +210,12 @@ class ReembedState:
     """Number of texts without a shadow vector."""
     declined: str = ""
     """Provider and model that were rejected by the last comparison, or rolled back."""
+
+    @property
+    def is_outdated(self) -> bool:
+        """Return whether the vectors are those of a former built-in model, and the present one has not been declined."""
+        is_former = self.served in FORMER_BUILTIN_MODELS and self.served != self.own
+        return is_former and self.own.startswith("builtin/") and self.declined != self.own
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,16 @@
-"""Locks with a time limit, and detached processes.
+"""File locks and detached processes: the only module that calls the operating system for either.
 
 Kept apart from heavier modules because hooks import it. Callers raise their own error, which names the lock's holder.
+
+A lock belongs to an open file and ends with it, even after kill -9. POSIX has flock. Windows locks ranges of bytes, and what is
+locked cannot be read by others; so one byte far behind the end of the file is locked. It has no shared locks in Python: there
+a shared lock is an exclusive one.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
+import sys
 import time
 
 TYPE_CHECKING = False
@@ -20,21 +24,50 @@ else:
     import _signal as signal  # `signal` imports `enum`
 
 
-_POLL_INTERVAL_S = 0.01
+_POLL_INTERVAL_S = 0.002
+_LOCKED_BYTE = 0x7FFF_FFF0
+"""Position of the byte that is locked on Windows, whose C library counts positions in 32 bits."""
 
+if sys.platform == "win32":
+    import msvcrt
 
-def acquire_file_lock(descriptor: int, wait_s: float) -> bool:
-    """Lock an open file exclusively; return False if that takes longer than `wait_s`."""
-    deadline = time.monotonic() + wait_s
-    while True:
+    def try_file_lock(descriptor: int, *, shared: bool = False) -> bool:
+        """Lock an open file; return False if another process, or another open file of this one, has locked it."""
+        return lock_byte(descriptor, msvcrt)
+
+else:
+    import fcntl
+
+    def try_file_lock(descriptor: int, *, shared: bool = False) -> bool:
+        """Lock an open file; return False if another process, or another open file of this one, has locked it."""
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_POLL_INTERVAL_S)
-        else:
-            return True
+            return False
+        return True
+
+
+def lock_byte(descriptor: int, locking: Any) -> bool:
+    """Lock an open file as Windows does, by its module `msvcrt`. The file's position stays."""
+    before = os.lseek(descriptor, 0, os.SEEK_CUR)
+    os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+    try:
+        locking.locking(descriptor, locking.LK_NBLCK, 1)
+    except PermissionError:
+        return False
+    finally:
+        os.lseek(descriptor, before, os.SEEK_SET)
+    return True
+
+
+def acquire_file_lock(descriptor: int, wait_s: float = float("inf"), *, shared: bool = False) -> bool:
+    """Lock an open file; return False if that takes longer than `wait_s`."""
+    deadline = time.monotonic() + wait_s
+    while not try_file_lock(descriptor, shared=shared):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_INTERVAL_S)
+    return True
 
 
 def enable_wal(database: Connection, wait_s: float) -> None:
@@ -58,12 +91,21 @@ def enable_wal(database: Connection, wait_s: float) -> None:
 
 def spawn_detached(words: list[str], environment: Mapping[str, str], actions: Sequence[tuple[Any, ...]]) -> None:
     """Start a program in its own session, with no signal blocked or ignored. Raise OSError if it cannot be started."""
-    signals = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+    if sys.platform == "win32":
+        import subprocess
 
-    def spawn(**group: Any) -> None:
-        os.posix_spawn(words[0], words, environment, file_actions=actions, setsigmask=(), setsigdef=signals, **group)
+        # `actions` redirect the standard files on POSIX; here they are closed.
+        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
+        null = subprocess.DEVNULL
+        subprocess.Popen(words, env=dict(environment), stdin=null, stdout=null, stderr=null, creationflags=flags)
+    else:
+        signals = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
-    try:
-        spawn(setsid=True)
-    except NotImplementedError:  # older macOS: a process group of its own survives the host as well
-        spawn(setpgroup=0)
+        def spawn(**group: Any) -> None:
+            more: dict[str, Any] = {"file_actions": actions, "setsigmask": (), "setsigdef": signals, **group}
+            os.posix_spawn(words[0], words, environment, **more)
+
+        try:
+            spawn(setsid=True)
+        except NotImplementedError:  # older macOS: a process group of its own survives the host as well
+            spawn(setpgroup=0)

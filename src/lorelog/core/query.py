@@ -218,7 +218,7 @@ class Hit(Serializable):
     duplicates: tuple[str, ...] = ()
     """`source:lines` of identical or nearly identical chunks."""
     relevance: float = 0.0
-    """Probability that it is relevant at all, 0 to 1; the score only ranks the hits of one query."""
+    """Probability that it is relevant at all, 0 to 1; 0 if nothing is known. The score only ranks the hits of one query."""
     tokens: int = 0
     """Estimated tokens of `snippet`."""
     expand_tokens: int = 0
@@ -234,7 +234,7 @@ class Hit(Serializable):
     date_source: str = DATE_IN_TEXT
     """Whether its text states the date, or it is that of the file's last change."""
     confidence: str | None = None
-    """The relevance in a word, in agreement with the order of the hits; None in a small index."""
+    """The relevance in a word, in agreement with the order of the hits; None if nothing is known."""
     now_was: tuple[ValueChange, ...] = ()
     """Values that it states and other hits state differently."""
 

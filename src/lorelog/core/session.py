@@ -61,7 +61,7 @@ class TranscriptReply(ReplyItems["TranscriptTurn"]):
     address: str
     """The file; for a database, followed by `#` and the session."""
     host: str
-    """`claude`, `codex`, `opencode`, `openclaw` or `dsh`."""
+    """`claude`, `codex`, `opencode`, `openclaw`, `gemini`, `qwen`, `copilot` or `dsh`."""
     format: str
     """`jsonl`, `json` or `sqlite`."""
     session: str

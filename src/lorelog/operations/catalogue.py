@@ -31,6 +31,7 @@ _FAMILIES = {
     "ledger": ("ledger",),
     "guard": ("delivery",),
     "settings": ("settings",),
+    "sync": ("sync",),
 }
 """Packages that define the operations of each prefix, the likeliest first."""
 

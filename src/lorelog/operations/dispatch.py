@@ -28,8 +28,6 @@ from lorelog.operations.write_queue import WriteQueue
 from lorelog.services.traces.recorder import CallEvent, record_call
 from lorelog.wiring import Location, open_engine, resolve_location
 
-_ALIASES = {"agent_id": "writer"}
-"""Fields that memd, another program that keeps memories, calls by another name."""
 _NULLABLE_FIELDS: dict[type[OperationRequest], frozenset[str]] = {}
 
 
@@ -167,8 +165,9 @@ def read_request(operation: Operation[Any, Any], arguments: object) -> Operation
     # A null field counts as not given, because many clients send every field they know. Where null has a meaning, the
     # field's default is UNSET.
     nullable = _nullable_fields(operation.request)
-    given = _rename_aliases(arguments, nullable)
-    fields = {key: value for key, value in given.items() if value is not None or key not in nullable}
+    if not set(operation.request.__struct_fields__).issuperset(arguments):
+        arguments = _translate_unknown_fields(operation, arguments)
+    fields = {key: value for key, value in arguments.items() if value is not None or key not in nullable}
     try:
         request: OperationRequest = msgspec.convert(fields, operation.request)
     except msgspec.ValidationError as error:
@@ -181,11 +180,10 @@ def read_request(operation: Operation[Any, Any], arguments: object) -> Operation
     return request
 
 
-def _rename_aliases(arguments: Mapping[str, Any], known: frozenset[str]) -> Mapping[str, Any]:
-    """Return arguments with memd's names of fields replaced by ours. A field given under both names stays an error."""
-    if not any(alias in arguments and name in known and name not in arguments for alias, name in _ALIASES.items()):
-        return arguments
-    return {_ALIASES.get(key, key): value for key, value in arguments.items()}
+def _translate_unknown_fields(operation: Operation[Any, Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    from lorelog.operations.memory.memd_fields import translate_memd_fields
+
+    return translate_memd_fields(operation.name, arguments, frozenset(operation.request.__struct_fields__))
 
 
 def _nullable_fields(request: type[OperationRequest]) -> frozenset[str]:

@@ -9,7 +9,6 @@ one, so that the gap stays visible forever.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import time
@@ -23,6 +22,7 @@ from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.paths import sync_folder
 from lorelog.core.patterns import lazy_pattern
+from lorelog.core.processes import acquire_file_lock
 from lorelog.core.record import REDACTION_KIND, Json, Record, RecordDraft
 from lorelog.records.chain import (
     GENESIS_HASH,
@@ -48,7 +48,6 @@ from lorelog.records.redaction import MAX_REDACTIONS_PER_RECORD, LineRedaction, 
 MAX_SEGMENT_BYTES = 64 * 1024 * 1024
 """A segment of this size is sealed before the next write."""
 _LOCK_TIMEOUT_S = 60.0
-_LOCK_RETRY_S = 0.002
 _CLOCK_TICK_NS = 50_000_000
 _HEAD_PATTERN = lazy_pattern(rb"(\d{16}) ([0-9a-f]{64}) (\d{9}) (\d{16})\n")
 _UNWRITABLE_HINT = "nothing was written; make it writable, or free some space"
@@ -464,18 +463,10 @@ class Ledger:
             sync_folder(self.folder.parent)
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            deadline = time.monotonic() + _LOCK_TIMEOUT_S
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise StoreBusy(
-                            f"{self._segments.open_path} is locked by another process",
-                            hint="nothing was written; try again",
-                        ) from None
-                    time.sleep(_LOCK_RETRY_S)
+            if not acquire_file_lock(descriptor, _LOCK_TIMEOUT_S):
+                raise StoreBusy(
+                    f"{self._segments.open_path} is locked by another process", hint="nothing was written; try again"
+                )
             yield descriptor
         finally:
             os.close(descriptor)

@@ -55,6 +55,22 @@ def test_what_a_summary_covers_is_read_back(tmp_path: Path, count: int) -> None:
         append_entries(tmp_path, [NewMemory("x", covers=("no hash -->",))], NOW)
 
 
+def test_a_session_has_one_heading_until_another_speaks(tmp_path: Path) -> None:
+    """With session headings, `## Session` stands where the session changes, and positions point at the entries."""
+
+    def capture(identity: str, session: str) -> str:
+        source = (("session", session), ("host", "claude"))
+        new = NewMemory("- said", "turn", id=identity, source=source, at=NOW)
+        (entry,) = append_entries(tmp_path, [new], NOW, session=session)
+        return entry.path.read_text("utf-8").splitlines()[entry.start_line]
+
+    anchors = [capture(f"m{index}", session) for index, session in enumerate(("a", "a", "ab", "a", "ab"))]
+
+    assert [f"memory:m{index}" in anchor for index, anchor in enumerate(anchors)] == [True] * 5
+    (journal,) = tmp_path.glob("*.md")
+    assert journal.read_text("utf-8").count(f"\n## Session {NOW:%H:%M}\n\n### ") == 4
+
+
 def test_an_id_that_stands_there_is_not_written_again(tmp_path: Path) -> None:
     """Of several only those that are missing are written, and each is told where it stands."""
     append_entries(tmp_path, [memory("m1"), memory("m2")], NOW)

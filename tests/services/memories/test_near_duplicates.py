@@ -133,3 +133,23 @@ def test_a_threshold_is_a_share(store: Store, tmp_path: Path) -> None:
     for wrong in (0.0, 1.5):
         with pytest.raises(UsageError, match="threshold"):
             near(store, tmp_path, threshold=wrong)
+
+
+def test_the_built_in_model_finds_notes_that_say_the_same_in_other_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two pairs of reworded notes are found with the real model, and notes about other things are not."""
+    monkeypatch.chdir(tmp_path)
+    with Lorelog(home=tmp_path / "home") as memory:
+        for text in (
+            "The API rate limit is 100 requests per minute.",
+            "Retry failed uploads three times.",
+            "Deploys happen on Tuesdays.",
+            "Requests to the API are limited to 100 a minute.",
+            "A failed upload is retried three times.",
+            "The staging database is reset every night.",
+        ):
+            memory.add(text)
+        groups = memory.find_near_duplicates().groups
+    assert len(groups) == 2
+    assert all(len(group) == 2 for group in groups)

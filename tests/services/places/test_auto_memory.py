@@ -198,6 +198,10 @@ def test_switched_off_there_is_nothing_to_index(claude: Path, project: Path, mon
 
     with pytest.raises(UsageError, match="nothing to index yet"):
         index(project)
+    write(project / ".memsearch" / "memory" / "2026-03-05.md", "heron")
+    with pytest.raises(UsageError) as refused:
+        index(project)
+    assert "lorelog index .memsearch/memory" in refused.value.hint
 
 
 def test_they_leave_and_return_with_their_files(claude: Path, project: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -232,3 +233,26 @@ def test_a_verification_is_listed_below_its_record(desk: Desk) -> None:
     ]
 
     assert found.index(claim) < found.index(by["artifact_id"])
+
+
+def test_a_token_budget_keeps_the_best_records(desk: Desk) -> None:
+    """With a budget `artifact.search` returns the best records that fit, the last ones without their fields, and says so."""
+    task = desk("task.start", goal="Count the walrus")["task_id"]
+    for number in range(6):
+        desk(
+            "task.progress", task_id=task, summary=f"Saw walrus {number} " + "on the ice " * 40, next_step="look again"
+        )
+    everything = desk("artifact.search", query="walrus", k=10)["hits"]
+
+    reply = desk("artifact.search", query="walrus", k=10, token_budget=1500)
+    hits = reply["hits"]
+
+    order = [hit["artifact_id"] for hit in everything]
+    assert 0 < len(hits) < len(everything)
+    assert [hit["artifact_id"] for hit in hits] == [
+        name for name in order if name in {hit["artifact_id"] for hit in hits}
+    ]
+    assert len(json.dumps(hits)) < 1500 * 5
+    assert hits[0]["artifact_id"] == order[0]
+    assert "left out" in reply["notes"][-1]
+    assert desk("artifact.search", query="walrus", k=10, token_budget=100_000)["hits"] == everything

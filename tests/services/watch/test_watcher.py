@@ -12,9 +12,13 @@ import pytest
 from tests.services.watch.watching import PATIENCE_S, Watch, engine_in, eventually, index
 
 from lorelog.core.errors import StoreBusy
+from lorelog.core.memory import NewMemory
 from lorelog.core.options import WatchOptions
 from lorelog.core.query import Filters
 from lorelog.engine import Engine
+from lorelog.models.embed import builtin
+from lorelog.services.indexing.incremental import FileChanges
+from lorelog.services.indexing.reembed import roll_back
 from lorelog.services.watch.events import outermost_paths
 
 
@@ -392,6 +396,7 @@ _LIMITED = """
 import os, sys, time
 from pathlib import Path
 open("/proc/sys/user/max_inotify_watches", "w").write("3")
+from lorelog.core.memory import NewMemory
 from lorelog.core.options import WatchOptions
 from lorelog.services import watch
 from tests.services.watch.watching import Watch, eventually
@@ -445,8 +450,6 @@ def test_a_settings_file_that_is_broken_is_told_and_others_are_followed(project:
 
 def test_busy_is_the_error_for_who_does_not_wait(project: Path) -> None:
     """Following never waits for another run: it would hold up everything else that is watched."""
-    from lorelog.services.indexing.incremental import FileChanges
-
     with engine_in(project) as holder, holder.store.run(wait_s=0), engine_in(project) as engine:
         started = time.monotonic()
         with pytest.raises(StoreBusy):
@@ -456,10 +459,43 @@ def test_busy_is_the_error_for_who_does_not_wait(project: Path) -> None:
 
 def test_it_does_not_remember_a_root_that_was_removed_meanwhile(project: Path) -> None:
     """A change that was heard before its root was removed brings nothing back."""
-    from lorelog.services.indexing.incremental import FileChanges
-
     with engine_in(project) as engine:
         engine.forget_roots([str(project / "notes")])
         heard = FileChanges(frozenset([str(project / "notes")]), frozenset([str(project / "notes" / "a.md")]))
         assert engine.follow(heard) is None
         assert engine.roots() == []
+
+
+@pytest.mark.slow
+def test_an_update_that_replaces_the_built_in_model_makes_new_vectors_by_itself(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an update the watcher's pass embeds an index of the former built-in model anew, beside the old vectors, and switches.
+
+    Until then a search says that keywords must do, adding a memory mixes nothing into the old vectors, and they are kept.
+    """
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "builtin")
+    change = FileChanges(suspected=frozenset([str(project / "notes")]))
+    with monkeypatch.context() as before:
+        before.setattr(builtin, "MODEL_NAME", "e5-small-v2")
+        before.setattr(builtin, "name_weights", lambda _: "e5-small-v2")
+        with engine_in(project) as former:
+            former.index(reembed="anyway")
+            served = former.store.coverage(Filters())
+            assert (former.store.reembed_state().served, served.with_vectors) == ("builtin/e5-small-v2", served.chunks)
+
+    with engine_in(project) as engine:
+        assert engine.store.reembed_state().is_outdated
+        assert any("replaces builtin/e5-small-v2" in note for note in engine.search("otter").notes)
+        engine.add([NewMemory("a heron, too")])
+        assert engine.store.reembed_state().served == "builtin/e5-small-v2"
+        report = engine.follow(change)
+        state = engine.store.reembed_state()
+        assert report is not None
+        assert report.reembedding is not None
+        assert report.reembedding.swapped
+        assert (state.served, state.is_outdated, engine.store.serves_model()) == ("builtin/lorelog-1", False, True)
+        assert engine.search("otter").notes == ()
+        roll_back(engine.store)
+        assert engine.follow(change) is None or not engine.store.serves_model()
+        assert engine.store.reembed_state().served == "builtin/e5-small-v2"

@@ -163,10 +163,12 @@ def last_answer(connection: socket.socket) -> dict[str, Any]:
 class Counter:
     """A server in a thread of this process, whose operations are a function of the test."""
 
-    def __init__(self, home: Path, answer: Callable[..., dict[str, Any]], limits: ServerLimits, idle_s: float) -> None:
+    def __init__(
+        self, address: DaemonAddress, answer: Callable[..., dict[str, Any]], limits: ServerLimits, idle_s: float
+    ) -> None:
         self.said: list[str] = []
         self.why = ""
-        self.address = DaemonAddress(str(home))
+        self.address = address
         self._instance_lock = InstanceLock(self.address)
         self.runner = OperationRunner(answer, self.said.append)
         self.woken = threading.Event()
@@ -208,9 +210,12 @@ def serve(home: Path) -> Iterator[Callable[..., Counter]]:
     opened: list[Counter] = []
 
     def open_counter(
-        answer: Callable[..., dict[str, Any]], limits: ServerLimits | None = None, idle_s: float = 0.0
+        answer: Callable[..., dict[str, Any]],
+        limits: ServerLimits | None = None,
+        idle_s: float = 0.0,
+        address: DaemonAddress | None = None,
     ) -> Counter:
-        opened.append(Counter(home, answer, limits or ServerLimits(), idle_s))
+        opened.append(Counter(address or DaemonAddress(str(home)), answer, limits or ServerLimits(), idle_s))
         return opened[-1]
 
     yield open_counter

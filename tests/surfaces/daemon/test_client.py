@@ -87,6 +87,7 @@ REPEATABLE = {
     *("memory.delete", "memory.restore", "memory.reset", "memory.set_expiry", "memory.feedback"),
     *("session.capture", "roots.remove", "memory.check_store", "code.index", "code.forget"),
     *("guard.add", "guard.enable", "guard.disable", "guard.remove"),
+    "sync.exchange",
 }
 """Operations that can be repeated without effect."""
 

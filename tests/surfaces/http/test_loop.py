@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,8 +58,6 @@ def test_nothing_found_is_an_empty_list(client: Client, world: World, tmp_path: 
     assert client.post(SEARCH, {"query": "redis", "dir_path": "/no/such/place"}).json == {"results": []}
     assert client.get(FILES, dir_path=str(empty)).json == {"files": []}
     assert client.get(FILES, dir_path="/no/such/place").json == {"files": []}
-    assert client.post(INDEX, {"dir_path": str(empty)}).json == {"count": 0}
-    assert client.post(INDEX, {"dir_path": "/no/such/place"}).json == {"count": 0}
 
 
 def test_search_does_not_index_first(client: Client, world: World) -> None:
@@ -135,13 +134,20 @@ REFUSED: list[tuple[str, str, bytes | None, int, str]] = [
     ("POST", SEARCH, b'{"query": null}', 400, "query is required"),
     ("POST", SEARCH, b'{"query": "x"}', 400, "dir_path or channel_id is required"),
     ("POST", SEARCH, b'{"query": "x", "dir_path": ""}', 400, "dir_path or channel_id is required"),
-    ("POST", SEARCH, b'{"query": "x", "channel_id": "c"}', 400, "channel lookup not configured"),
+    (
+        "POST",
+        SEARCH,
+        b'{"query": "x", "channel_id": "c"}',
+        400,
+        "channel c not found: http.channels has no entry for it",
+    ),
     ("POST", SEARCH, b'{"query": "x", "dir_path": "notes"}', 400, "dir_path must be absolute"),
     ("POST", INDEX, b"nonsense", 400, "invalid request body"),
     ("POST", INDEX, b"{}", 400, "dir_path or channel_id is required"),
-    ("POST", INDEX, b'{"channel_id": "c"}', 400, "channel lookup not configured"),
+    ("POST", INDEX, b'{"dir_path": "/no/such"}', 400, "nothing indexed: /no/such is not a directory"),
+    ("POST", INDEX, b'{"channel_id": "c"}', 400, "channel c not found: http.channels has no entry for it"),
     ("GET", FILES, None, 400, "dir_path or channel_id is required"),
-    ("GET", f"{FILES}?channel_id=c", None, 400, "channel lookup not configured"),
+    ("GET", f"{FILES}?channel_id=c", None, 400, "channel c not found: http.channels has no entry for it"),
     ("GET", f"{FIND}?q=x", None, 400, "dir_path or channel_id is required"),
     ("GET", f"{FILE}?path=/a.md", None, 400, "dir_path or channel_id is required"),
     ("GET", f"{FILE}?dir_path=/", None, 400, "path is required"),
@@ -184,3 +190,52 @@ def test_a_fault_of_the_index_is_500_in_plain_text(world: World) -> None:
     reply = world.serve(damaged).post(SEARCH, {"query": "x", "dir_path": world.here})
 
     assert (reply.status, reply.text) == (500, "the index is damaged\n")
+
+
+def test_a_channel_is_the_directory_that_the_user_gave_it(world: World, home: Path) -> None:
+    """A channel of http.channels is its project; another one is the folder that Loop keeps for it, if there is one."""
+    client = world.serve(channels=(f"42={world.here}", "tilde=~/elsewhere"))
+    write(home.parent / ".loop" / "c7" / "work" / "note.md", "# Note\n")
+
+    assert client.post(SEARCH, {"query": "redis cache", "channel_id": "42"}).json["results"]
+    assert len(client.get(FILES, channel_id="42").json["files"]) == 3
+    assert client.post(INDEX, {"channel_id": "42"}).json == {"count": 0}
+    assert client.post(SEARCH, {"query": "redis cache", "channel_id": "c7"}).json == {"results": []}
+    for channel in ("c8", "../c7", ".", "a/b"):
+        assert client.post(SEARCH, {"query": "x", "channel_id": channel}).status == 400
+
+
+def test_index_of_an_unknown_directory_is_refused_with_the_reason(client: Client, tmp_path: Path) -> None:
+    """A request cannot choose the files that are read: the reply says why nothing is indexed, and how to allow it."""
+    write(tmp_path / "new" / "memory" / "a.md", "# A\n\nzebras\n")
+
+    reply = client.post(INDEX, {"dir_path": str(tmp_path / "new")})
+
+    assert reply.status == 403
+    assert "is not a known project" in reply.text
+    assert "index.remote_projects" in reply.text
+
+
+def test_index_of_an_allowed_directory_reads_its_memory_folder(client: Client, home: Path, tmp_path: Path) -> None:
+    """Below index.remote_projects a new project's `memory/` is indexed, and nothing else of it; a link out of it is not."""
+    write(tmp_path / "work" / "new" / "memory" / "a.md", "# A\n\nZebras have stripes.\n")
+    write(tmp_path / "work" / "new" / "other.md", "# B\n\nZebras elsewhere.\n")
+    (tmp_path / "work" / "linked").mkdir()
+    (tmp_path / "work" / "linked" / "memory").symlink_to(tmp_path)
+    write(home / "config.toml", f'[index]\nremote_projects = ["{tmp_path}/work"]\n')
+    new = str(tmp_path / "work" / "new")
+
+    assert client.post(INDEX, {"dir_path": new}).json == {"count": 1}
+    (hit,) = client.post(SEARCH, {"query": "zebras", "dir_path": new}).json["results"]
+    assert hit["file_path"].endswith("/memory/a.md")
+    assert client.post(INDEX, {"dir_path": new}).json == {"count": 0}
+    assert client.post(INDEX, {"dir_path": str(tmp_path / "work" / "linked")}).status == 403
+    assert client.post(INDEX, {"dir_path": str(tmp_path / "working")}).status == 400
+
+
+def test_a_channel_of_the_user_may_be_indexed(world: World, home: Path, tmp_path: Path) -> None:
+    """The user who names a channel's directory allows that its memory is indexed."""
+    write(tmp_path / "chat" / "memory" / "a.md", "# A\n\nZebras have stripes.\n")
+    write(home / "config.toml", f'[http]\nchannels = ["7={tmp_path}/chat"]\n')
+
+    assert world.serve(channels=(f"7={tmp_path}/chat",)).post(INDEX, {"channel_id": "7"}).json == {"count": 1}

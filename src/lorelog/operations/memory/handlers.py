@@ -228,9 +228,11 @@ def index(engine: Engine, request: schema.IndexRequest, call: RequestContext) ->
             "only the shell and Python can choose the files to index",
             hint="without paths, the indexed ones are refreshed",
         )
-    _check_project_known(engine, request, call)
     project = GLOBAL_PROJECT if request.to_global else engine.place.project.id if request.project else None
-    paths = tuple(resolve_path(path, call) for path in request.paths)
+    if not call.own and request.project and not engine.has_indexed_project():
+        paths: tuple[str, ...] = (_find_remote_memory(engine, request.project),)
+    else:
+        paths = tuple(resolve_path(path, call) for path in request.paths)
     if not call.names_files:
         _check_paths_visible(engine, paths)
     _check_paths_exist(engine, paths)
@@ -242,6 +244,24 @@ def index(engine: Engine, request: schema.IndexRequest, call: RequestContext) ->
         ignore_files=request.ignore_files,
         progress=call.progress,
     )
+
+
+def _find_remote_memory(engine: Engine, directory: str) -> str:
+    """Return the `memory/` folder of a project that the user never indexed. Raise UsageError unless remote clients may."""
+    import os
+
+    from lorelog.core.paths import is_below
+
+    project, folders = engine.place.project.root, engine.place.remote_folders
+    if not any(is_below(project, folder) for folder in folders):
+        raise UsageError(
+            f"{directory} is not a known project",
+            hint="index a file of it in a shell first (lorelog index PATH), or allow its directory by index.remote_projects",
+        )
+    memory = os.path.realpath(os.path.join(project, "memory"))  # noqa: PTH118
+    if not os.path.isdir(memory) or not is_below(memory, project):  # noqa: PTH112
+        raise UsageError(f"{directory} has no folder memory/", hint="create it, or index other files of it in a shell")
+    return memory
 
 
 def _check_paths_exist(engine: Engine, paths: Sequence[str]) -> None:

@@ -213,7 +213,7 @@ class NearDuplicatesRequest(OperationRequest, frozen=True, kw_only=True):
     threshold: Annotated[
         Annotated[float, Meta(gt=0, le=1)] | None,
         Meta(
-            description="Minimum similarity, 0 to 1: cosine of vectors (default 0.94) or share of common words (0.8)."
+            description="Minimum similarity, 0 to 1: cosine of vectors (default 0.84 with the built-in model, else 0.94) or share of common words (0.8)."
         ),
     ] = None
     limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of groups.")] = 20

@@ -22,7 +22,7 @@ from lorelog.operations.records.serialize import (
     task_info,
     written_artifact,
 )
-from lorelog.operations.replies import VerificationHint, grounding_ref
+from lorelog.operations.replies import VerificationHint, grounding_ref, to_json
 from lorelog.operations.requests import OperationRequest
 from lorelog.records.kinds import check_kind
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from lorelog.services.records.filters import RecordFilter
     from lorelog.services.records.scope import RatedRecord
+    from lorelog.services.records.search import RecordHit
 
 
 _RECORD_ATTRIBUTES = {
@@ -220,11 +221,35 @@ def search_artifacts(
     from lorelog.services.records.search import find_records
 
     result = find_records(engine.records(), _record_filter(engine, request))
-    return schema.ArtifactSearchReply(
-        query=request.query,
-        hits=tuple(artifact_hit_info(hit, in_full=request.include_artifact) for hit in result.records),
-        notes=tuple(result.notes),
-    )
+    notes = list(result.notes)
+    if request.token_budget:
+        hits, note = _fit_artifact_hits(result.records, request)
+        notes += [note] if note else []
+    else:
+        hits = [artifact_hit_info(hit, in_full=request.include_artifact) for hit in result.records]
+    return schema.ArtifactSearchReply(query=request.query, hits=tuple(hits), notes=tuple(notes))
+
+
+def _fit_artifact_hits(
+    records: Sequence[RecordHit], request: schema.ArtifactSearchRequest
+) -> tuple[list[schema.ArtifactHitInfo], str]:
+    """Return the best hits that fit into the token budget, and a note about the others."""
+    from lorelog.retrieval.token_estimate import estimate_tokens
+
+    left, hits, shortened = request.token_budget, [], 0
+    for record in records:
+        for in_full in (True, False) if request.include_artifact else (False,):
+            info = artifact_hit_info(record, in_full=in_full)
+            cost = estimate_tokens(msgspec.json.encode(to_json(info)).decode())
+            if cost <= left:
+                left -= cost
+                hits.append(info)
+                shortened += request.include_artifact and not in_full
+                break
+    omitted = len(records) - len(hits)
+    parts = [f"{omitted} of {len(records)} records left out"] if omitted else []
+    parts += [f"{shortened} shown without the record in full"] if shortened else []
+    return hits, f"token budget of {request.token_budget:,}: {', '.join(parts)}" if parts else ""
 
 
 def find_related(engine: Engine, request: schema.FindRelatedRequest, call: RequestContext) -> schema.RelatedReply:

@@ -327,6 +327,14 @@ class ArtifactSearchRequest(_RecordSearchRequest, frozen=True, kw_only=True):
 
     status: Annotated[_Name, Meta(description="Only records of this status.")] = ""
     include_artifact: Annotated[bool, Meta(description="Include each record in full.")] = True
+    token_budget: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=10_000_000,
+            description="Return the best hits whose JSON fits into this many tokens, in full where that fits; 0: no budget.",
+        ),
+    ] = 0
 
 
 class FindRelatedRequest(OperationRequest, frozen=True):

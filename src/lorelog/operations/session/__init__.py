@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lorelog.core.errors import ModelError, StoreBusy, StoreUnwritable
+from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable
 from lorelog.core.session import CaptureReply, SessionStatus
 from lorelog.operations.operation import Operation
 from lorelog.operations.requests import EmptyRequest
@@ -52,5 +52,14 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation("session.timeline", schema.TimelineRequest, schema.TimelineReply, handlers.list_timeline),
     Operation(
         "session.hosts", EmptyRequest, schema.HostsReply, handlers.list_hosts, errors=(StoreUnwritable, StoreBusy)
+    ),
+    Operation(
+        "session.handoff",
+        schema.HandoffRequest,
+        schema.HandoffReply,
+        handlers.hand_over,
+        errors=(NotFound, StoreUnwritable, StoreBusy),
+        writes=True,
+        once=True,
     ),
 )

@@ -201,3 +201,42 @@ def _why_hint(hint: ErrorHint) -> schema.WhyHint:
         files=hint.files,
         signature=hint.signature,
     )
+
+
+def hand_over(engine: Engine, request: schema.HandoffRequest, call: RequestContext) -> schema.HandoffReply:
+    """Return what the next agent needs of a session: goal, state, decisions, files, open questions, failing command.
+
+    It is made from the notes of captured turns, so it works across hosts. No model is called.
+    """
+    from datetime import timedelta
+    from pathlib import Path
+
+    from lorelog.core.dataclasses import asdict
+    from lorelog.hosts import HOSTS, resolve_host
+    from lorelog.ingest.redaction.redact import redact
+    from lorelog.services.delivery.files import DeliveryFiles
+    from lorelog.services.sessions.handoff import make_handoff, render_handoff, write_pending
+    from lorelog.services.sessions.recent import RecentJournals, render_open_tasks
+
+    to = resolve_host(request.to)
+    if request.inject and request.to and not to:
+        raise UsageError(
+            f"no host is called {request.to!r}", hint=f"--inject reaches {', '.join(HOSTS)}; without it, paste the text"
+        )
+    place = engine.place
+    deletions = str(place.tenant_folder / "tombstones.jsonl")
+    today = datetime.now().astimezone().date()
+    files = DeliveryFiles(str(place.tenant_folder), place.project.id)
+    journals = RecentJournals(place.project.id, (str(place.journals),), today.isoformat(), deletions, files.own)
+    tasks = [line.removeprefix("- [ ] ") for line in render_open_tasks(deletions, place.project.id)]
+    handoff = make_handoff(journals, session=request.session, tasks=tasks)
+    text = redact(render_handoff(handoff, request.to), engine.defaults.capture.patterns).text
+    if request.inject and not handoff.is_own:
+        raise UsageError(
+            f"the session {handoff.session} was not captured on this machine", hint="read it, and paste it yourself"
+        )
+    until = ""
+    if request.inject:
+        until = (today + timedelta(days=1)).isoformat()
+        write_pending(Path(files.handoff), handoff, text, to=to, until=until)
+    return schema.HandoffReply(**asdict(handoff), text=text, until=until)

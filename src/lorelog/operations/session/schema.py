@@ -17,7 +17,9 @@ class RecallRequest(OperationRequest, frozen=True, kw_only=True):
     """A prompt, and the session in which it was typed."""
 
     prompt: Annotated[Text, Meta(description="The text of the prompt.")]
-    host: Annotated[str, Meta(max_length=64, description="The agent: claude, codex, opencode, openclaw.")] = ""
+    host: Annotated[
+        str, Meta(max_length=64, description="The agent: claude, codex, opencode, openclaw, gemini, qwen, copilot.")
+    ] = ""
     session: Annotated[
         str,
         Meta(
@@ -38,7 +40,14 @@ class RecallRequest(OperationRequest, frozen=True, kw_only=True):
 class CaptureRequest(OperationRequest, frozen=True, kw_only=True):
     """An event of an agent's session, as its hook recorded it."""
 
-    host: Annotated[str, Meta(min_length=1, max_length=64, description="The agent: claude, codex, opencode, openclaw.")]
+    host: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=64,
+            description="The agent: claude, codex, opencode, openclaw, gemini, qwen, copilot.",
+        ),
+    ]
     session: Annotated[str, Meta(min_length=1, max_length=500, description="The host's id of the session.")]
     transcript: Annotated[
         str, Meta(max_length=4096, description="The file with the conversation; a database holds several.")
@@ -214,3 +223,41 @@ class HostsReply(ReplyItems[HostInfo], OperationReply, frozen=True, kw_only=True
     items_field = "hosts"
 
     hosts: tuple[HostInfo, ...]
+
+
+class HandoffRequest(OperationRequest, frozen=True, kw_only=True):
+    """The session to hand over, and to whom."""
+
+    to: Annotated[str, Meta(max_length=64, description="The agent that goes on: claude, codex, opencode, …")] = ""
+    session: Annotated[
+        str, Meta(max_length=500, description="Id of the session, or its beginning; the newest one if not given.")
+    ] = ""
+    inject: Annotated[
+        bool,
+        Meta(
+            description="Also show it at the start of the next session of that host in this project, once, until tomorrow."
+        ),
+    ] = False
+
+
+class HandoffReply(OperationReply, frozen=True, kw_only=True):
+    """What the next agent needs of a session."""
+
+    session: str
+    host: str
+    day: str
+    branch: str
+    commit: str
+    goal: str
+    last_request: str
+    state: str
+    decisions: tuple[str, ...]
+    files: tuple[str, ...]
+    questions: tuple[str, ...]
+    failing: str
+    is_own: bool
+    """True if it was captured on this machine, and did not come with the repository."""
+    text: str
+    """All of it as Markdown, ready to paste."""
+    until: str
+    """The last day on which a session that starts is shown it; empty without inject."""

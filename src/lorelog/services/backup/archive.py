@@ -9,7 +9,6 @@ as captured whose text is missing. The backup is written under a temporary name 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import json
@@ -411,11 +410,8 @@ def read_consistently(path: Path) -> bytes:
 
 def _lock_shared(descriptor: int, path: Path) -> None:
     """Wait for a writer that holds the file's own lock."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        if not acquire_file_lock(descriptor, _LOCK_S):
-            raise StoreBusy(f"{path} is locked by another process", hint="try again in a moment") from None
+    if not acquire_file_lock(descriptor, _LOCK_S, shared=True):
+        raise StoreBusy(f"{path} is locked by another process", hint="try again in a moment")
 
 
 def _copy_database(path: Path, scratch: Path) -> bytes:

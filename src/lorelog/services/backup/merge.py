@@ -99,7 +99,7 @@ def merge_journal(
     """
     text = backup.decode("utf-8", "replace")
     sections = read_entries(text)
-    gone = _forgotten_lines(text, source, projects, forgotten) if forgotten.keys else set()
+    gone = forgotten_lines(text, source, projects, forgotten) if forgotten.keys else set()
     wanted = [
         section
         for section in sections
@@ -127,7 +127,7 @@ def merge_journal(
     return MergedText(before.rstrip(b"\n") + separator + parts + b"\n", len(fresh), skipped, different)
 
 
-def _forgotten_lines(text: str, source: str, projects: Collection[str], forgotten: ForgottenMemories) -> set[int]:
+def forgotten_lines(text: str, source: str, projects: Collection[str], forgotten: ForgottenMemories) -> set[int]:
     """Return the lines of sections that were forgotten here."""
     chunks = chunk_markdown(text, source, ChunkOptions()).chunks
     return {

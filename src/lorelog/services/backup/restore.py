@@ -7,7 +7,6 @@ changes nothing, so a restore that was killed is completed by running it again.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -20,7 +19,7 @@ from tempfile import TemporaryDirectory
 from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable
 from lorelog.core.paths import is_below, tenant_folder
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.processes import acquire_file_lock, try_file_lock
 from lorelog.core.serializable import Serializable
 from lorelog.records.chain import Segments
 from lorelog.records.ledger import Ledger
@@ -202,7 +201,7 @@ class Restorer:
 
     def _merge(self, target: Path, merge: Callable[[bytes | None], MergedText]) -> RestoredFile:
         """Replace a file by its merged content, while others are kept from appending to it."""
-        with _open_locked(target) as here:
+        with open_locked(target) as here:
             merged = merge(here)
             unchanged = merged.content == (here or b"")
             if not unchanged and not self.dry_run and self._undo is not None:
@@ -389,7 +388,7 @@ def _undo_change(folder: Path, change: Mapping[str, str]) -> RestoredFile:
 
 
 def _put_back(folder: Path, path: Path, change: Mapping[str, str]) -> RestoredFile:
-    with _open_locked(path) as here:
+    with open_locked(path) as here:
         if here is None and change["previous"]:
             return RestoredFile(path=str(path), action="kept", reason="it was deleted since")
         if change["after"] and here is not None and hashlib.sha256(here).hexdigest() != change["after"]:
@@ -433,7 +432,7 @@ def write_whole_file(path: Path, content: bytes, *, replaces: bool) -> None:
 
 
 @contextmanager
-def _open_locked(path: Path) -> Iterator[bytes | None]:
+def open_locked(path: Path) -> Iterator[bytes | None]:
     """Yield the content of a file, or None if there is none, and keep others from appending to it."""
     while True:
         try:
@@ -458,10 +457,9 @@ def _locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not try_file_lock(descriptor):
+            raise StoreBusy("another restore is running", hint="wait until it has finished")
         yield
-    except BlockingIOError:
-        raise StoreBusy("another restore is running", hint="wait until it has finished") from None
     finally:
         os.close(descriptor)
 

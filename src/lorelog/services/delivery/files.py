@@ -22,7 +22,7 @@ GLOBAL_KEY = "global"
 class DeliveryFiles:
     """Paths for one project of one tenant. Tuples hold the project's own file first, then that of global memories."""
 
-    __slots__ = ("cues", "guards", "log", "own", "standing")
+    __slots__ = ("cues", "guards", "handoff", "log", "own", "standing")
 
     def __init__(self, tenant_folder: str, project: str) -> None:
         folder = os.path.join(cache_folder(tenant_folder), "delivery")
@@ -30,6 +30,7 @@ class DeliveryFiles:
         self.standing = tuple(os.path.join(folder, f"{key}.standing.jsonl") for key in keys)
         self.cues = tuple(os.path.join(folder, f"{key}.cues") for key in keys)
         self.own = os.path.join(folder, f"{keys[0]}.own")
+        self.handoff = os.path.join(folder, f"{keys[0]}.handoff")
         self.guards = os.path.join(tenant_folder, "guards.jsonl")
         self.log = os.path.join(tenant_folder, "deliveries")
 

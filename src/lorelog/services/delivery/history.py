@@ -7,7 +7,6 @@ neither loses nor doubles a delivery.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.patterns import lazy_pattern
+from lorelog.core.processes import try_file_lock
 from lorelog.core.session import parse_iso_time
 from lorelog.services.delivery.log import LOG_SUFFIX, USED_SUFFIX, read_deliveries, read_lines
 
@@ -216,7 +216,8 @@ def compact_deliveries(folder: Path, now: float | None = None, max_bytes: int = 
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not try_file_lock(descriptor):
+                return 0
             return _merge_old_logs(folder, time.time() if now is None else now, max_bytes)
         finally:
             os.close(descriptor)

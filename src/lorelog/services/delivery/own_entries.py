@@ -17,7 +17,6 @@ from pathlib import Path
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Anchor, short_hash
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.services.delivery.files import MEMSEARCH_FOLDER
 from lorelog.services.delivery.journal_entries import (
     MAX_JOURNALS,
@@ -33,7 +32,7 @@ _FORMAT = "1"
 """Increase this when the same journals give another list."""
 _MAX_SCANNED = 1_000
 """Newest journals of a folder that are searched for own entries."""
-_ID = lazy_pattern(r"\bmemory:(\S+)")
+_MAX_ID_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +83,18 @@ def _own_journals(
             found.append(before)
         else:
             text = read_tail(journal.path)
-            if any(authored.knows(match[1]) for match in _ID.finditer(text)):
+            if any(map(authored.knows, _memory_ids(text))):
                 read = _check_entries(journal, text, authored)
                 found += [read] if read.digests else []
         if len(found) == MAX_JOURNALS:
             break
     return found
+
+
+def _memory_ids(text: str) -> Iterator[str]:
+    """Yield the ids in the comments of a journal. Without a pattern: a thousand journals would take half a second."""
+    for after in text.split("memory:")[1:]:
+        yield from after[:_MAX_ID_CHARS].split(maxsplit=1)[:1]
 
 
 def _check_entries(journal: _Journal, text: str, authored: AuthoredMemories) -> _Journal:

@@ -8,6 +8,7 @@ while it is being taken out.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
@@ -30,13 +31,19 @@ from lorelog.services.forget.plan import ForgetPlan, ForgottenEntry, pending_pla
 from lorelog.services.forget.quotes import make_quotes, repeated_parts
 from lorelog.services.forget.receipt import Receipt, find_receipt, read_receipt, verify, write_receipt
 from lorelog.services.forget.residues import FragmentFinder, Residue, ResidueReport, find_residues, make_canaries
-from lorelog.services.forget.unreached import find_own_transcripts, find_unreached, is_journal, refuse_edit
+from lorelog.services.forget.unreached import (
+    find_own_transcripts,
+    find_sync_remotes,
+    find_unreached,
+    is_journal,
+    refuse_edit,
+)
 from lorelog.services.indexing.documents import utc_now
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.memories.edit import replace_file
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, apply_missed_deletions
 from lorelog.services.places.roots import Root
-from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER, Workspace
+from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER, SYNC_COPIES, Workspace
 from lorelog.services.sessions.captures import open_captures
 
 if TYPE_CHECKING:
@@ -251,6 +258,7 @@ class Forgetter:
         vector_keys = tuple(key for key in vector_keys if key not in shared_keys)  # the same text stays elsewhere
         transcripts = find_own_transcripts(entries, self._deps.authored) if host_transcripts else ()
         unreached = find_unreached(entries, self._deps.workspace.home, str(getattr(self._deps.store, "place", "")))
+        unreached |= find_sync_remotes(self._folder)
         plan = ForgetPlan(
             id=new_id(),
             at=utc_now(),
@@ -361,6 +369,10 @@ class Forgetter:
     def _scrub_logs(self, plan: ForgetPlan) -> None:
         scrub.scrub_tenant_logs(self._folder, plan)
         scrub.scrub_home(self._deps.workspace.home, plan)
+        # Copies of exchanges with other machines hold what was fetched, compressed. The next sync fetches again.
+        shutil.rmtree(self._deps.workspace.cache_folder / SYNC_COPIES, ignore_errors=True)
+        for waiting in (self._deps.workspace.cache_folder / "delivery").glob("*.handoff"):
+            waiting.unlink(missing_ok=True)  # it may quote the text, shortened
         for folder in self._project_folders():
             scrub.scrub_texts(folder, plan)
 

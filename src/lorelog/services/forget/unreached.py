@@ -5,10 +5,12 @@ Also decides which files are ours to edit.
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -19,7 +21,7 @@ from lorelog.services.forget.file_edit import group_by_file
 from lorelog.services.forget.plan import ForgottenEntry
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.places.git import find_worktree
-from lorelog.services.places.workspace import DEFAULT_TENANT, JOURNALS, TENANTS, Workspace
+from lorelog.services.places.workspace import DEFAULT_TENANT, JOURNALS, SYNC_COPIES, TENANTS, Workspace
 
 _GIT_DEADLINE_S = 8.0
 _MAX_COMMITS_NAMED = 10
@@ -122,6 +124,16 @@ def find_unreached(entries: Sequence[ForgottenEntry], home: Path, store_place: s
             "and other machines that share it may hold copies of their own"
         )
     return places
+
+
+def find_sync_remotes(tenant_folder: Path) -> dict[str, str]:
+    """Return the Git remotes that memories are exchanged with, if any."""
+    found: dict[str, str] = {}
+    for path in (tenant_folder / SYNC_COPIES).glob("*.json"):
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            url = str(json.loads(path.read_text("utf-8"))["url"])
+            found[url] = "'lorelog sync' takes it out of the exchange; earlier commits keep it ('lorelog docs sync')"
+    return found
 
 
 def _local_path(entry: ForgottenEntry) -> str:

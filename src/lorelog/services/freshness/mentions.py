@@ -8,7 +8,7 @@ Many words of prose are also names of functions, so a bare word counts only if i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 from lorelog.core.dataclasses import dataclass
@@ -56,6 +56,10 @@ _PATH = lazy_pattern(
 )
 _NAME = r"[A-Za-z_$][\w$]*"
 _CHAIN = lazy_pattern(rf"(?<![\w$./-]){_NAME}(?:(?:\.|::|#|->){_NAME})*(\(\)?)?", re.ASCII)
+_UNUSUAL_CHAIN = lazy_pattern(
+    rf"(?<![\w$./-])(?![A-Za-z][a-z]*[\s,;)]){_NAME}(?:(?:\.|::|#|->){_NAME})*(?:\(\)?)?", re.ASCII
+)
+"""As above, without ordinary words: most of a text."""
 _NAME_SEPARATORS = lazy_pattern(r"\.|::|#|->")
 _VARIABLE = lazy_pattern(r"(?<![\w$./-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w/])", re.ASCII)
 _KEY = lazy_pattern(r"[a-z][\w-]*(?:\.[a-z][\w-]*)+", re.ASCII)
@@ -77,6 +81,8 @@ _KEYWORDS = frozenset(
         "main test todo ",
     )
 )
+_MEMBER = lazy_pattern(r"[A-Z]\w*\.[a-z_]\w+")
+_CODE_NAME = lazy_pattern(r"[a-z\d]_[a-z\d]|[a-z]\d?[A-Z]|^_\w|[A-Z]{2}[a-z]{2}")
 _MIN_NAME_CHARS = 3
 _MIN_MEMBER_CHARS = 2
 """Shorter names are variables of an example."""
@@ -95,11 +101,14 @@ def _candidates(text: str) -> Iterator[tuple[int, Mention]]:
         prose.append(line if language is None else " " * len(line))
         if language in _SHELLS:
             yield from _find_commands(line, offset)
-    text = _blank_matches(_LINK, "".join(prose))
+    text = "".join(prose)
+    if "://" in text or "@" in text:
+        text = _blank_matches(_LINK, text)
     for span in _SPAN.finditer(text):
         yield from _find_in_code(span[2], span.start(2))
-    yield from _find_paths(text)
-    yield from _find_in_prose(_blank_paths(_blank_matches(_SPAN, text)))
+    paths = list(_PATH.finditer(text))
+    yield from _find_paths(paths)
+    yield from _find_in_prose(_blank_matches(_SPAN, _blank_paths(text, paths)))
 
 
 def _iter_lines(text: str) -> Iterator[tuple[str, int, str | None]]:
@@ -124,13 +133,19 @@ def _blank_matches(pattern: re.Pattern[str], text: str) -> str:
     return pattern.sub(lambda match: " " * len(match[0]), text)
 
 
-def _blank_paths(text: str) -> str:
+def _blank_paths(text: str, paths: Iterable[re.Match[str]]) -> str:
     """Replace paths with a slash by spaces: their parts are no names, though they may look like it."""
-    return _PATH.sub(lambda match: " " * len(match[0]) if "/" in match[1] else match[0], text)
+    parts: list[str] = []
+    end = 0
+    for match in paths:
+        if "/" in match[1]:
+            parts += (text[end : match.start()], " " * len(match[0]))
+            end = match.end()
+    return "".join([*parts, text[end:]])
 
 
-def _find_paths(text: str) -> Iterator[tuple[int, Mention]]:
-    for match in _PATH.finditer(text):
+def _find_paths(paths: Iterable[re.Match[str]]) -> Iterator[tuple[int, Mention]]:
+    for match in paths:
         path = match[1].rstrip("/")
         while path.startswith("./"):
             path = path[2:]
@@ -144,7 +159,7 @@ def _find_in_code(span: str, start: int) -> Iterator[tuple[int, Mention]]:
     """Find mentions in a code span: a single word is a name; among several, only words that look like code."""
     yield from _find_commands(span, start)
     is_single = not re.search(r"[\s=,;]", span.strip())
-    for match in _CHAIN.finditer(_blank_paths(span)):
+    for match in _CHAIN.finditer(_blank_paths(span, _PATH.finditer(span))):
         name = _NAME_SEPARATORS.sub(".", match[0].removesuffix("()").removesuffix("("))
         if _is_name(name) and (is_single or match[1] or _looks_like_code(name)):
             yield start + match.start(), Mention(MentionKind.SYMBOL, name)
@@ -155,9 +170,12 @@ def _find_in_code(span: str, start: int) -> Iterator[tuple[int, Mention]]:
 
 
 def _find_in_prose(text: str) -> Iterator[tuple[int, Mention]]:
-    for match in _CHAIN.finditer(text):
-        name = _NAME_SEPARATORS.sub(".", match[0].removesuffix("()").removesuffix("("))
-        if _is_name(name) and (match[0].endswith("()") or _looks_like_code(name)):
+    for match in _UNUSUAL_CHAIN.finditer(text):
+        word = match[0]
+        if word.isalpha() and word[1:].islower():
+            continue
+        name = _NAME_SEPARATORS.sub(".", word.removesuffix("()").removesuffix("("))
+        if _is_name(name) and (word.endswith("()") or _looks_like_code(name)):
             yield match.start(), Mention(MentionKind.SYMBOL, name)
     for match in _VARIABLE.finditer(text):
         yield match.start(), Mention(MentionKind.SETTING, match[0])
@@ -184,6 +202,4 @@ def _is_name(name: str) -> bool:
 
 def _looks_like_code(name: str) -> bool:
     """Return True for snake_case, camelCase and Class.member; dots alone may be a host name."""
-    return bool(re.match(r"[A-Z]\w*\.[a-z_]\w+", name)) or any(
-        re.search(r"[a-z\d]_[a-z\d]|[a-z]\d?[A-Z]|^_\w|[A-Z]{2}[a-z]{2}", part) for part in name.split(".")
-    )
+    return bool(_MEMBER.match(name)) or any(map(_CODE_NAME.search, name.split(".")))

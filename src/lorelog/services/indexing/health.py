@@ -130,6 +130,14 @@ def _check_vectors(store: Store, embedder: Embedder | None, coverage: VectorCove
     if embedder is None:
         return HealthCheck("vectors", ok=True, message="no model is configured: keyword search only")
     if not store.serves_model():
+        state = store.reembed_state()
+        if state.is_outdated:
+            return HealthCheck(
+                "vectors",
+                ok=True,  # an update leaves this, and searches say it
+                message=f"{state.own} replaces {state.served}; until its vectors are made, texts are found by keywords only",
+                hint="the daemon makes them; 'lorelog index' does it now",
+            )
         return HealthCheck(
             "vectors", ok=False, message="the index has vectors of another model", hint="lorelog index --reembed"
         )

@@ -16,7 +16,7 @@ from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import ModelError, ModelFault
 from lorelog.core.memory import IndexReport, KnownItemScores, ReembedReport
 from lorelog.core.patterns import lazy_pattern
-from lorelog.core.ports import Embedder, ReembedState, Store, StoreWriter, Vector, VectorPair
+from lorelog.core.ports import FORMER_BUILTIN_MODELS, Embedder, ReembedState, Store, StoreWriter, Vector, VectorPair
 from lorelog.core.vectors import unit_vector
 from lorelog.services.indexing.model_fit import SENTENCE_BREAKS
 
@@ -45,11 +45,16 @@ def is_reembed_due(state: ReembedState, *, requested: bool, patient: bool) -> bo
     """Return whether a run makes its vectors beside those of the index.
 
     Not if the index has no vectors to lose. Without an explicit request only a patient run does: for another model than the index's, or
-    to continue what was begun, unless that was declined.
+    to continue what was begun, unless that was declined. If nobody chose the other model, because an update replaced the built-in
+    one, every run over roots does, the daemon's too.
     """
     if requested or not state.serves_vectors:
         return state.serves_vectors
-    return patient and state.declined != state.own and (state.served != state.own or state.begun == state.own)
+    return (
+        (patient or state.is_outdated)
+        and state.declined != state.own
+        and (state.served != state.own or state.begun == state.own)
+    )
 
 
 def explain_kept_vectors(state: ReembedState) -> str:
@@ -109,8 +114,9 @@ def roll_back(store: Store) -> IndexReport:
     note = f"searches use the vectors of {now} again"
     if not store.serves_model():
         provider, _, model = now.partition("/")
+        chosen = f"a folder with the files of {model}" if now in FORMER_BUILTIN_MODELS else repr(model)
         note += (
-            f"; set embedding.provider to {provider!r} and embedding.model to {model!r}, or searches use keywords only"
+            f"; set embedding.provider to {provider!r} and embedding.model to {chosen}, or searches use keywords only"
         )
         if "@" in model or "+" in model:
             note += " ('@' begins what was embedding.dimensions, '+' stands for a prefix of your own)"

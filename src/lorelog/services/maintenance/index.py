@@ -169,7 +169,11 @@ class IndexMaintenance:
         before = {root.path for root in self.roots.all()}
         self.workspace.create()
         job = self.job(select_project_roots(self.workspace, self.roots.all()))
-        job = replace(job, words_only=not self.store.serves_model())
+        serves_model = self.store.serves_model()
+        is_outdated = not serves_model and self.store.reembed_state().is_outdated
+        if is_outdated:  # an update replaced the built-in model: only a run over roots makes all vectors anew
+            changes = FileChanges(roots=frozenset(root.path for root in job.roots))
+        job = replace(job, words_only=not (serves_model or is_outdated))
         report = IncrementalIndexer(self.store, self.embedder, job, progress).apply(changes)
         if report is not None:
             self.roots.remember(root for root in job.roots if root.path not in before and root.exists())

@@ -121,11 +121,12 @@ class JournalEntry:
 
 
 def append_entries(
-    directory: Path, memories: Sequence[NewMemory], now: datetime, *, private: bool = False
+    directory: Path, memories: Sequence[NewMemory], now: datetime, *, private: bool = False, session: str = ""
 ) -> list[JournalEntry]:
     """Append memories to the day's journal in a directory, all or none, and return their positions.
 
-    A memory whose id is already in the journal is not written again.
+    A memory whose id is already in the journal is not written again. `session` is the session that they were captured in, if
+    its entries are to stand below a heading of their own.
     """
     for memory in memories:
         check_memory(memory)
@@ -139,7 +140,7 @@ def append_entries(
         mode = 0o700 if private else _folder_mode(directory)
         _create_folder(directory, mode)
         for _ in range(_MAX_TRIES):
-            placed = _append_missing(path, entries, now, mode & 0o666)
+            placed = _append_missing(path, entries, now, mode & 0o666, session)
             if placed is not None:
                 return [placed[identity] for identity in identities]
     except OSError as error:
@@ -226,7 +227,9 @@ def check_memory(memory: NewMemory) -> None:
         raise UsageError("covers must contain content hashes", hint="16 hex digits each")
 
 
-def _append_missing(path: Path, entries: Mapping[str, str], now: datetime, mode: int) -> dict[str, JournalEntry] | None:
+def _append_missing(
+    path: Path, entries: Mapping[str, str], now: datetime, mode: int, session: str
+) -> dict[str, JournalEntry] | None:
     """Append the missing entries and return the positions of all, or None if the file was replaced meanwhile."""
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
@@ -245,7 +248,7 @@ def _append_missing(path: Path, entries: Mapping[str, str], now: datetime, mode:
         }
         missing = {identity: entry for identity, entry in entries.items() if identity not in placed}
         if missing:
-            separator = _separator(before, now)
+            separator = _separator(before, now) + _session_heading(before, session, now)
             _append_or_undo(descriptor, len(before), (separator + "\n".join(missing.values())).encode())
             first = (before.decode("utf-8", "replace") + separator).count("\n") + 1
             placed |= _locate_new(path, missing, first)
@@ -256,6 +259,14 @@ def _append_missing(path: Path, entries: Mapping[str, str], now: datetime, mode:
     finally:
         os.close(descriptor)
     return placed
+
+
+def _session_heading(before: bytes, session: str, now: datetime) -> str:
+    """Return the heading of a session, as memsearch writes it; empty if the last entry belongs to the session, too."""
+    word = to_anchor_word(session)
+    if not word or f"<!-- session:{word} ".encode() in before[before.rfind(_HEADING) :]:
+        return ""
+    return f"## Session {now:%H:%M}\n\n"
 
 
 def _complete_torn_entry(descriptor: int, before: bytes, entries: Iterable[str]) -> bytes:

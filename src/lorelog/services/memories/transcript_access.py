@@ -24,6 +24,9 @@ _DATA_FOLDERS = {
     "codex": ("CODEX_HOME", "~/.codex"),
     "opencode": ("XDG_DATA_HOME", "~/.local/share"),
     "openclaw": ("OPENCLAW_STATE_DIR", "~/.openclaw"),
+    "gemini": ("GEMINI_CLI_HOME", "~"),
+    "qwen": ("QWEN_HOME", "~/.qwen"),
+    "copilot": ("COPILOT_HOME", "~/.copilot"),
 }
 _TRANSCRIPT_FOLDERS = (
     ("claude", "projects"),
@@ -31,13 +34,17 @@ _TRANSCRIPT_FOLDERS = (
     ("codex", "archived_sessions"),
     ("opencode", "opencode"),
     ("openclaw", "agents"),
+    ("gemini", "tmp"),
+    ("qwen", "projects"),
+    ("copilot", "session-state"),
 )
 
 
 def host_data_folder(host: str, environment: Mapping[str, str]) -> str:
     """Return the folder in which a host keeps its data."""
     variable, default = _DATA_FOLDERS[host]
-    return environment.get(variable) or os.path.expanduser(default)
+    folder = environment.get(variable) or os.path.expanduser(default)
+    return os.path.join(folder, ".gemini") if host == "gemini" else folder  # the variable names the folder above it
 
 
 class TranscriptAccess:

@@ -9,7 +9,6 @@ owner may read the file.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from lorelog.core.errors import StoreDamaged, StoreError, StoreUnwritable
+from lorelog.core.processes import acquire_file_lock
 
 LineT = TypeVar("LineT")
 
@@ -102,7 +102,7 @@ class AppendLog(Generic[LineT]):
         """Append to the file; return False if another process replaced it while we waited for the lock."""
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            acquire_file_lock(descriptor)
             if not os.fstat(descriptor).st_nlink:
                 return False
             _append_text(descriptor, data)

@@ -14,7 +14,7 @@ from lorelog.retrieval.cache import CostCache
 from lorelog.services.places.workspace import CODE_DATABASE
 from lorelog.services.records.pages import RecordPages, restrict_to_records
 from lorelog.services.search.postprocess import add_token_costs, search_distinct, with_confidence
-from lorelog.services.search.searcher import NOTHING_INDEXED, Searcher, limit_query
+from lorelog.services.search.searcher import NOTHING_INDEXED, SEARCH_TURN, Searcher, limit_query
 
 if TYPE_CHECKING:
     from lorelog.core.query import Hit, SearchReply
@@ -34,6 +34,10 @@ class SearchPipeline:
 
     def search(self, query: str, options: SearchOptions) -> SearchReply:
         """Answer a query whose scope is set. Parts that may change without a write to the index come after its cache."""
+        with SEARCH_TURN.taken():
+            return self._search(query, options)
+
+    def _search(self, query: str, options: SearchOptions) -> SearchReply:
         if options.trust is not TrustFilter.ANY:
             options = restrict_to_records(options, self.records.folder)
         find = partial(self.searcher.search, query)

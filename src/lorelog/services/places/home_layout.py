@@ -8,7 +8,6 @@ wrote after the migration, or of a hook of this version that wrote before it, is
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -28,7 +27,7 @@ from lorelog.core.paths import (
     is_below,
     tenant_folder,
 )
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.processes import acquire_file_lock, try_file_lock
 
 RenameSources = Callable[[Path, Mapping[str, str]], None]
 """Changes the paths of documents in a catalog: file of the catalog, and new paths of folders by old path."""
@@ -176,13 +175,11 @@ def _lock_holder(home: Path) -> dict[str, Any] | None:
     except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+        if try_file_lock(descriptor, shared=True):
+            return None
         with suppress(ValueError):
             holder = json.loads(os.pread(descriptor, 1000, 0))
             return holder if isinstance(holder, dict) else {}
         return {}
-    else:
-        return None
     finally:
         os.close(descriptor)

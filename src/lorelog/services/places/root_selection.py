@@ -207,10 +207,11 @@ def select_default_roots(
                 f"nothing to index in {workspace.project.name}: {link.path} is a link that leads out of the project",
                 hint="replace it with a directory, or name the files to index",
             )
-        raise UsageError(
-            f"nothing to index yet in {workspace.project.name}",
-            hint='name files or directories: lorelog index notes/ (or add a first memory: lorelog add "…")',
-        )
+        hint = 'name files or directories: lorelog index notes/ (or add a first memory: lorelog add "…")'
+        if os.path.isdir(os.path.join(workspace.project.id, ".memsearch", "memory")):
+            # Not by itself: a repository may bring such a folder, and its text would be shown to agents.
+            hint = "there are journals of memsearch: lorelog index .memsearch/memory"
+        raise UsageError(f"nothing to index yet in {workspace.project.name}", hint=hint)
     return roots
 
 

@@ -6,7 +6,6 @@ read again. Of a malformed list the entries that can be read count; the next cha
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -18,6 +17,7 @@ from typing import Any
 from lorelog.core.dataclasses import asdict, dataclass
 from lorelog.core.errors import StoreError, StoreUnwritable
 from lorelog.core.paths import is_below
+from lorelog.core.processes import acquire_file_lock
 from lorelog.core.serializable import Serializable
 
 
@@ -120,7 +120,7 @@ class Roots:
         except OSError as error:
             raise self._unwritable(error) from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)  # held for one small write
+            acquire_file_lock(descriptor)  # held for one small write
             yield
         finally:
             os.close(descriptor)

@@ -29,6 +29,8 @@ RECORD_PAGES = "records"
 RECEIPT_FOLDER = "forgotten"
 """Receipts of forgotten text, and the plans of interrupted forgets, in a tenant's folder."""
 PLAN_SUFFIX = ".plan"
+SYNC_COPIES = "sync"
+"""Settings of exchanges with other machines, in a tenant's folder; copies of their newest state, in its cache."""
 
 
 def has_pending_plans(tenant_folder: str) -> bool:
@@ -57,6 +59,8 @@ class Workspace:
     configured_roots: tuple[str, ...] = ()
     claude: Path | None = None
     """Claude Code's own directory; None if its memory files are not indexed automatically."""
+    remote_folders: tuple[str, ...] = ()
+    """Directories in which remote clients may have new projects indexed."""
 
     @property
     def tenant_folder(self) -> Path:

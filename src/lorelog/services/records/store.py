@@ -10,7 +10,6 @@ when it grows.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -21,6 +20,7 @@ from typing import Any
 
 from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
 from lorelog.core.paths import cache_folder
+from lorelog.core.processes import acquire_file_lock
 from lorelog.core.record import UNTRUSTED_ORIGINS, Record, RecordDraft, Trust
 from lorelog.records.ledger import DraftSigner, Ledger
 from lorelog.records.tables import RecordQuery, RecordTables
@@ -102,7 +102,7 @@ def _current_task_line(tables: RecordTables, identity: str) -> dict[str, Any]:
 def _open_tasks_lock(folder: Path) -> Iterator[None]:
     descriptor = os.open(folder / "open-tasks.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # held for one small write
+        acquire_file_lock(descriptor)  # held for one small write
         yield
     finally:
         os.close(descriptor)

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from math import fsum, isfinite, log, sqrt
 from operator import attrgetter
 
-from lorelog.core.dataclasses import dataclass, field
+from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import ChunkKey
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store, Vector
 from lorelog.core.query import Candidate, Fusion, Lane, Term
 from lorelog.retrieval import score_features
+from lorelog.retrieval.calibration import UNMEASURED, EncoderCalibration, calibration_of
 from lorelog.retrieval.fusion import (
     MAX_BORROWER_CHARS,
     NO_SUPPORT,
@@ -46,11 +47,14 @@ _FULL_TERM_SCORE = 2.2
 
 @dataclass(frozen=True, slots=True)
 class SearchQuestion:
-    """A query as text, as terms, and as a vector if a model is available."""
+    """A query as text, as terms, and as a vector if a model is available, with what was learned of that model."""
 
     text: str
     terms: Sequence[Term]
     vector: Vector | None = None
+    calibration: EncoderCalibration = field(default_factory=lambda: calibration_of(UNMEASURED))
+    chunks: int = 0
+    """Number of chunks that are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +71,8 @@ class CandidateSet:
     """Standard deviation of the dense candidates' cosines."""
     weights: LaneWeights | None = None
     """None if a single lane answered, or the lanes were not weighed."""
-
-    def distance(self, key: ChunkKey) -> float | None:
-        """Return how many standard deviations a chunk's cosine is above the mean; None without one."""
-        if key not in self.cosines or self.deviation <= 0.0:
-            return None
-        return (self.cosines[key] - self.mean) / self.deviation
+    lead: float = 0.0
+    """Of the dense lane, as in `LaneEvidence`."""
 
 
 def find_candidates(store: Store, question: SearchQuestion, options: SearchOptions) -> CandidateSet:
@@ -92,19 +92,21 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
         return CandidateSet(_rank_lexical_only(store, lexical, alone, options.k), rarity, lexical)
     cosines: dict[ChunkKey, float] = dict(dense)
     mean, deviation = _mean_and_deviation(list(map(_SCORE, dense)))
+    lead = _lead(dense, mean, deviation)
     if options.lane is Lane.DENSE:
-        return CandidateSet(rank_single(dense, Lane.DENSE), rarity, (), cosines, mean, deviation)
+        return CandidateSet(rank_single(dense, Lane.DENSE), rarity, (), cosines, mean, deviation, lead=lead)
     if options.fusion is Fusion.RRF:
-        return CandidateSet(fuse_rrf(lexical, dense), rarity, lexical, cosines, mean, deviation)
+        return CandidateSet(fuse_rrf(lexical, dense), rarity, lexical, cosines, mean, deviation, lead=lead)
     missing = [key for key, _ in lexical if key not in cosines]
     cosines |= store.similarities(question.vector, missing)
-    evidence = _gather_evidence(rarity, lexical, dense, (mean, deviation), model_fit(store))
-    weights = weigh_lanes(question.text, evidence)
     support = _find_support(store, question.vector, lexical, dense, cosines)
-    ranked = fuse_convex(lexical, dense, cosines, LaneMix(weights.dense, LANES_WEIGHT), support)
-    return CandidateSet(
-        _weigh_entry_sizes(store, ranked, options.k), rarity, lexical, cosines, mean, deviation, weights
-    )
+    best = max(filter(isfinite, (*map(_SCORE, lexical), *support.lexical.values())), default=0.0)
+    evidence = _gather_evidence(rarity, best, list(filter(isfinite, cosines.values())), question, deviation)
+    evidence = replace(evidence, lead=lead, known=model_fit(store))
+    weights = weigh_lanes(question.text, evidence, question.calibration.lanes)
+    ranked = fuse_convex(lexical, dense, cosines, LaneMix(weights.dense, weights.lanes), support)
+    ranked = _weigh_entry_sizes(store, ranked, options.k, weights.readings.entry)
+    return CandidateSet(ranked, rarity, lexical, cosines, mean, deviation, weights, lead)
 
 
 def _rank_lexical_only(store: Store, lexical: Sequence[Candidate], mix: LaneMix, k: int) -> FusedRanking:
@@ -113,15 +115,17 @@ def _rank_lexical_only(store: Store, lexical: Sequence[Candidate], mix: LaneMix,
     return _weigh_entry_sizes(store, fuse_convex(lexical, (), {}, mix, _find_support(store, None, lexical, (), {})), k)
 
 
-def _weigh_entry_sizes(store: Store, ranked: FusedRanking, k: int) -> FusedRanking:
+def _weigh_entry_sizes(
+    store: Store, ranked: FusedRanking, k: int, weight: float = score_features.ENTRY_WEIGHT
+) -> FusedRanking:
     """Add the score of the entry's size to the first candidates; the others stay behind them."""
     measured = max(_MIN_MEASURED, _MEASURED_PER_HIT * min(k, MAX_HITS))
     sizes = store.entry_sizes(ranked.first_keys(measured), score_features.MAX_ENTRY_CHUNKS)
-    scores = {size: score_features.entry_score(size) for size in set(sizes.values())}
+    scores = {size: score_features.entry_score(size, weight) for size in set(sizes.values())}
     return ranked.plus_first(
         measured,
         lambda key: scores[size] if (size := sizes.get(key)) else 0.0,
-        lambda key: score_features.explain_entry(size) if (size := sizes.get(key)) else (),
+        lambda key: score_features.explain_entry(size, weight) if (size := sizes.get(key)) else (),
     )
 
 
@@ -144,23 +148,28 @@ def _find_support(
 
 
 def _gather_evidence(
-    rarity: Mapping[str, float],
-    lexical: Sequence[Candidate],
-    dense: Sequence[Candidate],
-    spread: tuple[float, float],
-    known: float,
+    rarity: Mapping[str, float], best: float, cosines: Sequence[float], question: SearchQuestion, deviation: float
 ) -> LaneEvidence:
     full_score = _FULL_TERM_SCORE * fsum(rarity.values())
-    best = max(filter(isfinite, map(_SCORE, lexical)), default=0.0)
-    mean, deviation = spread
-    highest = max(filter(isfinite, map(_SCORE, dense)), default=0.0)
-    expected = sqrt(2.0 * log(max(len(dense), 3)))
+    calibration = question.calibration
+    unit = calibration.spread if calibration.is_measured else deviation
+    highest = max(cosines, default=0.0)
+    height = 0.0
+    if calibration.is_measured and question.vector is not None:
+        height = (highest - calibration.mean_cosine(question.vector)) / unit
     return LaneEvidence(
         coverage=min(best / full_score, 2.0) if full_score > 0.0 else 0.0,
         terms=len(rarity),
-        lead=min((highest - mean) / deviation / expected, 5.0) if deviation > 0.0 else 0.0,
-        known=known,
+        rarity=full_score,
+        reach=(highest - min(cosines, default=0.0)) / unit if unit > 0.0 else 0.0,
+        height=height,
     )
+
+
+def _lead(dense: Sequence[Candidate], mean: float, deviation: float) -> float:
+    highest = max(filter(isfinite, map(_SCORE, dense)), default=0.0)
+    expected = sqrt(2.0 * log(max(len(dense), 3)))
+    return min((highest - mean) / deviation / expected, 5.0) if deviation > 0.0 else 0.0
 
 
 def _mean_and_deviation(scores: Sequence[float]) -> tuple[float, float]:

@@ -21,7 +21,7 @@ from lorelog.core.ports import Store
 from lorelog.core.query import Hit, SearchReply
 from lorelog.ingest.section_peek import SectionPeek
 from lorelog.retrieval.cache import CostCache
-from lorelog.retrieval.relevance import MIN_CHUNKS_FOR_CONFIDENCE, confidence_words
+from lorelog.retrieval.relevance import confidence_words
 from lorelog.retrieval.token_estimate import estimate_tokens
 
 HitFilter = Callable[[Hit], bool]
@@ -68,9 +68,7 @@ def _memory_of(hit: Hit) -> tuple[str, ...]:
 
 
 def with_confidence(reply: SearchReply) -> SearchReply:
-    """Return the reply with the confidence of each hit in a word, unless the index is too small for that."""
-    if reply.coverage.chunks < MIN_CHUNKS_FOR_CONFIDENCE:
-        return reply
+    """Return the reply with the confidence of each hit in a word, where its relevance is known."""
     words = confidence_words([hit.relevance for hit in reply.hits])
     return replace(
         reply, hits=tuple(replace(hit, confidence=word) for hit, word in zip(reply.hits, words, strict=True))

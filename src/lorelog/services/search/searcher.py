@@ -11,8 +11,11 @@ date of a note, and must not change the ranking.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING
 
 from lorelog.core.dataclasses import dataclass, field, replace
@@ -35,11 +38,18 @@ from lorelog.core.query import (
 from lorelog.core.vectors import unit_vector
 from lorelog.retrieval.analyser import WordAnalyser
 from lorelog.retrieval.cache import AnswerKey, CachedChunk, Caches, HotChunkCache, normalize_spaces
+from lorelog.retrieval.calibration import calibration_of
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
-from lorelog.retrieval.fusion import FusedCandidate, PartsFunction, non_latin_share
-from lorelog.retrieval.relevance import MIN_CHUNKS_FOR_CONFIDENCE, QueryFeatures, relevance_probability
+from lorelog.retrieval.fusion import FusedCandidate, PartsFunction, unread_share
+from lorelog.retrieval.relevance import (
+    UNKNOWN_RELEVANCE,
+    QueryFeatures,
+    never_rising,
+    relevance_probability,
+)
 from lorelog.retrieval.score_features import (
     COMMANDS_WEIGHT,
+    WORDS_READING_WEIGHTS,
     CloseReader,
     MatchFeatures,
     Recency,
@@ -104,6 +114,7 @@ def _is_in_period(hint: TimeHint, day: str) -> bool:
     return bool(day) and (first is None or first.isoformat() <= day) and (last is None or day <= last.isoformat())
 
 
+_MAX_TURN_WAIT_S = 1.0
 NOTHING_INDEXED = "nothing is indexed here yet; run 'lorelog index PATH' or 'lorelog add'"
 MAX_QUERY_CHARS = 10_000
 """A longer query is cut: analysing it takes time in proportion, and its words say no more."""
@@ -167,7 +178,13 @@ class HitBuilder:
         self._options = options
         self._candidates = candidates
         self._reader = CloseReader(question.terms, candidates.rarity)
-        self._query_features = QueryFeatures(len(question.terms), non_latin_share(question.text))
+        self._query_features = QueryFeatures(
+            len(question.terms),
+            unread_share(question.text),
+            question.chunks,
+            candidates.lead,
+            0.0 if question.vector is None else question.calibration.mean_cosine(question.vector),
+        )
         self._phrases = find_quoted_phrases(question.text)
         self._recency = Recency(options.recency_weight, options.half_life_days, context.deps.today())
         self._readings: dict[ChunkKey, MatchFeatures] = {}
@@ -175,6 +192,10 @@ class HitBuilder:
         """Words of the chunks that were read: analysed once, for close reading and snippets."""
         self._plain_scores: dict[ChunkKey, float] = {}
         """Scores of lanes and close reading only, on which relevance was calibrated."""
+        self._best_scores: list[float] = []
+        """The two highest of them."""
+        weights = candidates.weights
+        self._reading_weights = WORDS_READING_WEIGHTS if weights is None else weights.readings
         self._marked: MarkedRanking | None = None
         self._rerank_reason = ""
         self._timing: TimePreference | None = None
@@ -182,10 +203,13 @@ class HitBuilder:
 
     def hits(self) -> tuple[Hit, ...]:
         """Return the hits, best first."""
-        ranked = self._mark_changes(self._rank_below_summaries(self._rerank(self._distinct())))
-        distinct = ranked[: self._options.k]
+        distinct = self._distinct()
+        self._best_scores = sorted((self._plain_scores.get(item.fused.key, 0.0) for item in distinct), reverse=True)[:2]
+        chosen = self._mark_changes(self._rank_below_summaries(self._rerank(distinct)))[: self._options.k]
         # Sort by the displayed scores: they may differ from the ranking's in the last digit.
-        hits = sorted((self._hit(ranked) for ranked in distinct), key=lambda hit: -hit.score)
+        hits = sorted((self._hit(ranked) for ranked in chosen), key=lambda hit: -hit.score)
+        relevances = never_rising([hit.relevance for hit in hits])
+        hits = [replace(hit, relevance=relevance) for hit, relevance in zip(hits, relevances, strict=True)]
         likely = [hit for hit in hits if hit.relevance >= self._options.min_relevance]
         best = max((hit.relevance for hit in hits), default=0.0)
         if hits and not likely:
@@ -271,7 +295,8 @@ class HitBuilder:
 
     def _score(self, candidate: _ReadCandidate, timing: TimePreference | None) -> _ReadCandidate:
         reading, date, recency = candidate.reading, candidate.stored.chunk.date, self._recency
-        fused = candidate.fused.plus(reading.score, reading.parts)
+        weights = self._reading_weights
+        fused = candidate.fused.plus(reading.score(weights), lambda: reading.parts(weights))
         self._plain_scores[fused.key] = fused.score
         if timing is not None:
             fused = fused.plus(timing.value(date), lambda: (timing.part(date),))
@@ -331,8 +356,17 @@ class HitBuilder:
 
     def _relevance(self, key: ChunkKey) -> float:
         """Return the probability that a chunk is relevant; that of an older value counts for the newer one above it."""
+        score = self._plain_scores.get(key)
+        margin = 0.0
+        if score is not None and len(self._best_scores) > 1:
+            margin = score - self._best_scores[score == self._best_scores[0]]
         relevance = relevance_probability(
-            self._query_features, self._readings[key], self._plain_scores.get(key), self._candidates.distance(key)
+            self._query_features,
+            self._readings[key],
+            self._question.calibration,
+            score=score,
+            margin=margin,
+            cosine=self._candidates.cosines.get(key),
         )
         older = self._marked.raised.get(key) if self._marked is not None else None
         return relevance if older is None else max(relevance, self._relevance(older))
@@ -385,6 +419,71 @@ def _single_part(part: ScorePart) -> PartsFunction:
     return lambda: (part,)
 
 
+class SearchTurn:
+    """Lets one search of a process compute at a time, in order of arrival: Python's threads would only hinder each other.
+
+    With sixteen clients at once each search took 23 ms of CPU time, one after the other 13: 75 answers a second instead of 53. A search
+    leaves its turn while it waits for a vector. None waits for long: after a second it goes ahead.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._is_taken = False
+        self._owner = 0
+        self._waiting: deque[Lock] = deque()
+        """A lock of each waiting thread, released when it is its turn."""
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Compute in turn. Within a turn of the same thread, this does nothing."""
+        is_inner = self._owner == get_ident()
+        if not is_inner:
+            self._take()
+        try:
+            yield
+        finally:
+            if not is_inner:
+                self._leave()
+
+    @contextmanager
+    def left(self) -> Iterator[None]:
+        """Let others compute while this thread waits; without a turn, this does nothing."""
+        is_left = self._leave()
+        try:
+            yield
+        finally:
+            if is_left:
+                self._take()
+
+    def _take(self) -> None:
+        with self._lock:
+            if not self._is_taken:
+                self._is_taken, self._owner = True, get_ident()
+                return
+            turn = Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        if not turn.acquire(timeout=_MAX_TURN_WAIT_S):
+            with self._lock:
+                if turn in self._waiting:
+                    self._waiting.remove(turn)
+                    return
+        self._owner = get_ident()
+
+    def _leave(self) -> bool:
+        if self._owner != get_ident():
+            return False
+        self._owner = 0
+        with self._lock:
+            self._is_taken = bool(self._waiting)
+            if self._waiting:
+                self._waiting.popleft().release()
+        return True
+
+
+SEARCH_TURN = SearchTurn()
+
+
 class Searcher:
     """Searches one store. Without an `embedder` it uses keywords only."""
 
@@ -431,7 +530,8 @@ class Searcher:
         if not coverage.chunks:
             notes.append(NOTHING_INDEXED)
         terms = self._analyser.query_terms(query)
-        question = SearchQuestion(query, terms, self._embed(query, options.lane, coverage, notes, troubles))
+        vector = self._embed(query, options.lane, coverage, notes, troubles)
+        question = SearchQuestion(query, terms, vector, calibration_of(self._model), coverage.chunks)
         if answers is not None and key is not None and question.vector is not None:
             near = answers.get_near(key, revision, question.vector)
             if near is not None:
@@ -439,8 +539,7 @@ class Searcher:
         candidates = self._find(question, options, troubles)
         builder = HitBuilder(self._context, question, options, candidates, revision)
         hits = builder.hits()
-        is_large = coverage.chunks >= MIN_CHUNKS_FOR_CONFIDENCE
-        if is_large and hits and max(hit.relevance for hit in hits) < _UNLIKELY_RELEVANCE:
+        if UNKNOWN_RELEVANCE < max((hit.relevance for hit in hits), default=1.0) < _UNLIKELY_RELEVANCE:
             builder.notes.append("probably nothing relevant: even the best match is weak")
         troubles += builder.transient_notes
         notes += [*troubles, *builder.notes]
@@ -487,7 +586,8 @@ class Searcher:
                 f"{coverage.with_vectors:,} of {coverage.chunks:,} chunks have vectors; the rest is found by keywords"
             )
         try:
-            return unit_vector(self._embedder.embed_query(query))
+            with SEARCH_TURN.left():
+                return unit_vector(self._embedder.embed_query(query))
         except ModelError as error:
             if lane is Lane.DENSE:
                 raise
@@ -509,6 +609,9 @@ class Searcher:
     def _no_vectors(self, lane: Lane) -> str:
         alone = "" if lane is Lane.DENSE else "; showing keyword matches only"
         if not self._store.serves_model():
+            state = self._store.reembed_state()
+            if state.is_outdated:
+                return f"{state.own} replaces {state.served}{alone} until the daemon or 'lorelog index' has made its vectors"
             return f"the index has vectors of another model{alone} ('lorelog index --reembed' replaces them)"
         return f"semantic search is not ready: no chunk has a vector yet{alone} ('lorelog index' makes them)"
 

@@ -11,7 +11,6 @@ Recording never fails a call and never waits.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -26,6 +25,7 @@ from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError
 from lorelog.core.options import TraceOptions
 from lorelog.core.patterns import lazy_pattern
+from lorelog.core.processes import try_file_lock
 from lorelog.services.traces import SPOOL_FILE
 
 if TYPE_CHECKING:
@@ -84,15 +84,14 @@ class TraceStore:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             descriptor = os.open(self._spool, flags, 0o600)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                if not try_file_lock(descriptor, shared=True):
+                    continue
                 status = os.fstat(descriptor)
                 if status.st_nlink and status.st_size < _MAX_SPOOL_BYTES:
                     os.write(descriptor, text)
                     return status.st_size + len(text)
                 if status.st_nlink:
                     self._spool.unlink(missing_ok=True)
-            except BlockingIOError:
-                continue
             finally:
                 os.close(descriptor)
             # Another process has just taken or removed it; the next attempt creates a new file.

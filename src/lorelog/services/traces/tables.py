@@ -10,7 +10,6 @@ Traces of a turn whose memory is deleted are hidden by the memory's tombstone, s
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
@@ -24,7 +23,7 @@ from typing import Any, BinaryIO
 from lorelog.core.dataclasses import dataclass, fields
 from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnwritable
 from lorelog.core.options import TraceOptions
-from lorelog.core.processes import enable_wal
+from lorelog.core.processes import acquire_file_lock, enable_wal
 from lorelog.core.stack_trace import StackFrame, StackTrace
 from lorelog.services.memory_state.tombstones import Tombstones, memory_key
 from lorelog.services.traces import SPOOL_FILE
@@ -193,7 +192,7 @@ class SpoolFile:
         except FileNotFoundError:
             return [], []
         # Waits for the last writer; later ones see that the file is gone.
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        acquire_file_lock(self._file.fileno())
         lines = self._file.read().split(b"\n")
         calls: list[TracedCall] = []
         errors: list[TracedError] = []

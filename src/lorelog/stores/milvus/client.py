@@ -289,18 +289,20 @@ def _isolated_environment() -> Iterator[None]:
 
 def _lite_error(error: Exception, path: Path) -> StoreError:
     """Return why a file could not be opened, which Milvus Lite does not say."""
-    import fcntl
+    from lorelog.core.processes import try_file_lock
 
     try:
         descriptor = os.open(path / "LOCK", os.O_RDWR)
     except OSError:
         return StoreError(f"{path} could not be opened: {getattr(error, 'message', error)}", hint="check store.uri")
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_open = not try_file_lock(descriptor)
     except OSError:
-        return StoreBusy(f"{path} is open in another process", hint=_ONE_PROCESS_HINT)
+        is_open = True
     finally:
         os.close(descriptor)
+    if is_open:
+        return StoreBusy(f"{path} is open in another process", hint=_ONE_PROCESS_HINT)
     return StoreError(
         f"{path} could not be opened: {getattr(error, 'message', error)}", hint="move it away and try again"
     )

@@ -62,7 +62,7 @@ class MilvusLanes:
     def __init__(self, files: StateFiles, remote: MilvusConnection, lexicon: Lexicon, owner: IndexOwner) -> None:
         self._files = files
         self._collections = Collections(remote)
-        self._registry = PeerRegistry(self._collections, owner.tenant, owner.space)
+        self._registry = PeerRegistry(self._collections, owner.prefix, owner.tenant, owner.space)
         self._lexicon = lexicon
         self._owner = owner
         self._state_path = files.file(owner.space)
@@ -208,6 +208,7 @@ class MilvusLanes:
             mark=os.urandom(8).hex(),
             applied=change_log.last_sequence(database),
             per_project=self._owner.per_project,
+            prefix=self._owner.prefix,
             through=0,
         )
         self._save(state)
@@ -268,7 +269,7 @@ class MilvusLanes:
         width = state.dimension or UNKNOWN_WIDTH
         shared_as = self._owner.shared_name_of(project)
         own = (shared_as or project) if self._owner.per_project else None
-        name = collection_name(self._owner.tenant, own, self._owner.space, width)
+        name = collection_name(self._owner.prefix, self._owner.tenant, own, self._owner.space, width)
         home = self._files.ensure_identity().id
         if name not in state.collections.values():
             self._collections.ensure(name, width)
@@ -429,7 +430,8 @@ class MilvusLanes:
         )
 
     def _is_ours(self, state: MilvusState) -> bool:
-        return state.analyser == self._owner.analyser and state.per_project == self._owner.per_project
+        owner = self._owner
+        return (state.analyser, state.per_project, state.prefix) == (owner.analyser, owner.per_project, owner.prefix)
 
     def _save(self, state: MilvusState) -> None:
         path = self._state_path if state.through < 0 else self._files.push_file(self._owner.space)

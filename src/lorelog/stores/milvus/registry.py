@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import StoreError
+from lorelog.core.options import DEFAULT_COLLECTION
 from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
 from lorelog.stores.embedded.catalog_reader import CatalogReader
@@ -70,8 +71,8 @@ class PeerIndex:
 class PeerRegistry:
     """The collection that holds the registry."""
 
-    def __init__(self, collections: Collections, tenant: str, space: str) -> None:
-        self.name = registry_name(tenant, space)
+    def __init__(self, collections: Collections, prefix: str, tenant: str, space: str) -> None:
+        self.name = registry_name(prefix, tenant, space)
         self._is_ours = partial(is_collection_of, tenant=tenant, space=space)
         self._collections = collections
         self._lock = Lock()
@@ -246,6 +247,8 @@ class IndexOwner:
     space: str
     analyser: str
     per_project: bool
+    prefix: str = DEFAULT_COLLECTION
+    """What the names of collections begin with."""
     shared_name_of: Callable[[str], str] = no_shared_name
     """Returns the name that all machines use for a project, or an empty one."""
     folder: Path = Path()

@@ -130,23 +130,23 @@ MAX_PATH_BYTES = 8000
 _MAX_NAME_LETTERS = 40
 
 
-def collection_name(tenant: str, project: str | None, space: str, width: int) -> str:
+def collection_name(prefix: str, tenant: str, project: str | None, space: str, width: int) -> str:
     """Return the collection of a project, or of all projects (None). Two tenants or two models never share one.
 
     `project` is the name that all machines use, if there is one: then they share the collection.
     """
     readable = "all" if project is None else _slug(project.rstrip("/").removesuffix("/.git").rpartition("/")[2])
-    return _name(tenant, readable or "global", space, _digest(project, width))
+    return _name(prefix, tenant, readable or "global", space, _digest(project, width))
 
 
-def registry_name(tenant: str, space: str) -> str:
+def registry_name(prefix: str, tenant: str, space: str) -> str:
     """Return the collection in which machines publish what they share."""
-    return _name(tenant, "machines", space, _digest("machines"))
+    return _name(prefix, tenant, "machines", space, _digest("machines"))
 
 
 def is_collection_of(name: str, tenant: str, space: str) -> bool:
-    """Return True if a collection belongs to this tenant and model."""
-    return name.startswith("lorelog_") and name.rpartition("_")[2].startswith(_digest(tenant, space, COLLECTION_FORMAT))
+    """Return True if a collection belongs to this tenant and model, whatever its prefix."""
+    return name.rpartition("_")[2].startswith(_digest(tenant, space, COLLECTION_FORMAT))
 
 
 def make_collection(client: MilvusClient, name: str, width: int) -> None:
@@ -205,8 +205,8 @@ def truncate_text(text: str, max_bytes: int) -> str:
     return encoded[:max_bytes].decode("utf-8", "ignore")
 
 
-def _name(tenant: str, readable: str, space: str, suffix: str) -> str:
-    return f"lorelog_{_slug(tenant)}_{readable}_{_digest(tenant, space, COLLECTION_FORMAT)}{suffix}"
+def _name(prefix: str, tenant: str, readable: str, space: str, suffix: str) -> str:
+    return f"{prefix}_{_slug(tenant)}_{readable}_{_digest(tenant, space, COLLECTION_FORMAT)}{suffix}"
 
 
 def _digest(*values: object) -> str:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lorelog.core.dataclasses import dataclass, field
+from lorelog.core.options import DEFAULT_COLLECTION
 from lorelog.stores.embedded import change_log
 
 
@@ -28,6 +29,7 @@ class MilvusState:
     """Content of a special row in each collection: a collection with another mark is not the one we wrote."""
     applied: int
     per_project: bool = True
+    prefix: str = DEFAULT_COLLECTION
     through: int = -1
     """The last row sent while all rows are pushed; -1 if all are there. A state with a push in progress has its own file, and
     searches use the previous one."""

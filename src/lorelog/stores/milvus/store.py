@@ -231,6 +231,7 @@ class MilvusStore(CatalogStore):
                 space=space,
                 analyser=self._version,
                 per_project=self._options.per_project,
+                prefix=self._options.collection,
                 shared_name_of=self._name_of,
                 folder=self._folder,
                 machine=machine,
@@ -255,7 +256,7 @@ class MilvusStore(CatalogStore):
             space = self._space if catalog is None else catalog.space
         if space not in self._peer_indexes:
             collections = Collections(self._remote)
-            registry = PeerRegistry(collections, self._tenant, space)
+            registry = PeerRegistry(collections, self._options.collection, self._tenant, space)
             self._peer_indexes[space] = PeerIndexes(collections, registry, self._name_of, self._version)
         return self._peer_indexes[space]
 

@@ -107,6 +107,37 @@ def add_tenant_option(parser: argparse.ArgumentParser) -> None:
     mark_global(parser.add_argument("--tenant", metavar="NAME", help="use another tenant's memories (scope.tenant)"))
 
 
+_SETTING_OPTIONS = (
+    ("--provider", "LORELOG_EMBEDDING_PROVIDER", "NAME", "who embeds text (embedding.provider)"),
+    ("--model", "LORELOG_EMBEDDING_MODEL", "NAME", "the provider's model (embedding.model)"),
+    ("--base-url", "LORELOG_EMBEDDING_BASE_URL", "URL", "the provider's server (embedding.base_url)"),
+    ("--batch-size", "LORELOG_EMBEDDING_BATCH_SIZE", "N", "texts embedded in one call (embedding.batch_size)"),
+    ("--milvus-uri", "LORELOG_STORE_URI", "URI", "where the search index is kept (store.uri)"),
+    (
+        "--collection",
+        "LORELOG_STORE_COLLECTION",
+        "NAME",
+        "what names of Milvus collections begin with (store.collection)",
+    ),
+)
+_CHUNKING_OPTIONS = (
+    ("--max-chunk-size", "LORELOG_CHUNKING_MAX_CHUNK_SIZE", "N", "characters of a chunk (chunking.max_chunk_size)"),
+    ("--overlap-lines", "LORELOG_CHUNKING_OVERLAP_LINES", "N", "lines that chunks share (chunking.overlap_lines)"),
+)
+
+
+def add_setting_options(parser: argparse.ArgumentParser, *, chunking: bool = False) -> None:
+    """Declare options that change a setting for this command: as the variable that its destination is."""
+    group = parser.add_argument_group("settings for this command only")
+    for flag, variable, metavar, help_text in (*_SETTING_OPTIONS, *(_CHUNKING_OPTIONS if chunking else ())):
+        group.add_argument(flag, dest=variable, metavar=metavar, help=help_text)
+
+
+def option_of_variable(variable: str) -> str:
+    """Return the option that sets a variable."""
+    return next(flag for flag, name, _, _ in (*_SETTING_OPTIONS, *_CHUNKING_OPTIONS) if name == variable)
+
+
 def add_filters(parser: argparse.ArgumentParser) -> None:
     """Declare the filters of `search` and `list`."""
     group = parser.add_argument_group("filters")
@@ -155,16 +186,32 @@ def add_repeatable(parser: argparse.ArgumentParser, option: str, help_text: str,
 
 def add_host(parser: argparse.ArgumentParser) -> None:
     """Declare the HOST argument."""
-    parser.add_argument("host", metavar="HOST", help="claude, codex, opencode or openclaw")
+    parser.add_argument("host", metavar="HOST", help="claude, codex, cursor … (lorelog docs hosts)")
 
 
 def parse_host(word: str) -> str:
-    """Return the canonical name of a host. Raise UsageError if it is unknown."""
+    """Return the canonical name of a host whose sessions are captured. Raise UsageError if there is none."""
     from lorelog.hosts import HOSTS, resolve_host
 
     host = resolve_host(word)
     if not host:
-        raise UsageError(f"there is no host {word!r}", hint=f"one of {', '.join(HOSTS)}")
+        from lorelog.hosts.documented import ALL_TITLES, resolve_any_host
+
+        documented = resolve_any_host(word)
+        problem = (
+            f"sessions of {ALL_TITLES[documented]} are not captured" if documented else f"there is no host {word!r}"
+        )
+        raise UsageError(problem, hint=f"one of {', '.join(HOSTS)}")
+    return host
+
+
+def parse_any_host(word: str) -> str:
+    """Return the canonical name of a host that lorelog can be installed into. Raise UsageError if it is unknown."""
+    from lorelog.hosts.documented import ALL_TITLES, resolve_any_host
+
+    host = resolve_any_host(word)
+    if not host:
+        raise UsageError(f"there is no host {word!r}", hint=f"one of {', '.join(ALL_TITLES)}")
     return host
 
 

@@ -54,7 +54,10 @@ class _BackfillReport:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument(
-        "hosts", nargs="*", metavar="HOST", help="claude, codex, opencode or openclaw (default: all that have sessions)"
+        "hosts",
+        nargs="*",
+        metavar="HOST",
+        help="claude, codex, opencode, openclaw, gemini, qwen or copilot (default: all that have sessions)",
     )
     parser.add_argument("--since", metavar="DAY", help="only turns on or after DAY: 2026-03-05, yesterday, 7d, 2w, 3m")
     parser.add_argument(

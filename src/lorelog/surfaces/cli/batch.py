@@ -46,9 +46,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run all lines; return 1 if any failed."""
     failed = False
+    projects: set[str] = set()
     with _open_input(args.jsonl) as file, closing(OperationClient(args.warm, start_daemon=True, shared=True)) as client:
         for index, (number, line) in enumerate(_read_lines(file)):
-            row = _run_line(client, line, index, number, args)
+            row = _run_line(client, line, (index, number), args, projects)
             print(json.dumps(row, ensure_ascii=False), flush=args.stream)
             failed = failed or not row["ok"]
             if failed and not args.continue_on_error:
@@ -74,13 +75,14 @@ def _read_lines(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _run_line(
-    client: OperationClient, line: bytes, index: int, number: int, args: argparse.Namespace
+    client: OperationClient, line: bytes, place: tuple[int, int], args: argparse.Namespace, projects: set[str]
 ) -> dict[str, Any]:
     started = time.perf_counter()
-    row: dict[str, Any] = {"ok": False, "index": index, "line": number, "op": ""}
+    row: dict[str, Any] = {"ok": False, "index": place[0], "line": place[1], "op": ""}
     outcome: dict[str, Any]
     try:
         row["op"], arguments = _parse_line(line)
+        _check_project_name(arguments, projects)
         for name in ("project", "tenant"):
             if arguments.get(name) is None and getattr(args, name) is not None:
                 arguments[name] = getattr(args, name)
@@ -90,6 +92,19 @@ def _run_line(
         outcome = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
     row["elapsed_ms"] = round((time.perf_counter() - started) * 1000, 3)
     return row | outcome
+
+
+def _check_project_name(arguments: dict[str, Any], projects: set[str]) -> None:
+    """Raise UsageError for the second project that memd's lines name: all of them would be written to this one."""
+    name = arguments.get("project_id")
+    if isinstance(name, str) and "project" not in arguments and not name.startswith(("/", "~", "./", "../")):
+        projects.add(name)
+        if len(projects) > 1:
+            first = ", ".join(sorted(projects - {name}))
+            raise UsageError(
+                f"this line belongs to the project {name!r}, the lines before to {first!r}",
+                hint="run the lines of each project in its directory, or name the directory as project_id",
+            )
 
 
 def _parse_line(line: bytes) -> tuple[str, dict[str, Any]]:

@@ -53,7 +53,22 @@ def call_operation(
 ) -> Any:
     """Call one operation with the common options in `args`, and return its JSON."""
     client = OperationClient(getattr(args, "warm", None), start_daemon=start_daemon)
-    return client.call(op, with_scope_flags(args, arguments), progress)
+    variables = setting_variables(args)
+    try:
+        return client.call(op, with_scope_flags(args, arguments), progress, environment=variables)
+    except ConfigError as error:
+        for name in variables:
+            if name in error.message:
+                from lorelog.surfaces.cli.arguments import option_of_variable
+
+                message = error.message.replace(f"the environment variable {name}", option_of_variable(name))
+                raise ConfigError(message, hint=error.hint) from None
+        raise
+
+
+def setting_variables(args: argparse.Namespace) -> dict[str, str]:
+    """Return the settings that options of this command change, as variables (`arguments.add_setting_options`)."""
+    return {name: value for name, value in vars(args).items() if value and name.startswith("LORELOG_")}
 
 
 def daemon_mode(flag: str | None) -> str:

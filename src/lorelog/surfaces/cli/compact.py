@@ -14,7 +14,7 @@ examples:
 
 from __future__ import annotations
 
-from lorelog.surfaces.cli.arguments import add_common, expand_path
+from lorelog.surfaces.cli.arguments import add_common, add_setting_options, expand_path
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import (
     one_line,
@@ -54,6 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--prompt-file", metavar="FILE", help="prompt for the model (default: prompts.compact)")
     parser.add_argument("--dry-run", action="store_true", help="show the batches and their cost, and write nothing")
+    add_setting_options(parser)
     add_common(parser)
 
 

@@ -1,9 +1,13 @@
 """Install lorelog into coding agents, check the installation, or remove it.
 
-Hosts are the programs that run agents: claude (Claude Code), codex, opencode and openclaw. 'install' without a name finds those on
-this machine, lists them and asks once. It adds lorelog's own files and entries and changes nothing else: it shows
-changed files as a diff and keeps a copy of each, and 'uninstall' restores them. If a host wants you to approve
-something, the command says so.
+Hosts are the programs that run agents: claude (Claude Code), codex, opencode, openclaw, gemini (Gemini CLI),
+qwen (Qwen Code) and copilot (GitHub Copilot CLI). For cursor, antigravity, vscode, cline, windsurf, zed and kiro, lorelog
+writes what their documentation asks for: the MCP server and instructions. These were not run, and their sessions are
+not captured.
+
+'install' without a name finds the hosts on this machine, lists them and asks once. It adds lorelog's own files and entries
+and changes nothing else: it shows changed files as a diff and keeps a copy of each, and 'uninstall' restores them. If a
+host wants you to approve something, the command says so.
 
 examples:
   lorelog hosts install                     find the agents on this machine and install into them
@@ -22,8 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 from lorelog.core.dataclasses import asdict, dataclass
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
-from lorelog.hosts import HOST_TITLES, HOSTS
-from lorelog.surfaces.cli.arguments import add_common, add_host, parse_host
+from lorelog.hosts import HOSTS
+from lorelog.hosts.documented import ALL_TITLES, BY_THE_BOOK, DOCUMENTED_HOSTS
+from lorelog.surfaces.cli.arguments import add_common, add_host, parse_any_host
 from lorelog.surfaces.cli.client import OperationClient, add_daemon_option, call_operation
 from lorelog.surfaces.cli.render import (
     one_line,
@@ -139,7 +144,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     install = verbs.add_parser("install", help="install into the agents found here, or into HOST", allow_abbrev=False)
     install.add_argument(
-        "hosts", nargs="*", metavar="HOST", help="claude, codex, opencode or openclaw (default: all found)"
+        "hosts",
+        nargs="*",
+        metavar="HOST",
+        help="claude, codex, cursor … (default: all found; lorelog docs hosts has the list)",
     )
     install.add_argument("--yes", action="store_true", help="do not ask before installing into all found hosts")
     install.add_argument(
@@ -176,14 +184,14 @@ def run(args: argparse.Namespace) -> int:
         return _status(args)
     if args.verb == "install":
         return _install(args)
-    change = _change_host(parse_host(args.host), args)
+    change = _change_host(parse_any_host(args.host), args)
     _show_changes([change], args)
     return 0
 
 
 def host_checks(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the check of the installed hosts for `lorelog doctor`."""
-    statuses = [status for status in _host_statuses(args, HOSTS, {}) if status.installed != "missing"]
+    statuses = [status for status in _host_statuses(args, tuple(ALL_TITLES), {}) if status.installed != "missing"]
     if not statuses:
         message = "not installed into any agent, so no session is captured"
         return [{"name": "hosts", "ok": True, "message": message, "hint": "lorelog hosts install"}]
@@ -209,15 +217,15 @@ def _install(args: argparse.Namespace) -> int:
     from lorelog.services.install.status import is_host_available
 
     context = install_context(approve=args.approve)
-    named = tuple(dict.fromkeys(map(parse_host, args.hosts)))
-    hosts = named or tuple(host for host in HOSTS if is_host_available(host, context))
+    named = tuple(dict.fromkeys(map(parse_any_host, args.hosts)))
+    hosts = named or tuple(host for host in ALL_TITLES if is_host_available(host, context))
     if not named and not _confirm_found(hosts, args):
         print("Nothing was changed.")
         return 1
     if not args.json:
         for host in hosts:
             if not is_host_available(host, context):
-                print_note(f"{HOST_TITLES[host]} was not found on this machine; it loads lorelog once it is installed")
+                print_note(f"{ALL_TITLES[host]} was not found on this machine; it loads lorelog once it is installed")
     changes, problems = [], []
     for host in hosts:
         try:
@@ -226,7 +234,7 @@ def _install(args: argparse.Namespace) -> int:
             if len(hosts) == 1:
                 raise
             problems.append(error)
-            print_problem(HOST_TITLES[host], error.message, error.hint)
+            print_problem(ALL_TITLES[host], error.message, error.hint)
     _show_changes(changes, args, several=len(args.hosts) != 1)
     if changes and not args.dry_run and not args.json:
         _print_next_steps(changes, context)
@@ -238,9 +246,11 @@ def _confirm_found(hosts: tuple[str, ...], args: argparse.Namespace) -> bool:
     if not hosts:
         raise NotFound(
             "no coding agent was found on this machine",
-            hint=f"looked for {', '.join(HOSTS)}; name one to install anyway, as in: lorelog hosts install claude",
+            hint=f"looked for {', '.join(ALL_TITLES)}; name one to install anyway, as in: lorelog hosts install claude",
         )
-    titles = ", ".join(HOST_TITLES[host] for host in hosts)
+    titles = ", ".join(ALL_TITLES[host] for host in hosts if host in HOSTS)
+    documented = ", ".join(ALL_TITLES[host] for host in hosts if host in DOCUMENTED_HOSTS)
+    titles = "; ".join(filter(None, (titles, f"{BY_THE_BOOK}: {documented}" if documented else "")))
     if args.yes or args.dry_run:
         if not args.json:
             print(f"Found: {titles}.")
@@ -267,12 +277,12 @@ def _change_host(host: str, args: argparse.Namespace) -> _HostChange:
     native = native_install(host, context)
     if installing and native:
         raise ConfigError(
-            f"lorelog is already installed in {HOST_TITLES[host]} by its own installer ({native})",
+            f"lorelog is already installed in {ALL_TITLES[host]} by its own installer ({native})",
             hint="to install from here, uninstall it there first",
         )
     if native and not plan.read_receipt(context.home, host).files:
         raise ConfigError(
-            f"lorelog was installed in {HOST_TITLES[host]} by its own installer ({native})", hint="uninstall it there"
+            f"lorelog was installed in {ALL_TITLES[host]} by its own installer ({native})", hint="uninstall it there"
         )
     manifest = build_manifest(host, context)
     changes = (plan.plan_install if installing else plan.plan_uninstall)(host, manifest, context)
@@ -296,6 +306,9 @@ def _show_changes(changes: list[_HostChange], args: argparse.Namespace, *, sever
         _print_summary(change, args)
         for approval in change.approvals:
             print(f"{stylize('still to do:', 'yellow')} {one_line(approval)}")
+        if args.verb == "install" and change.host in DOCUMENTED_HOSTS:
+            source = DOCUMENTED_HOSTS[change.host].source
+            print_note(f"{BY_THE_BOOK}: from {source}; its sessions are not captured")
 
 
 def _change_json(change: _HostChange, *, dry_run: bool) -> dict[str, Any]:
@@ -308,11 +321,12 @@ def _change_json(change: _HostChange, *, dry_run: bool) -> dict[str, Any]:
         "files": files,
         "approve": change.approvals,
         "backups": change.backups,
+        "by_the_book": change.host in DOCUMENTED_HOSTS,
     }
 
 
 def _print_summary(change: _HostChange, args: argparse.Namespace) -> None:
-    title, count = HOST_TITLES[change.host], plural(len(change.files), "file")
+    title, count = ALL_TITLES[change.host], plural(len(change.files), "file")
     backup = f" Backups are in {short_path(change.backups)}." if change.backups else ""
     if not change.files:
         print(f"{title}: {'already installed' if args.verb == 'install' else 'lorelog is not installed'}.")
@@ -333,32 +347,28 @@ def _print_next_steps(changes: list[_HostChange], context: InstallContext) -> No
     if sessions:
         print(f"{plural(sessions, 'earlier session')} found: 'lorelog backfill' makes memories of this project's,")
         print("  'lorelog backfill --all-projects' of all.")
-    print("The first new memory appears when an agent has finished a turn: lorelog list.")
+    if any(change.host in HOSTS for change in changes):
+        print("The first new memory appears when an agent has finished a turn: lorelog list.")
     if any(change.files for change in changes):
         print("Restart open sessions to pick this up.")
 
 
 def _status(args: argparse.Namespace) -> int:
-    hosts = (parse_host(args.host),) if args.host else HOSTS
+    hosts = (parse_any_host(args.host),) if args.host else tuple(ALL_TITLES)
     spool: dict[str, Any] = {}
     statuses = _host_statuses(args, hosts, spool)
+    if not args.host:  # a documented host that is not here is not worth a line
+        statuses = [
+            status for status in statuses if not status.by_the_book or status.found or status.installed != "missing"
+        ]
     if args.json:
         print_json({"hosts": [_status_json(status) for status in statuses], **spool})
         return 0
-    rows = [("host", "found", "installed", "last capture", "today", "last used")]
-    for status in statuses:
-        name = f"{status.title} {status.version}".strip()
-        times = (_format_age(status.last_capture), str(status.today), _format_age(status.newest_session))
-        rows.append((name, "yes" if status.found else "no", status.installed, *times))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for number, row in enumerate(rows):
-        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
-        if number:
-            cells[2] = stylize(cells[2], _STATE_COLOURS[row[2]])
-        line = "  ".join(cells).rstrip()
-        print(line if number else stylize(line, "dim"))
+    _print_status_table(statuses)
     if not args.host and all(status.installed == "missing" for status in statuses):
         print_note("lorelog is not installed in any of them: lorelog hosts install")
+    if documented := [status.title for status in statuses if status.by_the_book]:
+        print_note(f"{BY_THE_BOOK}: {', '.join(documented)}; their sessions are not captured")
     for status in statuses:
         for text in status.approve:
             print(f"{stylize('still to do:', 'yellow')} {status.title}: {one_line(text)}")
@@ -371,6 +381,23 @@ def _status(args: argparse.Namespace) -> int:
             f"{plural(spool['failed'], 'event')} could not be captured in the last 7 days; see spool/failed/*.why"
         )
     return 0
+
+
+def _print_status_table(statuses: list[HostStatus]) -> None:
+    rows = [("host", "found", "installed", "last capture", "today", "last used")]
+    for status in statuses:
+        name = f"{status.title} {status.version}".strip()
+        times = (_format_age(status.last_capture), str(status.today), _format_age(status.newest_session))
+        if status.by_the_book:
+            times = ("-", "-", "-")
+        rows.append((name, "yes" if status.found else "no", status.installed, *times))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for number, row in enumerate(rows):
+        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
+        if number:
+            cells[2] = stylize(cells[2], _STATE_COLOURS[row[2]])
+        line = "  ".join(cells).rstrip()
+        print(line if number else stylize(line, "dim"))
 
 
 def _host_statuses(args: argparse.Namespace, hosts: tuple[str, ...], spool: dict[str, Any]) -> list[HostStatus]:

@@ -24,7 +24,7 @@ import os
 
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.grammar import nearest_name
-from lorelog.surfaces.cli.arguments import add_common, add_repeatable, expand_paths
+from lorelog.surfaces.cli.arguments import add_common, add_repeatable, add_setting_options, expand_paths
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import (
     plural,
@@ -91,6 +91,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --reembed: only delete the vectors not in use; --rollback is not possible afterwards",
     )
+    add_setting_options(parser, chunking=True)
     add_common(parser, project="assign them to the project of DIR instead of the one that contains them")
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 
 from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.arguments import add_common
+from lorelog.surfaces.cli.arguments import add_common, add_setting_options
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import plural, print_json, print_note, short_path
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    add_setting_options(parser)
     add_common(parser)
 
 

@@ -27,6 +27,7 @@ from lorelog.surfaces.cli.arguments import (
     add_common,
     add_filters,
     add_lifecycle_filters,
+    add_setting_options,
     filters_of,
     fraction,
     lifecycle_filters_of,
@@ -107,6 +108,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_lifecycle_filters(parser)
     add_filters(parser)
+    add_setting_options(parser)
     add_common(parser)
 
 
@@ -192,7 +194,8 @@ def _show_hit(
     fields = record_fields(hit, record) if record else location_fields(hit, _format_lines(hit), ids[hit["id"]])
     print(format_head(f"{number}. ", fields))
     if explain:
-        print(f"{INDENT}score {hit['score']:.3f}  relevance {hit['relevance']:.0%}  id {hit['id']}")
+        relevance = f"{hit['relevance']:.0%}" if hit["relevance"] else "unknown"
+        print(f"{INDENT}score {hit['score']:.3f}  relevance {relevance}  id {hit['id']}")
     path = hit["heading_path"][:1] if record else hit["heading_path"]
     if path:
         print(wrap_styled(one_line(" > ".join(path)), "bold"))

@@ -15,7 +15,7 @@ examples:
 from __future__ import annotations
 
 from lorelog.core.errors import LorelogError, NotFound, UsageError
-from lorelog.surfaces.cli.arguments import add_common
+from lorelog.surfaces.cli.arguments import add_common, add_setting_options
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import (
     RECORD_TIERS,
@@ -66,6 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--history", action="store_true", help="show all records of a record's thread")
     only.add_argument("--trust", action="store_true", help="show why a record is trusted, or not")
+    add_setting_options(parser)
     add_common(parser)
 
 

@@ -15,7 +15,7 @@ examples:
 from __future__ import annotations
 
 from lorelog.core.errors import LorelogError
-from lorelog.surfaces.cli.arguments import add_common, add_verb
+from lorelog.surfaces.cli.arguments import add_common, add_setting_options, add_verb
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, printable, short_path, stylize
 from lorelog.surfaces.cli.render.layout import known_width, wrap
@@ -44,6 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
     index = add_verb(parser, verbs, "index", "show the sizes of the index")
+    add_setting_options(index)
     cost = add_verb(parser, verbs, "cost", "show calls and tokens of models")
     cost.add_argument(
         "--since", default="7d", metavar="DAY", help="on or after DAY: 2026-03-05, today, 7d, 2w, 3m (default 7d)"

@@ -1,7 +1,7 @@
 """Show the conversation that a memory came from, around its turn.
 
 PLACE is the id of a chunk or memory that came from a conversation, or the path of a transcript. Conversations of Claude Code,
-Codex, OpenCode and OpenClaw are supported.
+Codex, OpenCode, OpenClaw, Gemini CLI, Qwen Code and Copilot CLI are supported.
 
 examples:
   lorelog transcript 65fcbf6e

@@ -27,6 +27,7 @@ from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
 from lorelog.hosts import HOST_TITLES, HOSTS
+from lorelog.hosts.documented import ALL_TITLES
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_problem, short_path
 from lorelog.surfaces.daemon_client.address import find_address
 
@@ -125,7 +126,7 @@ def _plan_hosts(context: InstallContext) -> list[_RemovalStep]:
     from lorelog.services.install.plan import apply_uninstall, effective_changes, plan_uninstall, read_receipt
 
     steps = []
-    for host in HOSTS:
+    for host in ALL_TITLES:
 
         def uninstall(host: str = host) -> None:
             apply_uninstall(host, plan_uninstall(host, build_manifest(host, context), context), context)
@@ -137,7 +138,7 @@ def _plan_hosts(context: InstallContext) -> list[_RemovalStep]:
             changes = []
         if changes or receipt.files:
             files = plural(len(changes), "file")
-            steps.append(_RemovalStep("host", f"lorelog in {HOST_TITLES[host]} ({files})", uninstall))
+            steps.append(_RemovalStep("host", f"lorelog in {ALL_TITLES[host]} ({files})", uninstall))
     return steps
 
 

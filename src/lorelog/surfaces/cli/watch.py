@@ -13,13 +13,15 @@ examples:
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Iterable
 from contextlib import nullcontext
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from lorelog.surfaces.cli.arguments import add_common, add_tenant_option
+from lorelog.surfaces.cli.arguments import add_common, add_setting_options, add_tenant_option
+from lorelog.surfaces.cli.client import setting_variables
 from lorelog.surfaces.cli.render import plural, print_note, print_problem, progress_bar, short_path, stylize
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and directories; '!PATH' excludes one")
     add_tenant_option(parser)
+    add_setting_options(parser, chunking=True)
     add_common(parser, with_scope=False)
 
 
@@ -41,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from lorelog.services.watch.watcher import Watcher
     from lorelog.wiring import resolve_location, settings_at
 
-    location = resolve_location(project=args.project)
+    location = resolve_location(project=args.project, environment={**os.environ, **setting_variables(args)})
     settings = settings_at(location, {"scope.tenant": args.tenant})
     passes: SimpleQueue[WatchPass | None] = SimpleQueue()
     discovery = _discover(args, location, settings.tenant())

@@ -18,6 +18,7 @@ from lorelog.surfaces.daemon_client.wire import MAX_REQUEST_BYTES, PROTOCOL
 if TYPE_CHECKING:
     from lorelog.core.errors import LorelogError
     from lorelog.surfaces.daemon.worker_pool import Job
+    from lorelog.surfaces.daemon_client.address import DaemonAddress
 
 _CHUNK_BYTES = 262_144
 
@@ -52,14 +53,22 @@ def send_and_close(client: socket.socket, response: bytes) -> None:
     client.close()
 
 
-def is_same_user(client: socket.socket) -> bool:
-    """Return whether the peer process belongs to this user. Outside Linux the mode of the socket's directory ensures it."""
-    if not sys.platform.startswith("linux"):
+def is_same_user(client: socket.socket, address: DaemonAddress) -> bool:
+    """Return whether the peer process belongs to this user. Outside Linux the mode of the socket's directory ensures it.
+
+    On loopback it is the token that ensures it.
+    """
+    if address.loopback:
+        from lorelog.surfaces.daemon_client.loopback import has_token
+
+        return has_token(client, address.socket)
+    if sys.platform == "linux":
+        with suppress(OSError):
+            _, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            return bool(user == os.geteuid())
+        return False
+    else:  # noqa: RET505  (type checkers pass over a branch of another system)
         return True
-    with suppress(OSError):
-        _, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        return bool(user == os.geteuid())
-    return False
 
 
 def _encode_response(response: dict[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ from lorelog.core.errors import DaemonError
 from lorelog.core.paths import HOME_LAYOUT
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.version import VERSION
-from lorelog.surfaces.daemon_client.address import DaemonAddress, create_folders
+from lorelog.surfaces.daemon_client.address import AF_UNIX, DaemonAddress, create_folders
 from lorelog.surfaces.daemon_client.liveness import clear_marker
 from lorelog.surfaces.daemon_client.wire import PROTOCOL
 
@@ -52,16 +52,11 @@ class InstanceLock:
     def listen(self) -> socket.socket:
         """Open the socket. Any file at its path is stale, because this process holds the lock."""
         path = self.address.socket
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            with suppress(FileNotFoundError):
-                os.unlink(path)  # noqa: PTH108
-            listener.bind(path)
-            os.chmod(path, 0o600)  # noqa: PTH101  (its directory is private, so no one can connect before this)
+            listener = _bind_loopback(path) if self.address.loopback else _bind_unix(path)
             self._socket_identity = _file_identity(path)
             listener.listen(_BACKLOG)
         except OSError as error:
-            listener.close()
             raise DaemonError(f"cannot listen on {path}: {error.strerror or error}") from error
         listener.setblocking(False)
         self._write_pid()
@@ -112,6 +107,25 @@ class InstanceLock:
         with suppress(OSError), open(self.address.pid, "w", encoding="ascii", opener=_open_private) as file:
             os.fchmod(file.fileno(), 0o600)  # an existing file may have another mode
             file.write(f"{os.getpid()}\n")
+
+
+def _bind_unix(path: str) -> socket.socket:
+    listener = socket.socket(AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(path)  # noqa: PTH108
+        listener.bind(path)
+        os.chmod(path, 0o600)  # noqa: PTH101  (its directory is private, so no one can connect before this)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _bind_loopback(path: str) -> socket.socket:
+    from lorelog.surfaces.daemon_client.loopback import open_listener
+
+    return open_listener(path)
 
 
 def _open_private(path: str, flags: int) -> int:

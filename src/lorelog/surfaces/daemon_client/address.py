@@ -4,12 +4,17 @@ All files are in `<home>/run`, which only its owner can enter. A socket path is 
 a longer path has its socket in a directory under the runtime or temporary directory, named by a hash of the home. That
 directory is shared with other users, so owner and mode are checked before use.
 
-Imports only `os`, because every warm command loads this module.
+Without Unix sockets (Windows), the socket's path is a file with a port and a token (`loopback`). Owner and mode are checked where
+the system has them.
+
+Imports only `os` and `_socket`, because every warm command loads this module.
 """
 
 from __future__ import annotations
 
+import _socket
 import os
+import sys
 
 from lorelog.core.errors import DaemonError
 from lorelog.core.paths import home_folder
@@ -25,21 +30,26 @@ _OTHERS_MASK = 0o077
 _TYPE_MASK = 0o170000
 _TYPE_DIRECTORY = 0o040000
 _TYPE_SOCKET = 0o140000
+_TYPE_FILE = 0o100000
+AF_UNIX: int = getattr(_socket, "AF_UNIX", -1)
+"""The family of Unix sockets; -1 on a system that has none."""
 
 
 class DaemonAddress:
     """The paths of one home's daemon."""
 
-    __slots__ = ("folder", "home", "lock", "log", "pid", "socket")
+    __slots__ = ("folder", "home", "lock", "log", "loopback", "pid", "socket")
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: str, *, loopback: bool = AF_UNIX < 0) -> None:
         self.home = home
+        self.loopback = loopback
+        """Whether the daemon listens on a port, because the system has no Unix sockets."""
         run = f"{home}/run"
         self.lock = f"{run}/daemon.lock"
         self.pid = f"{run}/daemon.pid"
         self.log = f"{home}/logs/daemon.log"
         self.socket = f"{run}/daemon.sock"
-        if len(os.fsencode(self.socket)) >= MAX_SOCKET_PATH_BYTES:
+        if not loopback and len(os.fsencode(self.socket)) >= MAX_SOCKET_PATH_BYTES:
             self.socket = f"{_short_socket_folder(home)}/daemon.sock"
         self.folder = self.socket.rpartition("/")[0]
         """Directory of the socket."""
@@ -90,9 +100,9 @@ def check_socket(address: DaemonAddress) -> bool:
     except OSError as error:
         raise DaemonError(f"cannot read {address.socket}: {error.strerror}") from error
     _check_folder(address.folder, folder_status)
-    if status.st_mode & _TYPE_MASK != _TYPE_SOCKET:
+    if status.st_mode & _TYPE_MASK != (_TYPE_FILE if address.loopback else _TYPE_SOCKET):
         raise DaemonError(f"{address.socket} is not a socket", hint="delete it")
-    if status.st_uid != os.geteuid():
+    if not _is_own(status):
         raise _foreign_owner_error(address.socket, status)
     return True
 
@@ -100,11 +110,7 @@ def check_socket(address: DaemonAddress) -> bool:
 def _make_private(folder: str) -> None:
     try:
         status = os.lstat(folder)
-        if (
-            status.st_uid == os.geteuid()
-            and status.st_mode & _TYPE_MASK == _TYPE_DIRECTORY
-            and status.st_mode & _OTHERS_MASK
-        ):
+        if _is_own(status) and status.st_mode & _TYPE_MASK == _TYPE_DIRECTORY and status.st_mode & _OTHERS_MASK:
             os.chmod(folder, _PRIVATE_MODE)  # noqa: PTH101
             status = os.lstat(folder)
     except OSError as error:
@@ -115,10 +121,22 @@ def _make_private(folder: str) -> None:
 def _check_folder(folder: str, status: os.stat_result) -> None:
     if status.st_mode & _TYPE_MASK != _TYPE_DIRECTORY:
         raise DaemonError(f"{folder} is not a directory", hint="delete it, or use --daemon off")
-    if status.st_uid != os.geteuid():
+    if not _is_own(status):
         raise _foreign_owner_error(folder, status)
-    if status.st_mode & _OTHERS_MASK:
+    if status.st_mode & _OTHERS_MASK and sys.platform != "win32":
         raise DaemonError(f"{folder} is accessible to other users", hint=f"chmod 700 {folder}")
+
+
+def _is_own(status: os.stat_result) -> bool:
+    return status.st_uid == _user_id()
+
+
+def _user_id() -> int:
+    """Return the user's id. Windows has neither ids nor modes: a profile directory is private by its access list."""
+    if sys.platform == "win32":
+        return 0  # of every file there
+    else:  # noqa: RET505  (type checkers pass over a branch of another system)
+        return os.geteuid()
 
 
 def _foreign_owner_error(path: str, status: os.stat_result) -> DaemonError:
@@ -128,7 +146,7 @@ def _foreign_owner_error(path: str, status: os.stat_result) -> DaemonError:
 def _short_socket_folder(home: str) -> str:
     from hashlib import sha256
 
-    name = f"lorelog-{os.geteuid()}-{sha256(os.fsencode(home)).hexdigest()[:16]}"
+    name = f"lorelog-{_user_id()}-{sha256(os.fsencode(home)).hexdigest()[:16]}"
     for variable in ("XDG_RUNTIME_DIR", "TMPDIR", "TEMP", "TMP"):
         parent = os.environ.get(variable, "")
         if (

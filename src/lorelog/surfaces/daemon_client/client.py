@@ -11,7 +11,7 @@ Imports only light parts of the standard library: a warm command should take no 
 
 from __future__ import annotations
 
-from _socket import AF_UNIX, SHUT_RD, SOCK_STREAM
+from _socket import SHUT_RD, SOCK_STREAM
 
 from lorelog.core.errors import (
     DaemonError,
@@ -266,7 +266,7 @@ def _open_stream(address: DaemonAddress, line: bytes, op: str) -> socket:
             buffer += received
         _result(loads(buffer), address, op)
         connection.settimeout(None)
-        return socket.socket(AF_UNIX, SOCK_STREAM, 0, connection.detach())
+        return socket.socket(connection.family, SOCK_STREAM, 0, connection.detach())
     except TimeoutError as error:
         raise mark_unresponsive(address) from error
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -6,14 +6,14 @@ Uses `_socket` rather than `socket`: importing the latter took 6 ms, a tenth of 
 from __future__ import annotations
 
 import os
-from _socket import AF_UNIX, SOCK_STREAM
+from _socket import SOCK_STREAM
 from _socket import socket as bare_socket
 from _thread import allocate_lock
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning, DaemonUnresponsive
 from lorelog.core.quick_json import dumps
 from lorelog.core.version import VERSION
-from lorelog.surfaces.daemon_client.address import check_socket
+from lorelog.surfaces.daemon_client.address import AF_UNIX, check_socket
 from lorelog.surfaces.daemon_client.wire import (
     MAX_REQUEST_BYTES,
     PROTOCOL,
@@ -100,6 +100,8 @@ def request_line(
 def _connect(address: DaemonAddress, timeout_s: float) -> bare_socket:
     if not check_socket(address):
         raise DaemonNotRunning("the daemon is not running", hint="lorelog daemon start")
+    if address.loopback:
+        return _connect_loopback(address, timeout_s)
     connection = bare_socket(AF_UNIX, SOCK_STREAM)
     try:
         connection.settimeout(timeout_s)
@@ -112,6 +114,15 @@ def _connect(address: DaemonAddress, timeout_s: float) -> bare_socket:
         connection.close()
         raise
     return connection
+
+
+def _connect_loopback(address: DaemonAddress, timeout_s: float) -> bare_socket:
+    from lorelog.surfaces.daemon_client import loopback
+
+    try:
+        return loopback.connect(address.socket, timeout_s)
+    except (FileNotFoundError, ConnectionRefusedError):
+        raise DaemonNotRunning("the daemon is not running", hint="lorelog daemon start") from None
 
 
 def _umask() -> int:

@@ -7,7 +7,6 @@ its standard error: `ready`, or why it could not start.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import sys
@@ -15,7 +14,7 @@ import time
 
 from lorelog.core import quick_json
 from lorelog.core.errors import DaemonError, DaemonNotRunning
-from lorelog.core.processes import acquire_file_lock, spawn_detached
+from lorelog.core.processes import acquire_file_lock, spawn_detached, try_file_lock
 from lorelog.surfaces.daemon_client.address import DaemonAddress, create_folders
 from lorelog.surfaces.daemon_client.client import call_daemon
 from lorelog.surfaces.daemon_client.connection import is_listening
@@ -166,12 +165,8 @@ def read_lock_holder(address: DaemonAddress) -> dict[str, Any] | None:
     except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _read_lock(descriptor)
+        return None if try_file_lock(descriptor, shared=True) else _read_lock(descriptor)
     except OSError:
-        return None
-    else:
         return None
     finally:
         os.close(descriptor)

@@ -134,19 +134,18 @@ def _identity(address: DaemonAddress) -> str:
 
 def _is_alive(address: DaemonAddress) -> bool:
     """Return whether a daemon holds its lock, which ends with the process."""
-    import fcntl
+    from lorelog.core.processes import try_file_lock
 
     try:
         descriptor = os.open(address.lock, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return not try_file_lock(descriptor, shared=True)
     except OSError:
         return True
     finally:
         os.close(descriptor)
-    return False
 
 
 def _read_pid(address: DaemonAddress) -> int:

@@ -34,6 +34,7 @@ NON_IDEMPOTENT = frozenset(
         *("artifact.create", "artifact.review", "artifact.revision", "artifact.decision", "artifact.verification"),
         *("artifact.find_related", "guard.dismiss", "delivery.approve", "delivery.refuse"),
         *("memory.edit", "edit"),  # a second call would find its own text instead of the one before
+        "session.handoff",  # a second call would ask for a second delivery
         "backup.restore",  # a second undo would undo the restore before it
     }
 )
@@ -42,6 +43,7 @@ NON_IDEMPOTENT = frozenset(
 
 FORWARDED_VARIABLES = (
     *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "OPENCLAW_STATE_DIR"),
+    *("GEMINI_CLI_HOME", "QWEN_HOME", "COPILOT_HOME"),
     *("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST", "GOOGLE_GENAI_USE_VERTEXAI"),
 )
 """Variables defined by other programs that lorelog reads."""

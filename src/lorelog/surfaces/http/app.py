@@ -165,7 +165,7 @@ def build_app(
 
 
 def _routes(calls: OperationEndpoints, options: HttpOptions) -> list[BaseRoute]:
-    loop = LoopEndpoints(calls, options.max_body_bytes)
+    loop = LoopEndpoints(calls, options)
     document = cache(lambda: describe_api(secured=bool(options.token)))
 
     async def metrics(request: Request) -> Response:

@@ -1,7 +1,7 @@
 """Loop's endpoints over our operations: search, index, and the indexed Markdown files.
 
-They differ from Loop in two ways: an empty result is `[]`, not `null`, and a search does not index first. There are no
-channels: `dir_path` names the project, and a `channel_id` alone is rejected as by a Loop without channel lookup.
+They differ from Loop in two ways: an empty result is `[]`, not `null`, and a search does not index first. `dir_path` names
+the project; a `channel_id` alone is looked up in `http.channels` and then among the folders of Loop's home.
 
 A file can be read or replaced only if the index has a document of exactly its path. A directory or the file could be
 replaced by a link between that check and the open call; therefore each path component is opened by itself, from the
@@ -25,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from lorelog.core.errors import LorelogError, UsageError
+from lorelog.core.options import HttpOptions
 from lorelog.core.processes import acquire_file_lock
 from lorelog.operations.dispatch import BoundCall
 from lorelog.surfaces.http.calls import OperationEndpoints, read_body
@@ -209,16 +210,17 @@ class LoopSearch(LoopDirectory, frozen=True, kw_only=True):
 class LoopEndpoints:
     """Handlers of Loop's endpoints."""
 
-    def __init__(self, calls: OperationEndpoints, max_bytes: int) -> None:
+    def __init__(self, calls: OperationEndpoints, options: HttpOptions) -> None:
         self._calls = calls
-        self._limit = max_bytes
+        self._limit = options.max_body_bytes
+        self._channels = {name: path for name, _, path in (entry.partition("=") for entry in options.channels)}
 
     async def search(self, request: Request) -> Response:
         """Handle POST /api/memory/search."""
         body = _decode_body(await read_body(request), LoopSearch)
         if not body.query:
             raise HttpRefusalError(400, "usage", "query is required")
-        directory = _check_directory(body.dir_path, body.channel_id)
+        directory = self._find_directory(body.dir_path, body.channel_id)
         query = body.query
         limit = {"k": min(body.top_k, _MAX_HITS)} if body.top_k and body.top_k > 0 else {}
 
@@ -232,7 +234,7 @@ class LoopEndpoints:
     async def index(self, request: Request) -> Response:
         """Handle POST /api/memory/index; reply with the number of new and changed files."""
         body = _decode_body(await read_body(request), LoopDirectory)
-        directory = _check_directory(body.dir_path, body.channel_id)
+        directory = self._find_directory(body.dir_path, body.channel_id)
         return json_response(
             {"count": await self._calls.run_job(request, lambda call: _index_directory(call, directory), long=True)}
         )
@@ -247,7 +249,7 @@ class LoopEndpoints:
 
     async def read(self, request: Request) -> Response:
         """Handle GET /api/memory/file."""
-        directory = _query_directory(request)
+        directory = self._query_directory(request)
         path = check_path(request.query_params.get("path", ""))
 
         def read(call: BoundCall) -> bytes:
@@ -259,7 +261,7 @@ class LoopEndpoints:
 
     async def write(self, request: Request) -> Response:
         """Handle PUT /api/memory/file: replace the file and update the index."""
-        directory = _query_directory(request)
+        directory = self._query_directory(request)
         path = check_path(request.query_params.get("path", ""))
         data = await read_body(request)
         _check_text(data)
@@ -275,12 +277,25 @@ class LoopEndpoints:
             await self._calls.run_job(
                 request, lambda call: _index_directory(call, document["project"] or directory), long=True
             )
-        except LorelogError as error:  # the file is written, and the next index run reads it
+        except (LorelogError, HttpRefusalError) as error:  # the file is written, and the next index run reads it
             return json_response({"ok": True, "indexed": False, "note": error.message})
         return json_response({"ok": True, "indexed": True})
 
+    def _query_directory(self, request: Request) -> str:
+        return self._find_directory(request.query_params.get("dir_path"), request.query_params.get("channel_id"))
+
+    def _find_directory(self, dir_path: str | None, channel_id: str | None) -> str:
+        """Return the project directory of a request. Raise HttpRefusalError if it names none."""
+        if not dir_path and not channel_id:
+            raise HttpRefusalError(400, "usage", "dir_path or channel_id is required")
+        if not dir_path:
+            return _find_channel(channel_id or "", self._channels)
+        if not dir_path.startswith("/") or "\0" in dir_path:
+            raise HttpRefusalError(400, "usage", "dir_path must be absolute")
+        return dir_path
+
     async def _list(self, request: Request, part: str) -> Response:
-        directory = _query_directory(request)
+        directory = self._query_directory(request)
 
         def list_files(call: BoundCall) -> dict[str, Any]:
             return call("memory.list", {"documents": True, "limit": _MAX_FILES, **_scope_arguments(directory)})
@@ -297,18 +312,15 @@ def _decode_body(body: bytes, kind: type[msgspec.Struct]) -> Any:
         raise HttpRefusalError(400, "usage", "invalid request body") from None
 
 
-def _query_directory(request: Request) -> str:
-    return _check_directory(request.query_params.get("dir_path"), request.query_params.get("channel_id"))
-
-
-def _check_directory(dir_path: str | None, channel_id: str | None) -> str:
-    if not dir_path and not channel_id:
-        raise HttpRefusalError(400, "usage", "dir_path or channel_id is required")
-    if not dir_path:
-        raise HttpRefusalError(400, "usage", "channel lookup not configured")
-    if not dir_path.startswith("/") or "\0" in dir_path:
-        raise HttpRefusalError(400, "usage", "dir_path must be absolute")
-    return dir_path
+def _find_channel(channel_id: str, channels: Mapping[str, str]) -> str:
+    """Return the directory of a channel: the user's entry, else the one that Loop gives a channel without a path."""
+    if channel_id in channels:
+        return os.path.expanduser(channels[channel_id])  # noqa: PTH111
+    if "/" not in channel_id and "\0" not in channel_id and channel_id not in {".", ".."}:
+        fallback = os.path.expanduser(f"~/.loop/{channel_id}/work")  # noqa: PTH111
+        if os.path.isdir(fallback):  # noqa: PTH112
+            return fallback
+    raise HttpRefusalError(400, "usage", f"channel {channel_id[:100]} not found: http.channels has no entry for it")
 
 
 def _scope_arguments(directory: str) -> LoopScope:
@@ -319,12 +331,13 @@ def _scope_arguments(directory: str) -> LoopScope:
 
 
 def _index_directory(call: BoundCall, directory: str) -> int:
+    """Return the number of new and changed files. Raise HttpRefusalError if the directory is not indexed."""
     if not os.path.isdir(directory):  # noqa: PTH112
-        return 0
+        raise HttpRefusalError(400, "usage", f"nothing indexed: {directory} is not a directory")
     try:
         changed: int = call("memory.index", {"project": directory})["changed"]
-    except UsageError:  # nothing of this project is indexed yet
-        return 0
+    except UsageError as error:
+        raise HttpRefusalError(403, "forbidden", f"nothing indexed: {error.message} ({error.hint})") from None
     return changed
 
 

@@ -75,7 +75,7 @@ _LOOP_BODY: Json = {
         "pattern": "^/[^\\u0000]*$",
         "description": "Absolute path of a directory of the project. Required.",
     },
-    "channel_id": {"type": ["string", "null"], "description": "A channel of Loop; not supported."},
+    "channel_id": {"type": ["string", "null"], "description": "A channel of Loop; used if dir_path is missing."},
 }
 _LOOP_QUERY = [
     {

@@ -7,7 +7,6 @@ the server there has proven to be ours by deleting the file.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from lorelog.core.processes import try_file_lock
 from lorelog.surfaces.daemon_client.address import DaemonAddress, create_folders
 
 TICKET_S = 300.0
@@ -72,8 +72,7 @@ def announce_server(home: str, url: str, port: int) -> Iterator[None]:
     create_folders(DaemonAddress(home))
     descriptor = os.open(_record_path(home), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        with suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if try_file_lock(descriptor):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps({"url": url, "port": port}).encode(), 0)
         yield
@@ -88,11 +87,10 @@ def find_server(home: str) -> tuple[str, int] | None:
     except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        with suppress(ValueError, KeyError, TypeError):
-            record: dict[str, Any] = json.loads(os.read(descriptor, 4096))
-            return str(record["url"]), int(record["port"])
+        if not try_file_lock(descriptor, shared=True):
+            with suppress(ValueError, KeyError, TypeError):
+                record: dict[str, Any] = json.loads(os.read(descriptor, 4096))
+                return str(record["url"]), int(record["port"])
     finally:
         os.close(descriptor)
     return None

@@ -42,6 +42,7 @@ CALL_ONLY_OPERATIONS = (
     "session.status",
     "session.hosts",
     "session.timeline",
+    "session.handoff",
     "roots.list",
 )
 """Operations that only `memory_call` reaches; a test compares them with the catalogue."""

@@ -135,6 +135,13 @@ class AsyncLorelog:
         return ContextNamespace(self._run_named)
 
     @cached_property
+    def sync(self) -> namespaces.SyncNamespace[Awaited]:
+        """Operations on exchanges with other machines."""
+        from lorelog.surfaces.python.namespaces import SyncNamespace
+
+        return SyncNamespace(self._run_named)
+
+    @cached_property
     def backup(self) -> namespaces.BackupNamespace[Awaited]:
         """Operations on backups of the home."""
         from lorelog.surfaces.python.namespaces import BackupNamespace
@@ -219,6 +226,7 @@ class AsyncLorelog:
     session_status = awaitable(Lorelog.session_status)
     timeline = awaitable(Lorelog.timeline)
     hosts = awaitable(Lorelog.hosts)
+    handoff = awaitable(Lorelog.handoff)
     stats = awaitable(Lorelog.stats)
     cost = awaitable(Lorelog.cost)
     growth = awaitable(Lorelog.growth)

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from lorelog.core.memory import CompactReply
     from lorelog.core.session import CaptureReply, SessionStatus, TranscriptReply
     from lorelog.operations.backup.schema import ExportFormat, ExportReply
-    from lorelog.operations.session.schema import HostsReply, TimelineReply, WhyHintReply
+    from lorelog.operations.session.schema import HandoffReply, HostsReply, TimelineReply, WhyHintReply
     from lorelog.operations.store.handlers import CostGroup, GrowthReply
     from lorelog.services.evaluation.search_quality import EvaluateReply
     from lorelog.services.forget.forgetter import ForgetReply
@@ -149,6 +149,13 @@ class Lorelog:
         from lorelog.surfaces.python.namespaces import ContextNamespace
 
         return ContextNamespace(self._caller.run_named)
+
+    @cached_property
+    def sync(self) -> namespaces.SyncNamespace[Blocking]:
+        """Operations on exchanges with other machines."""
+        from lorelog.surfaces.python.namespaces import SyncNamespace
+
+        return SyncNamespace(self._caller.run_named)
 
     @cached_property
     def backup(self) -> namespaces.BackupNamespace[Blocking]:
@@ -620,18 +627,16 @@ class Lorelog:
         limit: int = 500,
     ) -> TimelineReply:
         """List sessions by day, newest first: what was asked in them, what came of it, and what they were shown."""
-        return self._run(
-            session_handlers.list_timeline,
-            session=session,
-            since=since,
-            until=until,
-            all_projects=all_projects,
-            limit=limit,
-        )
+        scope = {"session": session, "all_projects": all_projects, "limit": limit}
+        return self._run(session_handlers.list_timeline, since=since, until=until, **scope)
 
     def hosts(self) -> HostsReply:
         """Show the agents' hosts on this machine: whether lorelog is installed, what is left to approve, the last capture."""
         return self._run(session_handlers.list_hosts)
+
+    def handoff(self, to: str = "", *, session: str = "", inject: bool = False) -> HandoffReply:
+        """Return what the next agent needs of a session; the newest one by default."""
+        return self._run(session_handlers.hand_over, to=to, session=session, inject=inject)
 
     def stats(self) -> StoreStats:
         """Return the sizes of the index."""

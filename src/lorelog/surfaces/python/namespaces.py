@@ -41,6 +41,7 @@ from lorelog.operations.records import schema as records
 from lorelog.operations.requests import EmptyRequest, OperationRequest
 from lorelog.operations.settings import handlers as settings_handlers
 from lorelog.operations.settings import schema as settings
+from lorelog.operations.sync import handlers as sync_handlers
 from lorelog.surfaces.python.values import to_arguments
 
 P = ParamSpec("P")
@@ -202,6 +203,13 @@ class BackupNamespace(OperationNamespace[ModeT]):
     create = method(backup.BackupRequest, backup_handlers.create)
     verify = method(backup.BackupFileRequest, backup_handlers.verify)
     restore = method(backup.RestoreRequest, backup_handlers.restore)
+
+
+class SyncNamespace(OperationNamespace[ModeT]):
+    """Operations on exchanges with other machines."""
+
+    exchange = method(sync_handlers.SyncRequest, sync_handlers.run)
+    status = method(sync_handlers.SyncStatusRequest, sync_handlers.status)
 
 
 class LedgerNamespace(OperationNamespace[ModeT]):

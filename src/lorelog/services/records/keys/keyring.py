@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import fcntl
 import hashlib
 import json
 import os
@@ -31,6 +30,7 @@ from lorelog.core.errors import ConfigError, MissingExtra, NotFound, StoreError,
 from lorelog.core.extras import require_extra
 from lorelog.core.ids import new_id
 from lorelog.core.patterns import lazy_pattern
+from lorelog.core.processes import acquire_file_lock
 from lorelog.core.record import Record, RecordDraft, signed_bytes
 from lorelog.records.chain import LedgerVerification
 from lorelog.records.trust import writer_identity
@@ -271,7 +271,7 @@ class KeyFolder:
             self.folder.chmod(0o700)
             descriptor = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                acquire_file_lock(descriptor)
                 yield
             finally:
                 os.close(descriptor)

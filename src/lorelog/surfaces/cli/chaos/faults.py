@@ -265,7 +265,7 @@ def _in_child(look: Callable[[], Iterator[str]]) -> tuple[str, ...]:
 
 def _can_mount() -> bool:
     """Return True if a process may mount in a namespace of its own."""
-    if not shutil.which("unshare") or sys.platform != "linux":
+    if not shutil.which("unshare"):
         return False
     with tempfile.TemporaryDirectory() as folder:
         command = ["unshare", "-Urm", "sh", "-c", _FULL_MOUNT, folder]

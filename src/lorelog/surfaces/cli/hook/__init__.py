@@ -1,7 +1,7 @@
 """Handle an event of an agent's host. Hosts run this command; people do not need it.
 
-HOST is claude, codex, opencode or openclaw; MOMENT is session-start, prompt, turn-end, turn-failed, compact or session-end. The
-host's JSON is read from standard input. The event is written to <home>/spool, and the daemon, which captures the turn in
+HOST is claude, codex, opencode, openclaw, gemini, qwen or copilot; MOMENT is session-start, prompt, turn-end, turn-failed,
+compact or session-end. The host's JSON is read from standard input. The event is written to <home>/spool, and the daemon, which captures the turn in
 the background, is notified. The reply is one line of JSON for the host: memory when a session starts, the user's rules and
 the memories that fit when a prompt is submitted, otherwise {}.
 
@@ -22,7 +22,7 @@ import time
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.quick_json import dumps, loads
-from lorelog.hosts import HOSTS, MOMENTS, TOOL_MOMENTS, detect_host, host_adapter, resolve_host
+from lorelog.hosts import HOSTS, MOMENTS, TOOL_MOMENTS, detect_host, host_adapter, prompt_field, resolve_host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,11 +52,14 @@ _RECOVERABLE_FIELDS = (
     "prompt_id",
     "turn_id",
     "session",
+    "sessionId",
     "turn",
     "directory",
     "transcript",
+    "transcriptPath",
     "agent_id",
     "tool_name",
+    "toolName",
     "tool_use_id",
     "tool",
     "call",
@@ -137,14 +140,16 @@ def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str
     payload = read_payload(data)
     host = detect_host(host, payload, environment)
     event = host_adapter(host).read_event(moment, payload, environment)
+    if not event:
+        return {}
     event |= {"host": host, "moment": moment}
     event["directory"] = event["directory"] or _working_directory(environment)
     if moment in TOOL_MOMENTS:
         from lorelog.surfaces.cli.hook.tool_call import answer_tool_call
 
         return answer_tool_call(host, moment, payload, event, environment)
-    prompt = payload.get("prompt") if moment == "prompt" else ""
-    context, notice = _handle_event(event, prompt if isinstance(prompt, str) else "", environment)
+    prompt = prompt_field(payload) if moment == "prompt" else ""
+    context, notice = _handle_event(event, prompt, environment)
     return host_adapter(host).answer(moment, context, notice)
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from lorelog.surfaces.cli.hook.settings import JournalLocation
 
-# ruff: noqa: PTH112, PTH118, PTH120, PTH123  (pathlib takes 10 ms to import)
+# ruff: noqa: PTH110, PTH112, PTH118, PTH120, PTH123  (pathlib takes 10 ms to import)
 
 _MIN_RULE_PROMPT_CHARS, _MIN_PROMPT_CHARS = 4, 10
 """A shorter prompt is about no rule, and a shorter one than the second is no query for a search."""
@@ -56,13 +56,15 @@ def build_context(event: dict[str, Any], prompt: str, settings: dict[str, Any], 
     if moment not in {"session-start", "prompt"}:
         return ""
     budget = settings["session.budget" if moment == "session-start" else "session.prompt_budget"]
-    if not budget or (moment == "prompt" and len(prompt.strip()) < _MIN_RULE_PROMPT_CHARS):
+    if moment == "prompt" and (not budget or len(prompt.strip()) < _MIN_RULE_PROMPT_CHARS):
         return ""
     home = find_address(None, environment).home
     location = locate_journals(home, event["directory"], environment)
     files = DeliveryFiles(os.path.dirname(location.deletions), location.project)
     if moment == "session-start":
-        return _start_context(event, location, files, budget)
+        shown = _start_context(event, location, files, budget) if budget else ""
+        handoff = _take_handoff(event, location, files)
+        return "\n\n".join(filter(None, (handoff, shown)))
     return _prompt_context(event, prompt, settings, environment, (location, files))
 
 
@@ -76,6 +78,18 @@ def _start_context(event: dict[str, Any], location: JournalLocation, files: Deli
     for memory, cue in shown.cued:  # its tokens are part of those above
         _log(files, event, location.project, {"kind": "cue", "memories": [memory], "tokens": 0, "cue": cue})
     return shown.text
+
+
+def _take_handoff(event: dict[str, Any], location: JournalLocation, files: DeliveryFiles) -> str:
+    """Return what another session left for this one. A person asked for it, so it has no part in the budget."""
+    if not os.path.exists(files.handoff):
+        return ""
+    from lorelog.services.sessions.handoff import take_pending
+
+    text = take_pending(files.handoff, event["host"], str(event.get("session") or ""), time.strftime("%Y-%m-%d"))
+    if text:
+        _log(files, event, location.project, {"kind": "standing", "memories": [], "tokens": estimate_tokens(text)})
+    return text
 
 
 def _prompt_context(

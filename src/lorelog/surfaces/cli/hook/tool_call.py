@@ -35,7 +35,6 @@ MAX_TOKENS = 120
 _MAX_TEXT_CHARS = 240
 _MAX_REASON_CHARS = 80
 _LOCK_WAIT_S = 0.02
-_LOCK_STEP_S = 0.002
 _MAX_WHY_WAIT_S = 0.05
 _MAX_ERROR_CHARS = 8_000
 """Output that is sent to the daemon after a failure; the end of it, where errors are named."""
@@ -51,10 +50,16 @@ _EVENTS = {"commit": "before a commit", "test": "before a test run", "failure": 
 class ToolCallContext:
     """A tool call, the session that makes it, and the files that are consulted."""
 
-    __slots__ = ("address", "call", "directory", "files", "host", "moment", "project", "root", "session", "settings")
+    __slots__ = (
+        *("address", "call", "directory", "files", "has_run", "host", "is_mute"),
+        *("moment", "project", "root", "session", "settings"),
+    )
 
     def __init__(self, host: str, moment: str, event: Mapping[str, Any], call: dict[str, Any]) -> None:
         self.host, self.moment, self.call = host, moment, call
+        self.has_run = moment != "tool-before"
+        self.is_mute = False
+        """True if the host shows the model nothing before the call, unless it is stopped."""
         self.session: str = event["session"]
         self.directory: str = event["directory"]
         self.root = self.project = ""
@@ -78,7 +83,7 @@ class ToolCallContext:
     def holds(self, memories: set[str], seen: set[str]) -> bool:
         """Return True if this call is stopped once because of these rules of the user (session.hold_calls)."""
         mode = self.settings.get("session.hold_calls")
-        if not self.session or self.moment != "tool-before" or self.call["kind"] not in _HELD_KINDS:
+        if not self.session or self.has_run or self.call["kind"] not in _HELD_KINDS:
             return False
         return bool(memories) if mode == "always" else mode == "unseen" and not memories <= seen
 
@@ -89,19 +94,25 @@ def answer_tool_call(
     """Return the host's JSON for a tool call; an empty object if there is nothing to say."""
     adapter = host_adapter(host)
     call = adapter.read_tool_call(payload)
-    if moment != "tool-before" and not call["failed"]:
+    is_before, follows = moment == "tool-before", getattr(adapter, "CONTEXT_FOLLOWS_CALL", False)
+    if not is_before and not (call["failed"] or follows):
         return {}
-    context = ToolCallContext(host, "tool-before" if moment == "tool-before" else "tool-failed", event, call)
+    context = ToolCallContext(host, "tool-failed" if call["failed"] and not is_before else "tool-before", event, call)
+    context.has_run, context.is_mute = not is_before, is_before and follows
     if not context.locate(environment):
         return {}
-    verdict = _guard_verdict(context) if moment == "tool-before" else None
+    verdict = _guard_verdict(context) if is_before or follows else None
     if verdict is not None and verdict["action"] == "block":
+        if not is_before:
+            return {}
         message = format_block(verdict)
         reason = {"guard": str(verdict["guard"]), "action": "block"}
         record_delivery(context, "guard", [str(verdict.get("memory") or "")], message, reason)
         return adapter.answer(moment, "", "", {"action": "block", "message": message})
     matches = match_cues(context.files.cues, call, root=context.root, moment=context.moment)
-    hints = _ask_why(context) if moment != "tool-before" else []
+    if follows and context.moment == "tool-failed":
+        matches += match_cues(context.files.cues, {**call, "failed": False}, root=context.root, moment="tool-before")
+    hints = _ask_why(context) if call["failed"] and not is_before else []
     text, is_held = deliver(context, verdict, hints, matches)
     decision = {"action": "block", "message": text} if is_held else None
     return adapter.answer(moment, "" if is_held else text, "", decision)
@@ -145,6 +156,8 @@ def deliver(
             return "", False
         text = _render([line["text"] for line in chosen])
         is_held, is_recorded = context.holds({line["id"] for line in chosen if line["holds"]}, seen), True
+        if context.is_mute and not is_held:
+            return "", False
         for line in chosen:
             line["action"] = "warn" if line["kind"] == "guard" else "hold" if is_held and line["holds"] else ""
         for kind, action in dict.fromkeys((line["kind"], line["action"]) for line in chosen):
@@ -348,9 +361,8 @@ def _shown(context: ToolCallContext) -> tuple[set[str], set[str]]:
 
 
 def _lock_session(context: ToolCallContext) -> int:
-    """Return a locked descriptor of the session's log, or -1 if it is not free in time."""
-    import fcntl
-
+    """Return a descriptor of the session's log, locked unless that takes too long; -1 if it cannot be opened."""
+    from lorelog.core.processes import acquire_file_lock
     from lorelog.services.delivery.log import session_log
 
     if not context.session:
@@ -361,16 +373,11 @@ def _lock_session(context: ToolCallContext) -> int:
         descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
         return -1
-    deadline = time.monotonic() + _LOCK_WAIT_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if time.monotonic() >= deadline:
-                return descriptor
-            time.sleep(_LOCK_STEP_S)
-        else:
-            return descriptor
+    try:  # noqa: SIM105  (contextlib is not imported by hooks)
+        acquire_file_lock(descriptor, _LOCK_WAIT_S)
+    except OSError:  # (a file system without locks: a memory may be shown twice)
+        pass
+    return descriptor
 
 
 def log_problem(home: str, message: str) -> None:

@@ -10,7 +10,6 @@ const ROW_HEIGHT = 88;
 const FIRST_LIST = 50;
 const MAX_HITS = 60;
 const MAX_LIST = 20000;
-const DELAY_MS = 40;
 const PREVIEW_MS = 150;
 
 // As many hits as the window shows: each costs time, and more are loaded when the list is scrolled.
@@ -80,9 +79,7 @@ export default function Search() {
   const [selected, setSelected] = useState(0);
   const input = useRef(null);
   useEffect(() => {
-    if ((query.q || "") === text) return undefined;
-    const timer = setTimeout(() => refine({ q: text }), DELAY_MS);
-    return () => clearTimeout(timer);
+    if ((query.q || "") !== text) refine({ q: text });
   }, [text]);
   useEffect(() => setText(query.q || ""), [query.q]);
   const { data, error, loading } = useLoad((abort) => find(query, limit, k, abort), [JSON.stringify(query), limit, k, everywhere.value, project.value, revision.value.memories]);

@@ -1,0 +1,235 @@
+"""Requests, replies and handlers of `sync.*`. A handler's docstring is the help text of its operation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
+
+from lorelog.core.document import GLOBAL_PROJECT
+from lorelog.core.errors import LorelogError, NotFound, UsageError
+from lorelog.engine import Engine
+from lorelog.operations.operation import RequestContext
+from lorelog.operations.replies import OperationReply
+from lorelog.operations.requests import OperationRequest
+from lorelog.services.places.roots import Root
+from lorelog.services.places.workspace import SYNC_COPIES
+from lorelog.services.sync.exchange import Exchange, SyncFolder, SyncSettings, project_name
+from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport, find_writer
+
+Remote = Annotated[str, Meta(max_length=2000, description="Address of a Git remote, or the name of an exchange.")]
+
+
+class SyncRequest(OperationRequest, frozen=True, kw_only=True):
+    """The exchange to run, or to set up."""
+
+    remote: Remote = ""
+    name: Annotated[str, Meta(max_length=64, description="New exchange: its name here.")] = ""
+    branch: Annotated[str, Meta(max_length=200, description="New exchange: its branch; lorelog if not given.")] = ""
+    team: Annotated[bool, Meta(description="New exchange: other people use it, too.")] = False
+    shared_name: Annotated[
+        str, Meta(max_length=200, description="Name of this project on all machines, if it has no Git remote.")
+    ] = ""
+    with_global: Annotated[bool, Meta(description="Also exchange global memories from now on.")] = False
+    user: Annotated[str, Meta(max_length=200, description="Your name, as others see it.")] = ""
+    dry_run: Annotated[bool, Meta(description="Report what would be exchanged, and change nothing.")] = False
+    remove: Annotated[bool, Meta(description="Remove this exchange from this machine; nothing else changes.")] = False
+
+
+class SyncStatusRequest(OperationRequest, frozen=True, kw_only=True):
+    """The exchange to describe, and a memory whose writer is looked up in it."""
+
+    remote: Remote = ""
+    who: Annotated[str, Meta(max_length=200, description="Id of a memory or record: who wrote it?")] = ""
+
+
+class SyncReply(OperationReply, frozen=True, kw_only=True):
+    """What each exchange did, or would do."""
+
+    exchanges: tuple[SyncReport, ...]
+    removed: str
+
+
+class SyncSettingsJson(OperationReply, frozen=True, kw_only=True):
+    """An exchange of this machine."""
+
+    name: str
+    url: str
+    branch: str
+    team: bool
+    projects: dict[str, str]
+    """Directories of the exchanged projects, and their names on all machines."""
+    waiting: int
+    """Entries that were written or edited since the last exchange."""
+    last: str
+    """Time of the last complete exchange; empty if there was none."""
+
+
+class SyncStatusReply(OperationReply, frozen=True, kw_only=True):
+    """The exchanges of this machine."""
+
+    writer: str
+    """Id of this machine in them."""
+    exchanges: tuple[SyncSettingsJson, ...]
+    written_by: str
+    """The user who wrote the memory that was asked for; empty if it is not known."""
+
+
+def run(engine: Engine, request: SyncRequest, call: RequestContext) -> SyncReply:
+    """Exchange memories, records and their state with your other machines, over a Git remote of yours.
+
+    The first call with a remote chooses this project. Later calls exchange all chosen projects. What was forgotten on one
+    machine is forgotten on all. A text with a secret stops the push and is named. Offline, nothing is lost: the next call
+    sends what waits.
+    """
+    _check_person(call)
+    engine.place.create()
+    folder = SyncFolder(engine.place.tenant_folder)
+    if request.remove:
+        settings = _find(folder, request.remote)
+        folder.remove(settings)
+        return SyncReply(exchanges=(), removed=settings.name)
+    chosen = [_choose(engine, folder, request)] if request.remote else folder.all()
+    if not chosen:
+        raise UsageError(
+            "no exchange is set up",
+            hint="lorelog sync git@host:me/memory.git, in a project; 'lorelog docs sync' explains it",
+        )
+    reports = []
+    for settings in chosen:
+        before = folder.find(settings.name)
+        if not request.dry_run and before != settings:
+            folder.write(settings)
+        try:
+            reports.append(Syncer(_deps(engine, request), settings).run(dry_run=request.dry_run))
+        except LorelogError:
+            if before is None and not request.dry_run:
+                folder.remove(settings)
+            raise
+    return SyncReply(exchanges=tuple(reports), removed="")
+
+
+def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> SyncStatusReply:
+    """Show the exchanges of this machine, their projects and what waits; and who wrote a memory. Only `who` uses the network."""
+    _check_person(call)
+    folder = SyncFolder(engine.place.tenant_folder)
+    chosen = [_find(folder, request.remote)] if request.remote else folder.all()
+    written_by = ""
+    for settings in chosen if request.who else ():
+        clone = engine.place.cache_folder / SYNC_COPIES / f"{settings.name}.git"
+        writer, user = find_writer(Exchange(clone, settings.url, settings.branch).fetch(), request.who)
+        written_by = written_by or user or writer
+    if request.who and not written_by:
+        raise NotFound(f"no exchange says who wrote {request.who!r}", hint="give the whole id of a memory or record")
+    return SyncStatusReply(
+        writer=folder.writer() if chosen else "",
+        exchanges=tuple(
+            SyncSettingsJson(
+                name=settings.name,
+                url=settings.url,
+                branch=settings.branch,
+                team=settings.team,
+                projects=settings.projects,
+                waiting=Syncer(_deps(engine), settings).waiting(),
+                last=settings.last,
+            )
+            for settings in chosen
+        ),
+        written_by=written_by,
+    )
+
+
+def _check_person(call: RequestContext) -> None:
+    if not call.own or call.agent:
+        raise UsageError(
+            f"{f'an agent ({call.agent})' if call.agent else 'a client elsewhere'} cannot send memories to a remote",
+            hint="a person runs 'lorelog sync' in a terminal of their own",
+        )
+
+
+def _find(folder: SyncFolder, remote: str) -> SyncSettings:
+    found = folder.find(remote)
+    if found is None:
+        raise NotFound(f"there is no exchange {remote!r}", hint="'lorelog sync --status' lists them")
+    return found
+
+
+def _choose(engine: Engine, folder: SyncFolder, request: SyncRequest) -> SyncSettings:
+    """Return the settings of the named exchange, with this project among its projects."""
+    settings = folder.find(request.remote)
+    if settings is None:
+        settings = folder.add(request.remote, name=request.name, team=request.team, branch=request.branch)
+    elif request.team and not settings.team:
+        raise UsageError(
+            f"{settings.name} is a personal exchange",
+            hint="a team needs an exchange of its own: give another remote or branch",
+        )
+    if request.with_global:
+        if settings.team:
+            raise UsageError(
+                "a team does not exchange global memories", hint="they are your own, for all your projects"
+            )
+        settings.projects[GLOBAL_PROJECT] = project_name(GLOBAL_PROJECT)
+    project = engine.place.project.id
+    if project not in settings.projects and (engine.place.project.git or request.shared_name or not settings.projects):
+        name = project_name(project, request.shared_name)
+        other = next((path for path, known in settings.projects.items() if known == name), "")
+        if other:
+            raise UsageError(
+                f"{other} is exchanged under the name of this project ({name})", hint="sync one clone of it"
+            )
+        settings.projects[project] = name
+    return settings
+
+
+def _deps(engine: Engine, request: SyncRequest | None = None) -> SyncDeps:
+    from lorelog.services.sessions.capture_context import index_journals
+
+    def index(paths: Sequence[Path], root: Root) -> Sequence[str]:
+        return index_journals(paths, root, engine.capture_context())
+
+    return SyncDeps(
+        workspace=engine.place,
+        user=(request.user if request is not None else "") or engine.records().agent or _login(),
+        index=index,
+        forget=lambda names: _forget(engine, names),
+        refresh=lambda: _refresh(engine),
+        patterns=tuple(engine.defaults.capture.patterns),
+    )
+
+
+def _login() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""
+
+
+def _forget(engine: Engine, names: Sequence[str]) -> list[str]:
+    """Forget memories and records; return what did not work. One that is not indexed is taken out of its journal later."""
+    from lorelog.services.forget.entries import ForgetQuery
+
+    problems: list[str] = []
+    for name in names:
+        try:
+            reply = engine.forgetter().forget(ForgetQuery(ids=(name,), projects=None), edit_files=True)
+        except NotFound:
+            continue
+        except LorelogError as error:
+            problems.append(f"{name} was forgotten elsewhere, but stays here: {error.message}")
+            continue
+        problems += [f"forgotten text is left in {residue.path}" for residue in reply.residues]
+    return problems
+
+
+def _refresh(engine: Engine) -> None:
+    from lorelog.services.delivery.guards import GuardLog
+
+    guards = GuardLog(engine.place.tenant_folder / "guards.jsonl")
+    if guards.path.exists():
+        guards.refresh_snapshot()
+    engine.refresh_delivery()

@@ -1,0 +1,376 @@
+"""An exchange: its settings on this machine, and the branch of a Git remote whose newest commit holds the state of all machines.
+
+Git only carries the files. Nothing is checked out and nothing is merged by Git: the newest commit is fetched alone, its files are
+read, merged in Python and committed on top of it, and the commit is pushed if the branch is still where it was. Otherwise
+another machine was faster, and the caller starts again. So there are no conflicts to resolve, and a command that is killed
+leaves the remote as it was, or complete.
+
+The repository is a bare one in the cache: deleting it loses nothing. Authentication is Git's own (ssh, credential
+helpers); it is never asked for on the terminal. Hooks are off.
+
+The settings are `sync/<name>.json` in the tenant's folder: the address, the projects, and what was exchanged last. They are of
+this machine and are not exchanged. If they are lost, nothing else is: an entry that was edited on two machines is then kept
+in both versions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lorelog.code.git import Git
+from lorelog.core.dataclasses import asdict, dataclass, field
+from lorelog.core.document import GLOBAL_PROJECT
+from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnreachable, StoreUnwritable, UsageError
+from lorelog.core.ids import new_id
+from lorelog.core.patterns import lazy_pattern
+from lorelog.core.processes import acquire_file_lock
+from lorelog.services.backup.restore import write_whole_file
+from lorelog.services.places.project import shared_name
+from lorelog.services.places.workspace import SYNC_COPIES
+
+BRANCH = "lorelog"
+_TIMEOUT_S = 120.0
+_OPTIONS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "commit.gpgSign=false",
+    "protocol.ext.allow=never",
+    "gc.auto=0",
+    "maintenance.auto=false",
+)
+_KEPT_VARIABLES = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_SSL_CAINFO", "GIT_CONFIG_GLOBAL")
+_SAFE_PATH = lazy_pattern(r"(?:[\w][\w.+~=@-]*/)*[\w][\w.+~=@-]*")
+_WRITER_FILE = "writer.txt"
+_NAME = lazy_pattern(r"[\w][\w.-]{0,63}")
+_SLUG_CHARS = lazy_pattern(r"[^a-z0-9]+")
+_WRITER = lazy_pattern(r"[0-9a-f]{12}")
+_FETCHED, _NEXT = "refs/lorelog/fetched", "refs/lorelog/next"
+
+
+class ExchangeMoved(Exception):
+    """Another machine pushed at the same moment; the caller fetches and merges again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeState:
+    """The files of the newest commit. `commit` is empty if the branch does not exist yet."""
+
+    commit: str
+    files: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAuthor:
+    """The author of a commit: the name of the machine's user, and the id of the machine."""
+
+    name: str
+    machine: str
+
+
+class Exchange:
+    """One branch of a Git remote."""
+
+    def __init__(
+        self, folder: Path, url: str, branch: str = BRANCH, environment: Mapping[str, str] | None = None
+    ) -> None:
+        check_remote(url)
+        self._folder, self._url, self._branch = folder, url, branch
+        self._environment = _git_environment(os.environ if environment is None else environment)
+
+    def fetch(self) -> ExchangeState:
+        """Fetch the newest commit and return its files. Raise StoreUnreachable."""
+        self._open()
+        listed = self._git("ls-remote", "--", self._url, f"refs/heads/{self._branch}")
+        if listed.returncode:
+            raise _unreachable(self._url, listed.stderr)
+        if not listed.stdout.strip():
+            return ExchangeState("", {})
+        try:
+            return self._fetch()
+        except (StoreDamaged, StoreUnreachable):  # the remote answered: our copy is damaged, or partly deleted
+            self.drop()
+            self._open()
+            return self._fetch()
+
+    def _fetch(self) -> ExchangeState:
+        reference = f"+refs/heads/{self._branch}:{_FETCHED}"
+        fetched = self._git("fetch", "--quiet", "--no-tags", "--depth=1", "--", self._url, reference)
+        if fetched.returncode:
+            raise _unreachable(self._url, fetched.stderr)
+        commit = self._run("rev-parse", "--verify", f"{_FETCHED}^{{commit}}").decode().strip()
+        return ExchangeState(commit, self._read_files(commit))
+
+    def _read_files(self, commit: str) -> dict[str, bytes]:
+        """Return the regular files of a commit; other paths than ours are not read."""
+        names: dict[str, str] = {}
+        for row in self._run("ls-tree", "-r", "-z", commit).split(b"\0"):
+            meta, _, raw = row.partition(b"\t")
+            mode, _, rest = meta.decode("ascii", "replace").partition(" ")
+            path = raw.decode("utf-8", "replace")
+            if mode in {"100644", "100755"} and _SAFE_PATH.fullmatch(path) and ".." not in path:
+                names[path] = rest.partition(" ")[2]
+        request = "".join(f"{name}\n" for name in names.values()).encode()
+        output = self._run("cat-file", "--batch", stdin=request)
+        files: dict[str, bytes] = {}
+        position = 0
+        for path in names:
+            end = output.index(b"\n", position)
+            size = int(output[position:end].split()[2])
+            files[path] = output[end + 1 : end + 1 + size]
+            position = end + 1 + size + 1
+        return files
+
+    def push(self, before: ExchangeState, files: Mapping[str, bytes], author: CommitAuthor, message: str) -> None:
+        """Commit files on top of a state and push them. Raise ExchangeMoved or StoreUnreachable; then nothing was pushed."""
+        self._run("fast-import", "--quiet", "--force", stdin=_import_stream(before.commit, files, author, message))
+        lease = f"--force-with-lease=refs/heads/{self._branch}:{before.commit}"
+        target = f"{_NEXT}:refs/heads/{self._branch}"
+        pushed = self._git("push", "--quiet", "--porcelain", "--no-verify", lease, "--", self._url, target)
+        if pushed.returncode:
+            text = pushed.stderr + pushed.stdout
+            if b"rejected" in text or b"stale info" in text or b"cannot lock ref" in text:
+                raise ExchangeMoved(f"another machine pushed to {self._url} at the same moment")
+            raise _unreachable(self._url, text)
+
+    def drop(self) -> None:
+        """Delete the local repository. The next fetch makes a new one, which holds the newest commit only."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # -- git ---------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        if not (self._folder / "HEAD").exists():
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._run("init", "--quiet", "--bare", "--template=", str(self._folder))
+
+    def _run(self, *words: str, stdin: bytes = b"") -> bytes:
+        """Run a local Git command. Raise StoreDamaged if it fails: the repository is ours alone."""
+        done = self._git(*words, stdin=stdin)
+        if done.returncode:
+            text = done.stderr.decode("utf-8", "replace").strip()
+            raise StoreDamaged(f"git {words[0]} failed: {text[:300]}", hint=f"delete {self._folder}, and sync again")
+        return done.stdout
+
+    def _git(self, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        options = [part for option in _OPTIONS for part in ("-c", option)]
+        command = ["git", "--git-dir", str(self._folder), *options, *words]
+        try:
+            return subprocess.run(
+                command, input=stdin, capture_output=True, timeout=_TIMEOUT_S, env=self._environment, check=False
+            )
+        except FileNotFoundError as error:
+            raise UsageError("git is not installed", hint="sync exchanges files by Git: install it") from error
+        except subprocess.TimeoutExpired as error:
+            raise StoreUnreachable(
+                f"{self._url} did not answer within {_TIMEOUT_S:.0f} seconds", hint="nothing is lost; sync again later"
+            ) from error
+
+
+def check_remote(url: str) -> None:
+    """Raise UsageError for a text that Git would take for an option or a program."""
+    if not url or url.startswith("-") or "::" in url or not url.isprintable():
+        raise UsageError(
+            f"{url[:200]!r} is not a Git remote", hint="give a URL, as in git@host:me/memory.git, or a path"
+        )
+
+
+def _git_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which Git asks nothing, and is directed by no variable of a surrounding Git command."""
+    kept = {
+        name: value for name, value in environment.items() if not name.startswith("GIT_") or name in _KEPT_VARIABLES
+    }
+    ssh = kept.get("GIT_SSH_COMMAND") or (None if "GIT_SSH" in kept else "ssh -oBatchMode=yes")
+    return {
+        **kept,
+        **({"GIT_SSH_COMMAND": ssh} if ssh else {}),
+        "GIT_TERMINAL_PROMPT": "0",
+        "LC_ALL": "C",
+        "GIT_OPTIONAL_LOCKS": "0",
+    }
+
+
+def _import_stream(parent: str, files: Mapping[str, bytes], author: CommitAuthor, message: str) -> bytes:
+    """Return a stream for `git fast-import`: one commit with exactly these files."""
+    import time
+
+    name = "".join(char for char in author.name if char.isprintable() and char not in "<>") or "lorelog"
+    who = f"{name} <{author.machine}@lorelog.invalid> {int(time.time())} +0000"
+    body = message.encode("utf-8", "replace")
+    parts = [f"reset {_NEXT}\n".encode(), f"commit {_NEXT}\ncommitter {who}\ndata {len(body)}\n".encode(), body, b"\n"]
+    if parent:
+        parts.append(f"from {parent}\n".encode())
+    parts.append(b"deleteall\n")
+    for path, content in sorted(files.items()):
+        parts += [f"M 100644 inline {path}\ndata {len(content)}\n".encode(), content, b"\n"]
+    parts.append(b"done\n")
+    return b"feature done\n" + b"".join(parts)
+
+
+def _unreachable(url: str, text: bytes) -> StoreUnreachable:
+    lines = [line for line in text.decode("utf-8", "replace").splitlines() if line.strip()]
+    reason = next((line for line in lines if line.startswith(("fatal:", "error:", "ssh:"))), lines[0] if lines else "")
+    return StoreUnreachable(
+        f"{url} cannot be reached: {reason[:200] or 'git failed'}",
+        hint="nothing is lost: what waits is sent by the next sync; try 'git ls-remote' on this address",
+    )
+
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class SyncSettings:
+    """One exchange of this machine."""
+
+    name: str
+    url: str
+    branch: str = BRANCH
+    team: bool = False
+    """True if other people use it, too: personal memories stay here, and theirs are not taken for the user's words."""
+    projects: dict[str, str] = field(default_factory=dict)
+    """Directories of chosen projects, and their names across machines. The global memories have no directory."""
+    base: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Digests of the entries as they were exchanged last, by project name and key."""
+    pending: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Digests of entries that a sync is writing here; empty after it."""
+    seen: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Number of records of each writer that were seen, and the hash of the last one."""
+    last: str = ""
+    """Time of the last complete exchange."""
+
+
+def project_slug(name: str) -> str:
+    """Return the folder of a project in the exchange."""
+    words = _SLUG_CHARS.sub("-", name.rpartition("/")[2].lower()).strip("-")[:40]
+    return f"{words or 'project'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def project_name(project: str, chosen: str = "") -> str:
+    """Return the name of a project across machines: a chosen one, its Git remote, or its first commit.
+
+    Raise UsageError if it has none of them: a directory's name alone would mix up projects.
+    """
+    if chosen:
+        return f"name:{chosen}"
+    name = shared_name(project)
+    if not name and project != GLOBAL_PROJECT:
+        commits = Git(project).run("rev-list", "--max-parents=0", "HEAD")
+        first = sorted((commits or b"").decode("ascii", "replace").split())
+        name = f"commit:{first[0]}" if first else ""
+    if not name:
+        raise UsageError(
+            f"{project} has neither a Git remote nor a commit, by which other machines would know it",
+            hint="--as NAME gives it a name; use the same name on every machine",
+        )
+    return name
+
+
+class SyncFolder:
+    """The settings of all exchanges of a tenant."""
+
+    def __init__(self, tenant_folder: Path) -> None:
+        self.folder = tenant_folder / SYNC_COPIES
+
+    def all(self) -> list[SyncSettings]:
+        """Return all exchanges, by name."""
+        return [self._read(path) for path in sorted(self.folder.glob("*.json"))]
+
+    def find(self, remote: str) -> SyncSettings | None:
+        """Return an exchange by its name or address."""
+        return next((each for each in self.all() if remote in (each.name, each.url)), None)
+
+    def add(self, url: str, *, name: str = "", team: bool = False, branch: str = "") -> SyncSettings:
+        """Return a new exchange, which is not written yet. Raise NotFound if the text is only a name."""
+        check_remote(url)
+        if not any(char in url for char in "/:\\"):
+            raise NotFound(
+                f"there is no exchange {url!r}", hint="give the address of a Git remote, as in git@host:me/memory.git"
+            )
+        taken = {each.name for each in self.all()}
+        stem = name or _SLUG_CHARS.sub("-", url.rstrip("/").removesuffix(".git").rpartition("/")[2].lower()).strip("-")
+        chosen, number = stem or "memory", 1
+        while chosen in taken:
+            number += 1
+            chosen = f"{stem}-{number}"
+        if not _NAME.fullmatch(chosen) or (name and name in taken):
+            raise UsageError(f"{name!r} cannot be the name of a new exchange", hint="one word that is not in use")
+        return SyncSettings(chosen, url, branch or BRANCH, team)
+
+    def write(self, settings: SyncSettings) -> None:
+        """Write an exchange's settings atomically."""
+        text = json.dumps(asdict(settings), ensure_ascii=False, indent=1)
+        self._write(f"{settings.name}.json", text.encode("utf-8", "replace"))
+
+    def remove(self, settings: SyncSettings) -> None:
+        """Remove an exchange from this machine. Neither memories nor the remote are changed."""
+        (self.folder / f"{settings.name}.json").unlink(missing_ok=True)
+
+    def writer(self) -> str:
+        """Return the id of this machine as a writer; random, so it tells nothing about the machine."""
+        try:
+            known = (self.folder / _WRITER_FILE).read_text("ascii").strip()
+        except (OSError, ValueError):
+            known = ""
+        return known if _WRITER.fullmatch(known) else self.new_writer()
+
+    def new_writer(self) -> str:
+        """Return a new id, for a machine whose id another one uses, too: its home was copied."""
+        identity = hashlib.sha256(f"{new_id()}{os.urandom(8).hex()}".encode()).hexdigest()[:12]
+        self._write(_WRITER_FILE, identity.encode())
+        return identity
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of syncs of this tenant. Raise StoreBusy if another process does."""
+        self._create()
+        descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if not acquire_file_lock(descriptor, 0.0):
+                raise StoreBusy("another sync is running", hint="wait until it has finished")
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _create(self) -> None:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnwritable(
+                f"{self.folder} cannot be created: {error.strerror}", hint="make it writable"
+            ) from error
+
+    def _write(self, name: str, content: bytes) -> None:
+        self._create()
+        try:
+            write_whole_file(self.folder / name, content, replaces=True)
+        except OSError as error:
+            raise StoreUnwritable(
+                f"{self.folder / name} cannot be written: {error.strerror}", hint="free some space"
+            ) from error
+
+    def _read(self, path: Path) -> SyncSettings:
+        try:
+            values: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
+            return SyncSettings(
+                name=path.stem,
+                url=str(values["url"]),
+                branch=str(values["branch"]),
+                team=bool(values["team"]),
+                projects={str(key): str(value) for key, value in values["projects"].items()},
+                base={str(key): dict(value) for key, value in values["base"].items()},
+                pending={str(key): dict(value) for key, value in values["pending"].items()},
+                seen={str(key): (int(value[0]), str(value[1])) for key, value in values["seen"].items()},
+                last=str(values["last"]),
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StoreDamaged(
+                f"{path} cannot be read: {error}", hint="delete it, and set the exchange up again: lorelog sync REMOTE"
+            ) from error

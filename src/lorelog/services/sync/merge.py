@@ -1,0 +1,344 @@
+"""Merge journals, logs and chains of records of several machines. Pure functions over texts.
+
+An entry is identified by the id of its memory, or by its text if it has none. Merging is a union: nothing is lost, and nothing
+is there twice. A text that differs on both sides is compared with the text of the last exchange (the base): the side that
+changed it wins. If both changed it, the text with the greater digest keeps the id, and the other one stays under an id of its
+own. The result does not depend on the order of the two sides.
+
+A path of a machine (the transcript that an entry was captured from) is not part of an entry here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from lorelog.core.dataclasses import dataclass, replace
+from lorelog.core.patterns import lazy_pattern
+from lorelog.ingest.outline import read_outline
+
+CONFLICT_MARK = "~conflict-"
+"""Between the id of a memory and the digest of a text that lost a conflict, in the id of that text."""
+GENESIS = "0" * 64
+_ENTRY_LEVEL = 3
+_DIGEST_CHARS = 32
+_CONFLICT_CHARS = 8
+_ANCHOR = lazy_pattern(r"\A(?:#{1,6} [^\n]*\n)?\s*<!--(.*?)-->", re.DOTALL)
+_ANCHOR_MEMORY = lazy_pattern(r"(?:^|\s)memory:([^\s<>]+)")
+_MACHINE_WORD = lazy_pattern(r"(?:^|(?<=\s))(?:transcript|rollout|db):\S*\s?")
+_TIME = lazy_pattern(r"\A### (\d\d:\d\d(?::\d\d)?)")
+_WORD_FIELD = r"(?:^|\s){}:(\S+)"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncEntry:
+    """An entry of a journal, as it is exchanged."""
+
+    key: str
+    """Id of its memory; its digest if it has none."""
+    file: str
+    """Name of its journal."""
+    text: str
+    digest: str
+
+    @property
+    def memory(self) -> str:
+        """Id of its memory; empty if it has none."""
+        return anchor_field(self.text, "memory")
+
+    @property
+    def order(self) -> tuple[str, str]:
+        """The order in a journal: by time, then by id."""
+        found = _TIME.match(self.text)
+        return (found[1] if found else "", self.key)
+
+
+def anchor_field(text: str, name: str) -> str:
+    """Return a word of an entry's anchor, such as its type; empty if there is none."""
+    anchor = _ANCHOR.match(text)
+    found = re.search(_WORD_FIELD.format(name), anchor[1]) if anchor else None
+    return found[1] if found else ""
+
+
+def portable_text(text: str) -> str:
+    """Return an entry without the path of its transcript, which other machines do not have."""
+    anchor = _ANCHOR.match(text)
+    if anchor is None:
+        return text.strip("\n")
+    words = _MACHINE_WORD.sub("", anchor[1])
+    return (text[: anchor.start(1)] + words + text[anchor.end(1) :]).strip("\n")
+
+
+def entry_digest(text: str) -> str:
+    """Return a digest of an entry's text without white space and without paths of a machine."""
+    bare = "".join(portable_text(text).split())
+    return hashlib.sha256(bare.encode("utf-8", "replace")).hexdigest()[:_DIGEST_CHARS]
+
+
+@dataclass(frozen=True, slots=True)
+class JournalPart:
+    """A section of a journal, as it stands there."""
+
+    text: str
+    is_entry: bool
+    """False for a title without text, and for empty text before the first heading."""
+
+
+def split_journal(text: str) -> list[JournalPart]:
+    """Return the sections of a journal, in order. Together they are the whole text."""
+    outline = read_outline(text)
+    lines = list(outline.lines)
+    starts = [heading.first for heading in outline.headings if heading.level <= _ENTRY_LEVEL]
+    titles = {heading.first: heading.last for heading in outline.headings if heading.level < _ENTRY_LEVEL}
+    parts = []
+    for first, end in pairwise(sorted({0, *starts, len(lines)})):
+        body = lines[titles[first] + 1 : end] if first in titles else lines[first:end]
+        parts.append(JournalPart("\n".join(lines[first:end]), any(line.strip() for line in body)))
+    return parts
+
+
+def read_journal(file: str, text: str) -> list[SyncEntry]:
+    """Return the entries of a journal. Titles without text are left out."""
+    entries = []
+    for part in split_journal(text):
+        if part.is_entry:
+            clean = portable_text(part.text)
+            digest = entry_digest(clean)
+            entries.append(SyncEntry(anchor_field(clean, "memory") or digest, file, clean, digest))
+    return entries
+
+
+def by_key(entries: Iterable[SyncEntry]) -> dict[str, SyncEntry]:
+    """Return entries by key. Of several texts with one id, the least digest has the key; the others have keys of their own."""
+    found: dict[str, SyncEntry] = {}
+    for entry in sorted(entries, key=lambda entry: (entry.digest, entry.file)):
+        first = found.setdefault(entry.key, entry)
+        if first.digest != entry.digest:
+            key = f"{entry.key}+{entry.digest[:16]}"
+            found.setdefault(key, replace(entry, key=key))
+    return found
+
+
+def render_journal(file: str, entries: Iterable[SyncEntry]) -> str:
+    """Return a journal with these entries, in order of time."""
+    title = f"# {file.removesuffix('.md')}"
+    return "\n\n".join([title, *(entry.text for entry in sorted(entries, key=lambda entry: entry.order))]) + "\n"
+
+
+def is_forgotten(key: str, forgotten: Collection[str]) -> bool:
+    """Return True if an entry was forgotten, or an entry that it was in conflict with."""
+    if key in forgotten:
+        return True
+    marks = {key.rfind(CONFLICT_MARK), key.rfind("+")}
+    return any(mark > 0 and is_forgotten(key[:mark], forgotten) for mark in marks)
+
+
+@dataclass(frozen=True, slots=True)
+class MergedEntries:
+    """The entries of both sides, and the ids of those that both had changed."""
+
+    entries: Mapping[str, SyncEntry]
+    conflicts: tuple[str, ...] = ()
+
+
+def merge_entries(
+    base: Mapping[str, str],
+    here: Mapping[str, SyncEntry],
+    there: Mapping[str, SyncEntry],
+    forgotten: Collection[str] = (),
+    pending: Mapping[str, str] | None = None,
+) -> MergedEntries:
+    """Return the union of entries, by key. `base` has the digests of the last exchange.
+
+    `pending` has digests of texts of the exchange that were about to be written here when a sync was killed: an entry with
+    such a text was not edited here.
+    """
+    pending = pending or {}
+    merged: dict[str, SyncEntry] = {}
+    conflicts: list[str] = []
+    for key in sorted({*here, *there}):
+        ours, theirs = here.get(key), there.get(key)
+        if is_forgotten(key, forgotten):
+            continue
+        if ours is None or theirs is None:
+            single = ours or theirs
+            if single is not None:
+                merged.setdefault(key, single)
+        elif ours.digest == theirs.digest:
+            merged[key] = min(ours, theirs, key=lambda entry: (entry.file, entry.text))
+        elif ours.digest in (base.get(key), pending.get(key)):
+            merged[key] = theirs
+        elif base.get(key) == theirs.digest:
+            merged[key] = ours
+        else:
+            loser, winner = sorted((ours, theirs), key=lambda entry: entry.digest)
+            merged[key] = winner
+            kept = _as_conflict(loser)
+            if not (kept.key in forgotten or kept.key in here or kept.key in there):  # there: kept before, maybe edited
+                merged[kept.key] = kept
+            conflicts.append(key)
+    return MergedEntries(merged, tuple(conflicts))
+
+
+def _as_conflict(entry: SyncEntry) -> SyncEntry:
+    """Return an entry that lost a conflict, under an id of its own: it can be shown, deleted and forgotten by it."""
+    key = f"{entry.key}{CONFLICT_MARK}{entry.digest[:_CONFLICT_CHARS]}"
+    anchor = _ANCHOR.match(entry.text)
+    memory = _ANCHOR_MEMORY.search(anchor[1]) if anchor else None
+    if anchor is None or memory is None:
+        return replace(entry, key=key)
+    at = anchor.start(1) + memory.start(1)
+    text = entry.text[:at] + key + entry.text[at + len(memory[1]) :]
+    return SyncEntry(key, entry.file, text, entry_digest(text))
+
+
+def merge_journal_texts(base: str, ours: str, theirs: str, file: str = "") -> tuple[str, tuple[str, ...]]:
+    """Return the merged text of one journal in three versions, and the ids that both sides changed. For Git's merge driver."""
+    digests = {key: entry.digest for key, entry in by_key(read_journal(file, base)).items()}
+    merged = merge_entries(digests, by_key(read_journal(file, ours)), by_key(read_journal(file, theirs)))
+    parts = split_journal(ours or theirs)
+    title = next((part.text.strip() for part in parts if part.text.startswith("# ")), "").partition("\n")[0]
+    entries = sorted(merged.entries.values(), key=lambda entry: entry.order)
+    return "\n\n".join([*([title] if title else []), *(entry.text for entry in entries)]) + "\n", merged.conflicts
+
+
+def add_to_journal(text: str, file: str, added: Iterable[SyncEntry], replaced: Mapping[str, SyncEntry]) -> str:
+    """Return a journal with some entries replaced where they are, by their digests, and with others appended by time."""
+    pieces: list[str] = []
+    for part in split_journal(text):
+        new = replaced.get(entry_digest(part.text)) if part.is_entry and replaced else None
+        if new is None:
+            pieces.append(part.text)
+        else:
+            space = part.text[len(part.text.rstrip("\n")) :]
+            pieces.append(_with_machine_words(new.text, part.text) + space)
+    whole = "\n".join(pieces)
+    ordered = sorted(added, key=lambda entry: entry.order)
+    if not ordered:
+        return whole
+    before = whole.rstrip("\n") or f"# {file.removesuffix('.md')}"
+    return "\n\n".join([before, *(entry.text for entry in ordered)]) + "\n"
+
+
+def _with_machine_words(text: str, before: str) -> str:
+    """Return the text of an entry with the path of the transcript that it has on this machine."""
+    anchor, former = _ANCHOR.match(text), _ANCHOR.match(before)
+    words = "".join(f"{word.strip()} " for word in _MACHINE_WORD.findall(former[1])) if former else ""
+    if anchor is None or not words:
+        return text
+    return f"{text[: anchor.start(1)]} {words}{anchor[1].lstrip()}{text[anchor.end(1) :]}"
+
+
+def cut_from_journal(text: str, keys: Collection[str]) -> str:
+    """Return a journal without the entries of these keys. All other text stays."""
+    pieces = []
+    for part in split_journal(text):
+        key = (anchor_field(part.text, "memory") or entry_digest(part.text)) if part.is_entry else ""
+        if not key or not is_forgotten(key, keys):
+            pieces.append(part.text)
+    return "\n".join(pieces)
+
+
+def merge_logs(own: str, writers: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the lines of all writers' logs once each, by time; the lines of one writer keep their order.
+
+    Lines are JSON objects with `at`. `own` names this machine; its lines may be in no other writer's log.
+    """
+    foreign = {line for writer, lines in writers.items() if writer != own for line in lines}
+    keyed: dict[str, tuple[str, str, int]] = {}
+    for writer in sorted(writers):
+        latest = ""
+        for number, line in enumerate(writers[writer]):
+            latest = max(latest, _line_time(line))  # a clock that was set back does not change the order of a writer
+            if writer != own or line not in foreign:
+                keyed.setdefault(line, (latest, writer, number))
+    return sorted(keyed, key=keyed.__getitem__)
+
+
+def _line_time(line: str) -> str:
+    try:
+        values = json.loads(line)
+    except ValueError:
+        return ""
+    return str(values.get("at", "")) if isinstance(values, dict) else ""
+
+
+# -- chains of records -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RecordChain:
+    """The records of one writer, as exchanged. `fault` says where the chain is broken; the records before it are kept."""
+
+    lines: tuple[str, ...] = ()
+    records: tuple[Mapping[str, Any], ...] = ()
+    head: str = GENESIS
+    fault: str = ""
+
+
+def chain_line(record: Mapping[str, Any], previous: str) -> tuple[str, str]:
+    """Return a line of a writer's chain, and its hash."""
+    line = json.dumps({"prev": previous, "record": record}, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return line, hashlib.sha256(line.encode("utf-8", "replace")).hexdigest()
+
+
+def redacted_line(line: str, record: Mapping[str, Any]) -> str:
+    """Return a line whose record was redacted. It keeps the hash of the original line, which the next line names."""
+    values = json.loads(line)
+    original = values.get("original") or hashlib.sha256(line.encode("utf-8", "replace")).hexdigest()
+    new = {"original": original, "prev": values["prev"], "record": record}
+    return json.dumps(new, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def read_chain(text: str) -> RecordChain:
+    """Read and verify the records of a writer, up to the first line that does not follow the one before it."""
+    lines: list[str] = []
+    records: list[Mapping[str, Any]] = []
+    head = GENESIS
+    for number, line in enumerate(filter(str.strip, text.split("\n")), 1):
+        try:
+            values = json.loads(line)
+            record, previous, original = values["record"], values["prev"], values.get("original")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return RecordChain(tuple(lines), tuple(records), head, f"line {number} is not a record")
+        if previous != head or not isinstance(record, dict):
+            return RecordChain(tuple(lines), tuple(records), head, f"line {number} does not follow the one before it")
+        if original is not None and not (isinstance(original, str) and "redacted" in record):
+            return RecordChain(tuple(lines), tuple(records), head, f"line {number} was changed")
+        head = original or hashlib.sha256(line.encode("utf-8", "replace")).hexdigest()
+        lines.append(line)
+        records.append(record)
+    return RecordChain(tuple(lines), tuple(records), head)
+
+
+def extend_chain(chain: RecordChain, own: Mapping[str, Mapping[str, Any]]) -> RecordChain:
+    """Return a chain with records appended that are missing, and with those redacted that were redacted since.
+
+    `own` are the records of the writer by id, in their order.
+    """
+    lines, records, head = list(chain.lines), list(chain.records), chain.head
+    known = {str(record.get("id")): number for number, record in enumerate(records)}
+    for identity, record in own.items():
+        if identity not in known:
+            line, head = chain_line(record, head)
+            lines.append(line)
+            records.append(record)
+        elif "redacted" in record and "redacted" not in records[known[identity]]:
+            lines[known[identity]] = redacted_line(lines[known[identity]], record)
+            records[known[identity]] = record
+    return RecordChain(tuple(lines), tuple(records), head)
+
+
+def chain_hashes(chain: RecordChain) -> list[str]:
+    """Return the hash of every line of a chain, as the next line names it."""
+    following = [str(json.loads(line)["prev"]) for line in chain.lines[1:]]
+    return [*following, chain.head] if chain.lines else []
+
+
+def extends(chain: RecordChain, count: int, head: str) -> bool:
+    """Return True if a chain still begins with the lines that were seen of it: so many, with this hash of the last one."""
+    return count == 0 or chain_hashes(chain)[count - 1 : count] == [head]

@@ -1,0 +1,449 @@
+"""Plan one exchange: what this machine gets, and what the exchange holds afterwards. Pure functions.
+
+The exchange is a set of files:
+
+    lorelog-sync.json                     version of this layout
+    projects/<project>/project.json       the project's name across machines
+    projects/<project>/journals/*.md      entries of all machines, in order of time
+    writers/<writer>/ledger.jsonl         records of one machine, a hash chain of its own
+    writers/<writer>/<log>.jsonl          lines of one machine's logs: dates, deletions, guards, own memories
+    writers/<writer>/forgotten.jsonl      ids of what was forgotten there; no text
+    writers/<writer>/writer.json          the name of its user
+
+A machine writes its own writer's files, and merges the journals. It changes another writer's files only to take out what was
+forgotten. Files of projects and writers that it does not know stay as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from lorelog.core.dataclasses import dataclass, field
+from lorelog.core.errors import StoreDamaged
+from lorelog.services.sync.exchange import project_slug
+from lorelog.services.sync.merge import (
+    MergedEntries,
+    RecordChain,
+    SyncEntry,
+    by_key,
+    extend_chain,
+    extends,
+    is_forgotten,
+    merge_entries,
+    merge_logs,
+    read_chain,
+    read_journal,
+    redacted_line,
+    render_journal,
+)
+
+FORMAT_FILE = "lorelog-sync.json"
+FORMAT_VERSION = 1
+LOGS = ("lifecycle", "tombstones", "authored", "guards")
+_TEAM_LOGS = ("authored",)
+"""Of these, others only learn who wrote what: dates, deletions and guards are personal."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncLogLine:
+    """A line of a log, as it is exchanged."""
+
+    text: str
+    memory: str = ""
+    """Id of the memory that it is about; empty for a guard."""
+    in_scope: bool = True
+    """False for a guard of a project that is not exchanged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineState:
+    """What a machine has, of the chosen projects."""
+
+    writer: str
+    user: str = ""
+    """Name of the machine's user, as others see it."""
+    team: bool = False
+    entries: Mapping[str, Mapping[str, SyncEntry]] = field(default_factory=dict)
+    """Entries by project name and key. In a team, without personal ones."""
+    logs: Mapping[str, Sequence[SyncLogLine]] = field(default_factory=dict)
+    records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Records of the chosen projects by id, in order, as JSON with the project's name."""
+    record_ids: Collection[str] = frozenset()
+    """Ids of all records of this machine."""
+    forgotten: Mapping[str, str] = field(default_factory=dict)
+    """Keys of entries and ids of records that were forgotten here, and when."""
+    authored: Collection[str] = frozenset()
+    """Ids of the memories that were written on this machine."""
+    base: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    pending: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    seen: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangePlan:
+    """What to do."""
+
+    files: Mapping[str, bytes]
+    """All files of the exchange, afterwards."""
+    added: Mapping[str, Mapping[str, SyncEntry]]
+    """Entries to add here, by project name and key."""
+    replaced: Mapping[str, Mapping[str, SyncEntry]]
+    """Entries that were edited elsewhere, by project name and by the digest of the text that they replace."""
+    forget: tuple[str, ...]
+    """Keys of entries and ids of records to forget here."""
+    forgotten: Mapping[str, str]
+    """Everything that is known to be forgotten, and when."""
+    logs: Mapping[str, Sequence[str]]
+    """Logs that change here, with all their lines."""
+    records: tuple[Mapping[str, Any], ...]
+    """Records to add here."""
+    base: Mapping[str, Mapping[str, str]]
+    """Digests to remember once the files were pushed."""
+    received_base: Mapping[str, Mapping[str, str]]
+    """Digests to remember before the push, once everything was written here."""
+    pending: Mapping[str, Mapping[str, str]]
+    """Digests of the exchange's texts that are written here; to remember before that."""
+    seen: Mapping[str, tuple[int, str]]
+    sent: Mapping[str, Mapping[str, SyncEntry]]
+    """Entries that the exchange does not have yet, or has with another text."""
+    sent_records: int = 0
+    conflicts: tuple[str, ...] = ()
+    other_projects: tuple[str, ...] = ()
+    """Names of projects in the exchange that are not chosen here."""
+    users: Mapping[str, str] = field(default_factory=dict)
+    """Names of the writers' users."""
+    problems: tuple[str, ...] = ()
+    takes_out: bool = False
+    """True if the exchange holds text that was forgotten, and loses it now."""
+    is_fork: bool = False
+    """True if another machine writes under this machine's id: a new id is needed, and nothing else of the plan counts."""
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """The files of the exchange, parsed."""
+
+    projects: dict[str, dict[str, SyncEntry]] = field(default_factory=dict)
+    slugs: dict[str, str] = field(default_factory=dict)
+    chains: dict[str, RecordChain] = field(default_factory=dict)
+    logs: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    forgotten: dict[str, dict[str, str]] = field(default_factory=dict)
+    users: dict[str, str] = field(default_factory=dict)
+
+
+def _parse(files: Mapping[str, bytes]) -> _Exchange:
+    if files:
+        version = _json(files.get(FORMAT_FILE, b"")).get("version")
+        if version != FORMAT_VERSION:
+            raise StoreDamaged(
+                "the branch is not an exchange of this version of lorelog"
+                if version is None
+                else f"the exchange has version {version}",
+                hint="update lorelog on this machine, or choose another remote or branch",
+            )
+    found = _Exchange()
+    journals: dict[str, list[SyncEntry]] = {}
+    for path, content in files.items():
+        parts = path.split("/")
+        text = content.decode("utf-8", "replace")
+        match parts:
+            case ["projects", slug, "project.json"]:
+                name = str(_json(content).get("name", ""))
+                if project_slug(name) == slug:
+                    found.slugs[name] = slug
+            case ["projects", slug, "journals", file] if file.endswith(".md"):
+                journals.setdefault(slug, []).extend(read_journal(file, text))
+            case ["writers", writer, "writer.json"]:
+                found.users[writer] = str(_json(content).get("user", ""))
+            case ["writers", writer, "ledger.jsonl"]:
+                found.chains[writer] = read_chain(text)
+            case ["writers", writer, "forgotten.jsonl"]:
+                lines = map(_json, content.splitlines())
+                found.forgotten[writer] = {str(line["key"]): str(line.get("at", "")) for line in lines if "key" in line}
+            case ["writers", writer, log] if log.removesuffix(".jsonl") in LOGS:
+                lines_of = found.logs.setdefault(log.removesuffix(".jsonl"), {})
+                lines_of[writer] = [line for line in text.split("\n") if line.strip()]
+    for name, slug in found.slugs.items():
+        found.projects[name] = by_key(journals.get(slug, ()))
+    return found
+
+
+def _json(text: bytes) -> dict[str, Any]:
+    try:
+        values = json.loads(text)
+    except ValueError:
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def plan_exchange(state: MachineState, files: Mapping[str, bytes]) -> ExchangePlan:
+    """Return the plan of one exchange. Raise StoreDamaged if the files are of another format."""
+    return _Planner(state, files).plan()
+
+
+@dataclass(frozen=True, slots=True)
+class _ProjectPlan:
+    """The fields of a plan, for one project."""
+
+    added: Mapping[str, SyncEntry]
+    replaced: Mapping[str, SyncEntry]
+    sent: Mapping[str, SyncEntry]
+    base: Mapping[str, str]
+    received: Mapping[str, str]
+    pending: Mapping[str, str]
+    conflicts: tuple[str, ...]
+
+
+def _plan_project(
+    merged: MergedEntries, before: Mapping[str, str], here: Mapping[str, SyncEntry], there: Mapping[str, SyncEntry]
+) -> _ProjectPlan:
+    entries = merged.entries
+    sent = {key: entry for key, entry in entries.items() if key not in there or there[key].digest != entry.digest}
+    return _ProjectPlan(
+        added={key: entry for key, entry in entries.items() if key not in here},
+        replaced={
+            here[key].digest: entry
+            for key, entry in entries.items()
+            if key in here and here[key].digest != entry.digest
+        },
+        sent=sent,
+        base={key: entry.digest for key, entry in entries.items()},
+        received={
+            key: entry.digest if key not in sent else before[key]
+            for key, entry in entries.items()
+            if key not in sent or key in before
+        },
+        pending={
+            key: entry.digest
+            for key, entry in entries.items()
+            if key not in sent and (key not in here or here[key].digest != entry.digest)
+        },
+        conflicts=merged.conflicts,
+    )
+
+
+class _Planner:
+    def __init__(self, state: MachineState, files: Mapping[str, bytes]) -> None:
+        self._state, self._before = state, files
+        self._there = _parse(files)
+        self._files = dict(files)
+        self._problems: list[str] = []
+        self._takes_out = False
+        own = self._there.forgotten.get(state.writer, {})
+        self._forgotten = {key: at for lines in self._there.forgotten.values() for key, at in lines.items()}
+        self._forgotten |= dict(state.forgotten)
+        self._own_forgotten = own | {key: at for key, at in state.forgotten.items() if self._is_known(key)}
+
+    def _is_known(self, key: str) -> bool:
+        """Return True if the exchange has, or had, an entry or a record of this key."""
+        there = self._there
+        return (
+            any(key in entries for entries in there.projects.values())
+            or any(key in digests for digests in self._state.base.values())
+            or any(record.get("id") == key for chain in there.chains.values() for record in chain.records)
+        )
+
+    def plan(self) -> ExchangePlan:
+        state, there = self._state, self._there
+        projects: dict[str, _ProjectPlan] = {}
+        for name, entries in there.projects.items():
+            if name not in state.entries:  # not chosen here: only what was forgotten is taken out
+                self._write_journals(name, entries, merge_entries({}, {}, entries, self._forgotten).entries)
+        for name, here in state.entries.items():
+            other, before = there.projects.get(name, {}), state.base.get(name, {})
+            merged = merge_entries(before, here, other, self._forgotten, state.pending.get(name))
+            self._write_journals(name, other, merged.entries)
+            projects[name] = _plan_project(merged, before, here, other)
+        keys = {key for project in projects.values() for key in project.base}
+        logs = self._plan_logs(keys)
+        records, sent_records, is_fork, seen = self._plan_records()
+        self._write_own()
+        return ExchangePlan(
+            files=self._files,
+            added={name: project.added for name, project in projects.items()},
+            replaced={name: project.replaced for name, project in projects.items()},
+            forget=self._to_forget(),
+            forgotten=self._forgotten,
+            logs=logs,
+            records=records,
+            base={name: project.base for name, project in projects.items()},
+            received_base={name: project.received for name, project in projects.items()},
+            pending={name: project.pending for name, project in projects.items()},
+            seen=seen,
+            sent={name: project.sent for name, project in projects.items()},
+            sent_records=sent_records,
+            conflicts=tuple(key for project in projects.values() for key in project.conflicts),
+            other_projects=tuple(sorted(set(there.projects) - set(state.entries))),
+            users={**there.users, state.writer: state.user},
+            problems=tuple(self._problems),
+            takes_out=self._takes_out,
+            is_fork=is_fork,
+        )
+
+    def _to_forget(self) -> tuple[str, ...]:
+        """Return what others forgot and this machine still has. In a team, nobody forgets what this machine wrote."""
+        state = self._state
+        wanted = [
+            key
+            for entries in state.entries.values()
+            for key in entries
+            if is_forgotten(key, self._forgotten) and key not in state.forgotten
+        ]
+        redacted = {
+            str(record.get("id"))
+            for chain in self._there.chains.values()
+            for record in chain.records
+            if "redacted" in record
+        }
+        wanted += [
+            identity
+            for identity, record in state.records.items()
+            if (identity in self._forgotten or identity in redacted) and "redacted" not in record
+        ]
+        if not state.team:
+            return tuple(dict.fromkeys(wanted))
+        own = [key for key in wanted if key in state.authored]
+        if own:
+            self._problems.append(
+                f"others forgot {len(own)} of your memories, which stay here: {', '.join(own[:3])}; 'lorelog forget' takes them out"
+            )
+        return tuple(key for key in dict.fromkeys(wanted) if key not in state.authored)
+
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    def _write_journals(self, name: str, before: Mapping[str, SyncEntry], after: Mapping[str, SyncEntry]) -> None:
+        """Write the journals of a project that change."""
+        slug = project_slug(name)
+        folder = f"projects/{slug}/journals/"
+        project = json.dumps({"name": name}, ensure_ascii=False) + "\n"
+        self._files.setdefault(f"projects/{slug}/project.json", project.encode())
+        own, former = _by_file(after.values()), _by_file(before.values())
+        self._takes_out = self._takes_out or any(is_forgotten(key, self._forgotten) for key in before)
+        for file in former.keys() - own.keys():
+            self._files.pop(folder + file, None)
+        for file, entries in own.items():
+            if entries != former.get(file):
+                self._files[folder + file] = render_journal(file, entries).encode("utf-8", "replace")
+
+    def _write_own(self) -> None:
+        state = self._state
+        self._files.setdefault(FORMAT_FILE, (json.dumps({"version": FORMAT_VERSION}) + "\n").encode())
+        folder = f"writers/{state.writer}/"
+        self._files[f"{folder}writer.json"] = (json.dumps({"user": state.user}, ensure_ascii=False) + "\n").encode()
+        if self._own_forgotten:
+            lines = [json.dumps({"key": key, "at": at}) for key, at in sorted(self._own_forgotten.items())]
+            self._files[f"{folder}forgotten.jsonl"] = _join(lines)
+
+    # -- logs --------------------------------------------------------------------------------------------------------
+
+    def _plan_logs(self, keys: Collection[str]) -> dict[str, Sequence[str]]:
+        """Write the logs of this writer, and return those that change here."""
+        state = self._state
+        changed: dict[str, Sequence[str]] = {}
+        for log in LOGS:
+            writers = {
+                writer: [line for line in lines if not self._is_about_forgotten(line)]
+                for writer, lines in self._there.logs.get(log, {}).items()
+            }
+            foreign = {line for writer, lines in writers.items() if writer != state.writer for line in lines}
+            here = list(state.logs.get(log, ()))
+            mine = [line for line in here if line.text not in foreign]
+            shared = [line.text for line in mine if line.in_scope and (not line.memory or line.memory in keys)]
+            if state.team and log not in _TEAM_LOGS:
+                shared = []
+            own = list(dict.fromkeys([*writers.get(state.writer, ()), *shared]))
+            for writer, lines in ({**writers, state.writer: own}).items():
+                self._put_log(f"writers/{writer}/{log}.jsonl", lines)
+            if not state.team:
+                merged = merge_logs(state.writer, {**writers, state.writer: [line.text for line in mine]})
+                wanted = [line for line in merged if line not in foreign or self._may_add(log, line, keys)]
+                if wanted != [line.text for line in here]:
+                    changed[log] = wanted
+        return changed
+
+    def _may_add(self, log: str, line: str, keys: Collection[str]) -> bool:
+        """Return True for lines about memories that are here, and for guards of projects that are here."""
+        values = _json(line.encode())
+        if log == "guards":
+            return str(values.get("project", "")) in ("", *self._state.entries)
+        return str(values.get("memory", "")) in keys
+
+    def _is_about_forgotten(self, line: str) -> bool:
+        memory = str(_json(line.encode()).get("memory") or "")
+        return bool(memory) and is_forgotten(memory, self._forgotten)
+
+    def _put_log(self, path: str, lines: Sequence[str]) -> None:
+        if lines:
+            self._files[path] = _join(lines)
+        else:
+            self._files.pop(path, None)
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    def _plan_records(self) -> tuple[tuple[Mapping[str, Any], ...], int, bool, dict[str, tuple[int, str]]]:
+        """Write the chain of this writer; return records to add, the number sent, whether the id is in use twice, and heads."""
+        state, there = self._state, self._there
+        seen = dict(state.seen)
+        chain = there.chains.get(state.writer, RecordChain())
+        count, head = seen.get(state.writer, (0, ""))
+        unknown = [record for record in chain.records if str(record.get("id")) not in state.record_ids]
+        if chain.fault or unknown or not extends(chain, count, head):
+            return (), 0, True, seen
+        fresh: dict[str, Mapping[str, Any]] = {}
+        elsewhere: set[str] = set()
+        for writer, other in sorted(there.chains.items()):
+            if writer == state.writer:
+                continue
+            elsewhere |= {str(record.get("id")) for record in other.records}
+            who = there.users.get(writer) or writer
+            if not extends(other, *seen.get(writer, (0, ""))):
+                self._problems.append(
+                    f"the records of {who} ({writer}) were rewritten since the last sync: none is taken over"
+                )
+                continue
+            if other.fault:
+                self._problems.append(
+                    f"the records of {who} ({writer}) are broken, {other.fault}: those before it are taken over"
+                )
+            seen[writer] = (len(other.lines), other.head)
+            fresh |= {str(record["id"]): record for record in other.records if self._is_wanted(record)}
+            self._redact_chain(writer, other)
+        own = {identity: record for identity, record in state.records.items() if identity not in elsewhere}
+        extended = extend_chain(chain, own)
+        if extended.lines[: len(chain.lines)] != chain.lines:
+            self._takes_out = True
+        if extended.lines:
+            self._files[f"writers/{state.writer}/ledger.jsonl"] = _join(extended.lines)
+        seen[state.writer] = (len(extended.lines), extended.head)
+        return tuple(fresh.values()), len(extended.lines) - len(chain.lines), False, seen
+
+    def _is_wanted(self, record: Mapping[str, Any]) -> bool:
+        identity = str(record.get("id", ""))
+        project = str(record.get("project", "")) or "global"
+        if not identity or identity in self._state.record_ids or project not in self._state.entries:
+            return False
+        return "redacted" in record or identity not in self._forgotten
+
+    def _redact_chain(self, writer: str, chain: RecordChain) -> None:
+        """Take records that were redacted here out of the chain of another writer."""
+        lines = list(chain.lines)
+        for number, record in enumerate(chain.records):
+            own = self._state.records.get(str(record.get("id")), {})
+            if "redacted" in own and "redacted" not in record:
+                lines[number] = redacted_line(lines[number], own)
+        if tuple(lines) != chain.lines and not chain.fault:
+            self._files[f"writers/{writer}/ledger.jsonl"] = _join(lines)
+            self._takes_out = True
+
+
+def _by_file(entries: Iterable[SyncEntry]) -> dict[str, list[SyncEntry]]:
+    files: dict[str, list[SyncEntry]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.order):
+        files.setdefault(entry.file, []).append(entry)
+    return files
+
+
+def _join(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")

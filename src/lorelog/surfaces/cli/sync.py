@@ -1,0 +1,167 @@
+"""Exchange memories, records and their state with your other machines, or with a team, over a Git remote of yours.
+
+The first 'lorelog sync REMOTE' in a project chooses the project; run it in the same project on the other machine. Later, 'lorelog
+sync' exchanges all chosen projects. Entries are merged by their ids, so there are no conflicts to resolve. What was forgotten on
+one machine is forgotten on all. A text with a secret is not pushed, and is named. Offline, nothing is lost: the next sync
+sends what waits ('lorelog docs sync').
+
+examples:
+  lorelog sync git@host:me/memory.git --dry-run
+  lorelog sync git@host:me/memory.git
+  lorelog sync
+  lorelog sync --status
+  lorelog sync git@host:team/app-memory.git --team --user mara
+  lorelog sync --merge-driver                      merge journals that Git tracks, in this clone
+"""
+
+from __future__ import annotations
+
+import os
+
+from lorelog.core.errors import UsageError
+from lorelog.surfaces.cli.arguments import add_common
+from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+_MAX_SHOWN = 10
+_DRIVER_FILES = 3
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument(
+        "words", metavar="REMOTE", nargs="*", help="address of a Git remote, or the name of an exchange"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="report what would be exchanged, and change nothing")
+    parser.add_argument("--status", action="store_true", help="show exchanges, their projects, and what waits")
+    parser.add_argument("--who", metavar="ID", default="", help="show who wrote a memory or record")
+    parser.add_argument("--team", action="store_true", help="new exchange: other people use it, too")
+    parser.add_argument("--user", metavar="NAME", default="", help="your name, as others see it (records.writer)")
+    parser.add_argument(
+        "--as", metavar="NAME", dest="shared_name", default="", help="name of a project without a remote"
+    )
+    parser.add_argument("--with-global", action="store_true", help="also exchange global memories from now on")
+    parser.add_argument("--name", metavar="NAME", default="", help="new exchange: its name on this machine")
+    parser.add_argument("--branch", metavar="NAME", default="", help="new exchange: its branch (default: lorelog)")
+    parser.add_argument("--remove", action="store_true", help="stop exchanging with REMOTE on this machine")
+    parser.add_argument(
+        "--merge-driver", action="store_true", help="let Git merge tracked journals of this clone by entry"
+    )
+    parser.add_argument("--merge", action="store_true", help="merge three versions of a journal; Git runs this")
+    add_common(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exchange, show the exchanges, or merge journals for Git."""
+    if args.merge:
+        return _merge(args.words)
+    if args.merge_driver:
+        return _install_driver()
+    if len(args.words) > 1:
+        raise UsageError("one exchange at a time", hint="lorelog sync REMOTE; 'lorelog sync' runs all of them")
+    args.remote = args.words[0] if args.words else ""
+    args.warm = "off"  # the daemon lacks the credentials of this shell
+    if args.status or args.who:
+        return _show_status(args, call_operation(args, "sync.status", {"remote": args.remote, "who": args.who}))
+    names = ("remote", "name", "branch", "team", "shared_name", "with_global", "user", "dry_run", "remove")
+    reply = call_operation(args, "sync.exchange", {name: getattr(args, name) for name in names})
+    failed = any(report["is_offline"] or report["secrets"] for report in reply["exchanges"])
+    if args.json:
+        print_json(reply)
+        return 1 if failed else 0
+    if reply["removed"]:
+        print(f"{reply['removed']} is no longer exchanged from here. The remote and your memories are unchanged.")
+    for report in reply["exchanges"]:
+        _show_report(report)
+    return 1 if failed else 0
+
+
+def _show_report(report: dict[str, Any]) -> None:
+    name = one_line(f"{report['name']} ({report['url']})")
+    if report["is_offline"]:
+        print(f"{name}: offline. Nothing is lost; the next sync sends {plural(report['sent'], 'entry')}.")
+        print_note(one_line(report["reason"]))
+        return
+    would = "would be " if report["dry_run"] else ""
+    receive, send = ("would receive", "would send") if report["dry_run"] else ("received", "sent")
+    sent = f"{plural(report['sent'], 'entry')} and {plural(report['records_sent'], 'record')}"
+    print(
+        f"{name}: {receive} {plural(report['received'], 'entry')} and {plural(report['records_received'], 'record')}, "
+        f"{send} {'nothing' if report['secrets'] else sent}."
+    )
+    if report["updated"]:
+        print(f"{plural(report['updated'], 'entry')} {would}updated: edited on another machine.")
+    if report["forgotten"]:
+        print(f"{plural(report['forgotten'], 'entry')} {would}forgotten here, too.")
+    for memory in report["conflicts"][:_MAX_SHOWN]:
+        print_note(f"{memory} was edited on two machines; both texts are kept: 'lorelog search' finds them")
+    for secret in report["secrets"][:_MAX_SHOWN]:
+        place = f"{short_path(secret['source'])}:{secret['line']}" if secret["line"] else short_path(secret["source"])
+        print_note(f"not pushed: {place}: {secret['id']} contains a secret ({', '.join(secret['kinds'])})")
+    if report["secrets"]:
+        print_note("take the secret out of the file, or 'lorelog forget ID', and sync again")
+    for project in report["other_projects"][:_MAX_SHOWN]:
+        print_note(f"also in this exchange, and not chosen here: {one_line(project)}")
+    for problem in report["problems"][:_MAX_SHOWN]:
+        print_note(one_line(problem))
+
+
+def _show_status(args: argparse.Namespace, reply: dict[str, Any]) -> int:
+    if args.json:
+        print_json(reply)
+        return 0
+    if args.who:
+        print(f"{args.who} was written by {one_line(reply['written_by'])}.")
+        return 0
+    if not reply["exchanges"]:
+        print("No exchange is set up. 'lorelog sync REMOTE' in a project sets one up.")
+    for exchange in reply["exchanges"]:
+        kind = "team" if exchange["team"] else "personal"
+        print(one_line(f"{exchange['name']}  {exchange['url']}  branch {exchange['branch']}, {kind}"))
+        for directory, name in exchange["projects"].items():
+            print(one_line(f"  {short_path(directory) if directory else 'global memories'}  {name}"))
+        last = f"last sync {exchange['last']}" if exchange["last"] else "never synced"
+        print(f"  {last}; {plural(exchange['waiting'], 'entry')} to send")
+    return 0
+
+
+def _merge(files: list[str]) -> int:
+    """Merge three versions of a journal into the second one, as Git asks of a merge driver."""
+    from pathlib import Path
+
+    from lorelog.services.sync.merge import merge_journal_texts
+
+    if len(files) != _DRIVER_FILES:
+        raise UsageError("--merge takes three files", hint='git runs: lorelog sync --merge "%O" "%A" "%B"')
+    base, ours, theirs = (Path(file).read_text("utf-8", "replace") for file in files)
+    text, _ = merge_journal_texts(base, ours, theirs)
+    Path(files[1]).write_text(text, "utf-8")
+    return 0
+
+
+def _install_driver() -> int:
+    """Register the merge driver in the settings of this clone, and name the line that activates it for everybody."""
+    import subprocess
+
+    command = 'lorelog sync --merge "%O" "%A" "%B"'
+    settings = {"merge.lorelog.name": "lorelog journals, merged by entry", "merge.lorelog.driver": command}
+    for name, value in settings.items():
+        done = subprocess.run(["git", "config", name, value], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise UsageError(f"git config failed: {done.stderr.strip()[:200]}", hint="run it inside a Git repository")
+    print("Git merges journals by entry in this clone now.")
+    if "merge=lorelog" not in _read(".gitattributes"):
+        print_note("add this line to .gitattributes and commit it: .lorelog/memory/*.md merge=lorelog")
+    return 0
+
+
+def _read(path: str) -> str:
+    if not os.path.isfile(path):  # noqa: PTH113
+        return ""
+    with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        return file.read()

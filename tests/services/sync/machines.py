@@ -1,0 +1,66 @@
+"""Machines with homes of their own that exchange over a bare repository."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from lorelog import Lorelog
+from lorelog.core.paths import tenant_folder
+from lorelog.records.ledger import Ledger
+
+SETTINGS = {"embedding.provider": "none"}
+
+
+def git(*words: str) -> str:
+    return subprocess.run(["git", *words], check=True, capture_output=True, text=True).stdout
+
+
+class SyncMachine:
+    """A machine with a clone of one project."""
+
+    def __init__(self, folder: Path, remote: Path) -> None:
+        self.folder, self.remote = folder, remote
+        self.home, self.project = folder / "home", folder / "clone"
+        self.project.mkdir(parents=True)
+        if not remote.exists():
+            git("init", "-q", "--bare", str(remote))
+        git("-C", str(self.project), "init", "-q")
+        git("-C", str(self.project), "remote", "add", "origin", "git@example.org:me/app.git")
+
+    @property
+    def data(self) -> Path:
+        return Path(tenant_folder(self.home, "default"))
+
+    def open(self) -> Lorelog:
+        return Lorelog(project=self.project, home=self.home, settings=SETTINGS)
+
+    def sync(self, **options: Any) -> dict[str, Any]:
+        """Exchange once, and return the report."""
+        with self.open() as memory:
+            reports: list[dict[str, Any]] = memory.call("sync.exchange", {"remote": str(self.remote), **options})[
+                "exchanges"
+            ]
+            return reports[0]
+
+    def add(self, text: str, **options: Any) -> str:
+        """Add a memory and return its id."""
+        with self.open() as memory:
+            return memory.add(text, **options).memory
+
+    def journal(self) -> str:
+        """Return the text of all journals."""
+        return "".join(path.read_text("utf-8") for path in sorted((self.project / ".lorelog/memory").glob("*.md")))
+
+    def records(self) -> list[str]:
+        """Return the ids of all records, after a check of the chain."""
+        ledger = Ledger(self.data)
+        assert ledger.verify().faults == ()
+        return [record.id for record in ledger.read()]
+
+
+def exchange_text(remote: Path) -> str:
+    """Return all files of the newest commit."""
+    names = git("-C", str(remote), "ls-tree", "-r", "--name-only", "lorelog").split()
+    return "".join(f"{name}\n" + git("-C", str(remote), "show", f"lorelog:{name}") for name in names)

@@ -1,0 +1,210 @@
+"""Machines exchange memories, records and what was forgotten over a real Git remote."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.services.sync.machines import SyncMachine, exchange_text, git
+
+from lorelog.core.errors import UsageError
+from lorelog.services.sync.exchange import project_name
+from lorelog.services.sync.merge import extend_chain, merge_journal_texts, read_chain
+from lorelog.services.sync.plan import MachineState, plan_exchange
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> tuple[SyncMachine, SyncMachine]:
+    """Two machines with clones of one project at different paths."""
+    remote = tmp_path / "remote.git"
+    return SyncMachine(tmp_path / "a", remote), SyncMachine(tmp_path / "b", remote)
+
+
+@pytest.mark.slow
+def test_both_machines_have_the_memories_and_records_of_both(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """After an exchange both machines find all memories and records, each once, and a second exchange changes nothing."""
+    first, second = machines
+    first.add("the otter lives in the river")
+    with first.open() as memory:
+        memory.task.start("count the fish")
+    second.add("badgers dig at night")
+    first.sync()
+    report = second.sync()
+    first.sync()
+
+    assert (report["received"], report["records_received"], report["sent"]) == (1, 1, 1)
+    for machine in machines:
+        text = machine.journal()
+        assert text.count("the otter lives") == text.count("badgers dig") == 1
+        assert len(machine.records()) == 1
+        with machine.open() as memory:
+            assert len(memory.search("otter").hits) == 1
+            assert memory.search("otter").hits[0].origin == "user"  # the user's own word on both machines
+    before = first.journal()
+    assert not first.sync()["pushed"]
+    assert first.journal() == before
+    exchanged = exchange_text(first.remote)
+    assert str(first.folder) not in exchanged
+    assert str(second.folder) not in exchanged
+
+
+@pytest.mark.slow
+def test_what_one_machine_forgets_is_gone_everywhere(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """A forgotten memory leaves the other machine's files and the newest commit, and does not come back."""
+    first, second = machines
+    memory_id = first.add("the launch code of the heron project is on the blue card in the drawer")
+    first.add("herons wade in the shallow water")
+    first.sync()
+    second.sync()
+    with second.open() as memory:
+        reply = memory.call("memory.forget", {"ids": [memory_id], "confirm": True})
+    assert str(second.remote) in reply["unreached"]
+    second.sync()
+    report = first.sync()
+
+    assert report["forgotten"] == 1
+    assert "launch code" not in first.journal() + second.journal() + exchange_text(first.remote)
+    assert "herons wade" in first.journal()
+    assert first.sync()["received"] == second.sync()["received"] == 0
+    left = [path for path in first.home.rglob("*") if path.is_file() and b"blue card" in path.read_bytes()]
+    assert left == []
+
+
+@pytest.mark.slow
+def test_an_edit_travels_and_two_edits_are_both_kept(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """A text edited on one machine replaces the old one; if both edited it, both texts are kept, and the memory is named."""
+    first, second = machines
+    memory_id = first.add("the port is 8080")
+    first.sync()
+    second.sync()
+    journal = next((first.project / ".lorelog/memory").glob("*.md"))
+    journal.write_text(journal.read_text("utf-8").replace("8080", "8081"), "utf-8")
+    first.sync()
+    assert second.sync()["updated"] == 1
+    assert "8081" in second.journal()
+    assert "8080" not in second.journal()
+
+    for machine, port in ((first, "9001"), (second, "9002")):
+        file = next((machine.project / ".lorelog/memory").glob("*.md"))
+        file.write_text(file.read_text("utf-8").replace("8081", port), "utf-8")
+    first.sync()
+    assert second.sync()["conflicts"] == [memory_id]
+    first.sync()
+    for machine in machines:
+        assert machine.journal().count("9001") == machine.journal().count("9002") == 1
+
+
+@pytest.mark.slow
+def test_a_secret_stops_the_push_and_is_named(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """A secret that was typed into a journal is not pushed; its entry and line are named, and other texts are received."""
+    first, second = machines
+    second.add("badgers dig at night")
+    second.sync()
+    first.add("the otter lives in the river")
+    file = next((first.project / ".lorelog/memory").glob("*.md"))
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write("\n### 10:00\n<!-- memory:m-1 -->\nDB_PASSWORD=hunter2-Zx91kkQ\n")
+    line = file.read_text("utf-8").split("\n").index("DB_PASSWORD=hunter2-Zx91kkQ") + 1
+    report = first.sync()
+
+    assert not report["pushed"]
+    assert [(found["id"], found["source"], found["line"]) for found in report["secrets"]] == [("m-1", str(file), line)]
+    assert "badgers dig" in first.journal()
+    assert "hunter2" not in exchange_text(first.remote)
+    file.write_text(file.read_text("utf-8").replace("hunter2-Zx91kkQ", "$DB_PASSWORD"), "utf-8")
+    assert first.sync()["pushed"]
+
+
+def test_offline_nothing_is_lost(machines: tuple[SyncMachine, SyncMachine], tmp_path: Path) -> None:
+    """Without the remote a sync says what waits; the next one sends it."""
+    first, second = machines
+    first.add("the otter lives in the river")
+    first.sync()
+    first.remote.rename(tmp_path / "away.git")
+    first.add("badgers dig at night")
+    report = first.sync()
+    assert report["is_offline"]
+    assert report["sent"] == 1
+    (tmp_path / "away.git").rename(first.remote)
+    assert first.sync()["sent"] == 1
+    assert second.sync()["received"] == 2
+
+
+def test_a_dry_run_changes_nothing(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """A dry run tells what would be exchanged and writes neither here nor to the remote."""
+    first, _ = machines
+    first.add("the otter lives in the river")
+    before = first.journal()
+    assert first.sync(dry_run=True)["sent"] == 1
+    assert first.journal() == before
+    assert git("-C", str(first.remote), "for-each-ref") == ""
+    assert not (first.data / "sync" / "remote.json").exists()
+
+
+@pytest.mark.slow
+def test_corrections_stay_personal_in_a_team(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """A team gets facts, and corrections tagged as shared; what others wrote is not the user's word; the writer is known."""
+    first, second = machines
+    fact = first.add("the otter lives in the river", type="fact")
+    first.add("never push to main", type="correction")
+    first.add("run the linter first", type="correction", tags=["shared"])
+    first.sync(team=True, user="mara")
+    second.sync(team=True, user="otto")
+
+    assert "never push" not in exchange_text(first.remote) + second.journal()
+    assert "run the linter" in second.journal()
+    with second.open() as memory:
+        assert memory.call("sync.status", {"who": fact})["written_by"] == "mara"
+        assert memory.search("otter").hits[0].origin == "repository"
+
+
+def test_a_chain_of_records_shows_what_was_changed() -> None:
+    """A line that was changed, left out or moved ends the verified part of a writer's records; a redacted one does not."""
+    chain = extend_chain(read_chain(""), {name: {"id": name, "text": f"text {name}"} for name in ("a", "b", "c")})
+    lines = list(chain.lines)
+    assert read_chain("\n".join(lines)).fault == ""
+    assert len(read_chain("\n".join([lines[0].replace("text a", "text x"), *lines[1:]])).records) == 1
+    assert read_chain("\n".join([lines[0], lines[2]])).fault
+    redacted = extend_chain(chain, {"b": {"id": "b", "redacted": "x"}})
+    assert "text b" not in "".join(redacted.lines)
+    assert read_chain("\n".join(redacted.lines)).fault == ""
+
+
+def test_a_record_forgotten_here_leaves_the_exchange_at_once() -> None:
+    """The text of another machine's record is taken out of its chain, which stays unbroken, by the machine that forgot it."""
+    name = "git:example.org/app"
+    record = {"id": "r1", "project": name, "text": "the heron code"}
+    writer = MachineState(writer="a1", entries={name: {}}, records={"r1": record}, record_ids={"r1"})
+    files = plan_exchange(writer, {}).files
+    gone = {"id": "r1", "project": name, "redacted": "x"}
+    other = MachineState(
+        writer="b2", entries={name: {}}, records={"r1": gone}, record_ids={"r1"}, forgotten={"r1": "2026-03-05"}
+    )
+    plan = plan_exchange(other, files)
+    assert plan.takes_out
+    assert b"heron" not in b"".join(plan.files.values())
+    assert read_chain(plan.files["writers/a1/ledger.jsonl"].decode()).fault == ""
+    assert plan_exchange(writer, plan.files).forget == ("r1",)
+
+
+def test_git_merges_tracked_journals_by_entry(tmp_path: Path) -> None:
+    """The merge driver makes the union of both sides in order of time, whichever side is ours."""
+    base = "# 2026-03-05\n\n### 10:00\n<!-- memory:m1 -->\none\n"
+    ours = base + "\n### 12:00\n<!-- memory:m2 -->\ntwo\n"
+    theirs = base.replace("one", "one, edited") + "\n### 11:00\n<!-- memory:m3 -->\nthree\n"
+    merged, conflicts = merge_journal_texts(base, ours, theirs)
+    assert conflicts == ()
+    assert merged == merge_journal_texts(base, theirs, ours)[0]
+    assert [line for line in merged.split("\n") if line and line[0] not in "#<"] == ["one, edited", "three", "two"]
+
+
+def test_a_project_needs_a_name_that_other_machines_know(tmp_path: Path) -> None:
+    """A directory without remote and commit is refused unless it is given a name; a commit is a name."""
+    with pytest.raises(UsageError, match="neither a Git remote nor a commit"):
+        project_name(str(tmp_path))
+    assert project_name(str(tmp_path), "notes") == "name:notes"
+    git("-C", str(tmp_path), "init", "-q")
+    identity = ("-c", "user.name=m", "-c", "user.email=m@example.org")
+    subprocess.run(["git", "-C", tmp_path, *identity, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    assert project_name(str(tmp_path)).startswith("commit:")
