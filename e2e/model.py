@@ -14,6 +14,7 @@ import dataclasses
 import gzip
 import json
 import re
+import sys
 import threading
 import time
 import zlib
@@ -24,8 +25,16 @@ from typing import Any
 from e2e.protocols import Chat, Protocol, Say, Spoken, protocol_of
 
 PLAIN_ANSWER = "Noted, said the scripted model."
+
 _DIRECTIVE = re.compile(r"<<(say|use|fail|wait) (.*?)>>", re.DOTALL)
 _LONGEST_HOLD_S = 120.0
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Print nothing about a host that was killed while it waited for an answer."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +86,7 @@ class Model:
         self._requests: list[Request] = []
         self._released = threading.Event()
         handler = type("_BoundHandler", (_Handler,), {"model": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server = _Server(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 

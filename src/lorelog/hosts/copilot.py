@@ -24,6 +24,7 @@ MOMENTS = {
     "sessionEnd": "session-end",
 }
 CONTEXT_FOLLOWS_CALL = True
+_END_EVENTS = {moment: event for event, moment in MOMENTS.items() if moment in {"turn-end", "session-end"}}
 
 
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, s
     session = text_field(payload, "sessionId")
     return {
         "session": session,
-        "turn": "",
+        "turn": _hook_name(moment, payload),
         "transcript": path_field(payload, "transcriptPath") or _transcript(session, environment),
         "directory": path_field(payload, "cwd") or path_field(environment, "COPILOT_PROJECT_DIR"),
         "agent": "",
@@ -62,6 +63,15 @@ def answer(moment: str, context: str, notice: str, decision: Mapping[str, str] |
     if reason:
         return {"permissionDecision": "deny", "permissionDecisionReason": reason}
     return {"additionalContext": context} if context else {}
+
+
+def _hook_name(moment: str, payload: dict[str, Any]) -> str:
+    """Return the name that `ingest.transcripts.copilot` gives to the line about this hook.
+
+    The host writes its transcript late. Once it holds this line, it holds the turn that ended.
+    """
+    time = payload.get("timestamp")
+    return f"{_END_EVENTS[moment]}@{time}" if moment in _END_EVENTS and isinstance(time, int) else ""
 
 
 def _transcript(session: str, environment: Mapping[str, str]) -> str:

@@ -183,6 +183,29 @@ def test_copilot_events(tmp_path: Path) -> None:
     assert (stats.session, head.session, head.directory, head.branch) == ("s-3", "s-3", "/src/app", "main")
 
 
+def copilot_hook(name: str, event: str, second: int, **given: Any) -> dict[str, Any]:
+    data = {"hookType": event, "input": {"timestamp": 1000 + second, **given}}
+    return copilot_event(name, "hook.start", data, second)
+
+
+def test_a_prompt_that_copilot_did_not_write_before_it_was_killed(tmp_path: Path) -> None:
+    """A prompt that only its hook's line holds is an interrupted turn, once the session goes on."""
+    records = [
+        *copilot_talk()[:1],
+        copilot_hook("h1", "userPromptSubmitted", 1, prompt="Run the checks"),
+        copilot_event("e2", "session.resume", {"eventCount": 2}, 2),
+        copilot_hook("h2", "userPromptSubmitted", 3, prompt="And now?"),
+        copilot_event("u1", "user.message", {"content": "And now?"}, 3),
+        copilot_event("a1", "assistant.message", {"content": "They pass."}, 4),
+        copilot_event("e3", "session.resume", {"eventCount": 6}, 5),
+    ]
+
+    turns, _ = read(write_lines(tmp_path / "events.jsonl", records))
+
+    assert exchanges(turns) == [("Run the checks", ""), ("And now?", "They pass.")]
+    assert [(turn.id, turn.interrupted) for turn in turns] == [("h1", True), ("u1", False)]
+
+
 def droid_message(name: str, role: str, content: list[dict[str, Any]], second: int, **more: Any) -> dict[str, Any]:
     message = {"role": role, "content": content, **more}
     return {"type": "message", "id": name, "timestamp": AT.format(second), "message": message}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.services.sessions.talks import START, Talk, World
 
 from lorelog.core.options import CaptureOptions
 from lorelog.core.session import answer_hash
+from lorelog.hosts import host_adapter
 from lorelog.services.memory_state.tombstones import Tombstone, memory_key
 from lorelog.services.sessions.capture import ANSWER_WAIT_S, Backfill
 
@@ -28,7 +30,7 @@ MADE = int(START.timestamp() * 1000)
 def world(tmp_path: Path) -> World:
     """An empty project, a minute after the first events."""
     world = World(tmp_path)
-    for host in ("claude", "opencode"):
+    for host in ("claude", "opencode", "copilot"):
         world.capture(Talk(world).event("session-start", source="startup", host=host))
     world.tick(60)
     return world
@@ -294,3 +296,39 @@ def test_what_comes_to_a_deleted_turn_is_not_written_either(world: World) -> Non
     world.capture(talk.event("turn-end", again=True))
 
     assert world.entries() == []
+
+
+def copilot_line(name: str, kind: str, at: float, **data: Any) -> dict[str, Any]:
+    when = (START + timedelta(seconds=at)).isoformat()
+    return {"type": kind, "data": data, "id": name, "timestamp": when, "parentId": None}
+
+
+def copilot_hook_line(name: str, event: str, at: float) -> dict[str, Any]:
+    return copilot_line(name, "hook.start", at, hookType=event, input={"timestamp": MADE + round(at * 1000)})
+
+
+@pytest.mark.parametrize("moment", ["turn-end", "session-end"])
+def test_a_turn_that_copilot_writes_after_its_hook_is_waited_for(world: World, moment: str) -> None:
+    """An end is captured once the transcript holds the line about its hook, and an earlier open turn does not stand for it."""
+    path = world.root / "events.jsonl"
+    killed = [
+        copilot_line("s", "session.start", 60, sessionId="s-1"),
+        copilot_line("u1", "user.message", 61, content="cut off"),
+    ]
+    write_lines(path, killed)
+    hook = {"turn-end": "agentStop", "session-end": "sessionEnd"}[moment]
+    payload = {"sessionId": "s-1", "transcriptPath": str(path), "timestamp": MADE + 64_000}
+    world.tick(4)
+    fields = {key: value for key, value in host_adapter("copilot").read_event(moment, payload, {}).items() if value}
+    event = Talk(world).event(moment) | {"host": "copilot", "answer": ""} | fields
+
+    assert world.capture(event).waiting
+    assert asked(world) == []
+    after = [
+        copilot_line("u2", "user.message", 63, content="go on"),
+        copilot_line("a2", "assistant.message", 63.5, content="Done."),
+    ]
+    write_lines(path, [*killed, *after, copilot_hook_line("h", hook, 64)])
+
+    assert not world.capture(event).waiting
+    assert [line.partition(": ")[2] for line in asked(world)] == ["cut off", "go on"]

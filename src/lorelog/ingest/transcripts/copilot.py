@@ -2,6 +2,9 @@
 
 A turn begins at a `user.message` of a person; those with a `source` were written by the program (a skill, another agent).
 Events of subagents have an `agentId` or name the call that started them, and are skipped.
+
+Lines are written late, and a killed program leaves its last ones out. So a turn also has the name of the hook that reported
+its end, which tells whether it is all there; and a prompt that only its hook's line holds is a turn of its own.
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ class CopilotReader:
     def __init__(self, stats: TranscriptStats) -> None:
         self._stats = stats
         self._turn: TurnBuilder | None = None
+        self._submitted: JsonObject = {}
+        """Line of the hook that got a prompt, until the prompt itself follows."""
 
     def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
         kind, data = object_type(record), as_object(record.get("data"))
@@ -42,8 +47,13 @@ class CopilotReader:
             self._stats.session = to_text(data.get("sessionId")) or self._stats.session
         if record.get("agentId") or data.get("parentToolCallId"):
             self._stats.skipped += 1
+        elif kind == "hook.start":
+            self._take_hook(record, data)
+        elif kind == "session.resume" and self._submitted:
+            yield from self._take_lost_prompt()
         elif kind == "user.message" and to_text(data.get("source")) in {"", "user"}:
             yield from self.flush()
+            self._submitted = {}
             self._turn = TurnBuilder(record.get("id"), record.get("timestamp"))
             self._turn.add_alias(data.get("messageId"), data.get("interactionId"))
             self._turn.add_request(to_text(data.get("content")) or "[image]")
@@ -51,6 +61,22 @@ class CopilotReader:
             if kind == "session.compaction_complete":
                 self._stats.note(COMPACTED_NOTE)
             self._stats.skipped += 1
+
+    def _take_hook(self, record: JsonObject, data: JsonObject) -> None:
+        self._stats.skipped += 1
+        event, given = to_text(data.get("hookType")), as_object(data.get("input"))
+        if event == "userPromptSubmitted":
+            self._submitted = record if to_text(given.get("prompt")) else {}
+        elif self._turn is not None and event in {"agentStop", "sessionEnd"}:
+            self._turn.add_alias(f"{event}@{given.get('timestamp')}")
+
+    def _take_lost_prompt(self) -> Iterator[TurnBuilder]:
+        """Begin a turn with a prompt after which the program was killed. What follows is of another run."""
+        yield from self.flush()
+        self._turn = TurnBuilder(self._submitted.get("id"), self._submitted.get("timestamp"))
+        self._turn.add_request(to_text(as_object(as_object(self._submitted.get("data")).get("input")).get("prompt")))
+        self._turn.interrupted = True
+        self._submitted = {}
 
     def open_turns(self) -> list[TurnBuilder]:
         return [self._turn] if self._turn else []

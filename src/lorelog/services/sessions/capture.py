@@ -72,6 +72,8 @@ from lorelog.services.traces.turns import TracedTurn, record_turns
 CLOCK_SLACK_S = 2.0
 """Tolerance between a hook's time and the host's: the clock is the same, but the two are not taken at once."""
 _END_MOMENTS = frozenset({"turn-end", "turn-failed"})
+_LATE_HOSTS = frozenset({"copilot"})
+"""Hosts that write a transcript after their hooks, so that it may lack the turn which an event names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ def select_finished(turns: Sequence[ParsedTurn], event: HookEvent) -> FinishedTu
         return FinishedTurns(drop_open_turns(turns[: min(begun, len(turns) - 1)]), complete=True)
     # A resumed session's turn may begin within the tolerance before the event; that does not make it finished.
     surely = _count_begun(turns, at)
-    return FinishedTurns([*turns[:surely], *drop_open_turns(turns[surely:begun])], complete=True)
+    is_whole = event.host not in _LATE_HOSTS or not event.turn or named is not None
+    return FinishedTurns([*turns[:surely], *drop_open_turns(turns[surely:begun])], complete=is_whole)
 
 
 def drop_open_turns(turns: Sequence[ParsedTurn]) -> Sequence[ParsedTurn]:
@@ -145,7 +148,9 @@ def _turns_until_end(turns: Sequence[ParsedTurn], event: HookEvent, named: int |
             if number and event.answer in _answer_hashes(turns[number - 1].digest.assistant_texts):
                 return FinishedTurns(turns[:number], complete=True, ends=turns[number - 1])
         return FinishedTurns(turns[:count], complete=False, ends=turns[count - 1] if count else None)
-    if count and event.moment == "turn-end" and turns[count - 1].is_open and not is_answered(turns[count - 1]):
+    is_late = event.host in _LATE_HOSTS and bool(event.turn) and named is None
+    is_begun = bool(count) and turns[count - 1].is_open and not is_answered(turns[count - 1])
+    if is_begun and event.moment == "turn-end" and not is_late:
         return FinishedTurns(turns[: count - 1], complete=True)  # it has just begun; its own end is to come
     # OpenCode reports a stop before the last text is written, and reports the end only afterwards.
     is_whole = bool(count) and (named is not None or not event.turn) and not turns[count - 1].is_open
