@@ -24,7 +24,7 @@ from bench.quality.sets import JudgedSet, Question
 
 from lorelog.core.query import Filters
 from lorelog.core.vectors import unit_vector
-from lorelog.retrieval.fusion import _split_exact_words, foreign_share, non_latin_share
+from lorelog.retrieval.fusion import _split_exact_words, foreign_share, non_latin_share, unread_share
 from lorelog.retrieval.score_features import CloseReader, entry_share
 from lorelog.services.indexing.model_fit import model_fit
 from lorelog.services.search import candidates
@@ -163,7 +163,7 @@ class _Asker:
         terms = self.bench.analyser.query_terms(question.text)
         vector = unit_vector(self.bench.embedder.embed_query(question.text))
         lexical, dense = store.propose(terms, vector, Filters(), candidates._MIN_CANDIDATES)
-        rarity = store.rarity([term.text for term in terms])
+        rarity = candidates.weigh_terms(store, terms)
         words, cosines = dict(lexical), dict(dense)
         cosines |= store.similarities(vector, [key for key in words if key not in cosines])
         support = candidates._find_support(store, vector, lexical, dense, cosines)
@@ -179,7 +179,7 @@ class _Asker:
                 for place in np.argsort(-scores)[:_READ_PER_LANE]
             }
         )
-        reader = CloseReader(terms, rarity)
+        reader = CloseReader(terms, rarity, unread_share(question.text))
         readings = [reader.read(self.whole.words[int(keys[place])]) for place in first]
         owners = [self.whole.documents[int(keys[place])] for place in first]
         mean, deviation = candidates._mean_and_deviation([score for _, score in dense])

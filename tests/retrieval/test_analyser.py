@@ -139,8 +139,10 @@ def test_unspaced_scripts(text: str, words: list[str]) -> None:
 
 
 def test_question_in_unspaced_script() -> None:
-    """A query uses pairs, and a single character only if there is nothing else."""
-    assert asked("数据库 猫") == ["数据", "据库", "猫"]
+    """A query uses pairs and, at half the weight, their characters; a character that stands alone counts in full."""
+    terms = {term.text: term.weight for term in ANALYSER.query_terms("数据库 猫")}
+
+    assert terms == {"数": 0.5, "数据": 1.0, "据": 0.5, "据库": 1.0, "库": 0.5, "猫": 1.0}
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "🎉🎉", "…!?—", "___", "--", "\0", "\ud800"])

@@ -88,6 +88,17 @@ def test_compounds_hold_their_parts() -> None:
     assert reader("speicher").read(["spei", "cher"]).part_words == 0.0, "two words are no longer one"
 
 
+def test_words_of_other_languages_match_by_most_of_their_letters() -> None:
+    """Only English is stemmed, so in another language an inflected word counts in part, one with half of the letters does not."""
+    terms, rarity = [Term("gerichtshofs")], {"gerichtshofs": 1.0}
+    german, english = CloseReader(terms, rarity, 0.8), CloseReader(terms, rarity, 0.5)
+
+    assert german.read(["gerichtshof"]).part_words == pytest.approx(7 / 9)
+    assert english.read(["gerichtshof"]).part_words == 0.0
+    assert german.read(["gerichte"]).part_words == 0.0
+    assert german.read(["verwaltungsgerichtshofs"]).part_words == 1.0
+
+
 @pytest.mark.parametrize("ask", [reader(), reader("red", rarity={}), reader("red", rarity={"red": 0.0})])
 def test_an_empty_question(ask: CloseReader) -> None:
     """An empty query, or one of words without rarity, matches no chunk."""

@@ -8,6 +8,8 @@ single characters and pairs. Decisions a reader may question:
   Single characters are treated the same way.
 - Negations are stop words because OR semantics cannot honour them. `I`, `my`, `we` and `you` are not: in memories and
   dialogues they tell who speaks, and queries that keep them find more (measured; also against longer lists).
+- A query of a script without spaces asks for single characters as well as pairs, at half the weight: a pair may span two words,
+  and then its characters are what is left of both. Chinese questions, nDCG@10: .950 to .964 and .980 to .985.
 - Words are cached by the text between white space, and by raw token. Text repeats itself, so almost all the work is
   one split at white space and one dictionary look-up per piece, both in C: a third of the time of tokenizing every
   time. No token contains white space, so a piece gives the same words in any text. Full caches are cleared.
@@ -16,7 +18,7 @@ single characters and pairs. Decisions a reader may question:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, compress, pairwise
+from itertools import chain, compress, islice, pairwise
 from operator import not_
 from typing import NamedTuple, Protocol
 
@@ -46,6 +48,8 @@ STOP_WORDS = frozenset(
 MAX_QUERY_TERMS = 1024
 """Unique terms of one query: a query that pastes a whole log is still answered quickly."""
 
+UNSPACED_CHARACTER_WEIGHT = 0.5
+"""Weight of a single character of a script without spaces, beside the pairs of it."""
 _MAX_CACHED = 1 << 16
 _MAX_CACHED_TOKEN_CHARS = 128
 _MAX_CACHED_PIECE_CHARS = 40
@@ -161,7 +165,7 @@ class WordAnalyser:
             if len(wanted) >= MAX_QUERY_TERMS:
                 break
         chosen = list(wanted or stopped)
-        return [Term(word) for word in chosen[:MAX_QUERY_TERMS]]
+        return [Term(word, 1.0 if word in seen else _term_weight(word)) for word in chosen[:MAX_QUERY_TERMS]]
 
     def spans(self, text: str) -> Iterator[TokenSpan]:
         """Yield the tokens of a text with their positions and words; together they are `words(text)`."""
@@ -190,9 +194,12 @@ class WordAnalyser:
         if not is_unspaced(token):
             yield from self._memory.derive(token)
             return
-        run = compose(token)
-        pairs = [run[i : i + 2] for i in range(min(len(run) - 1, MAX_QUERY_TERMS))]
-        yield from ((word, False) for word in pairs or [run])
+        yield from ((word, False) for word in islice(_unspaced_words(compose(token)), MAX_QUERY_TERMS))
+
+
+def _term_weight(word: str) -> float:
+    """Return the weight of a word that is not a whole token of the query."""
+    return UNSPACED_CHARACTER_WEIGHT if len(word) == 1 and is_unspaced(word) else 1.0
 
 
 def _unspaced_words(run: str) -> Iterator[str]:

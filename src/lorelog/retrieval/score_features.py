@@ -3,7 +3,8 @@
 Match features. BM25 ignores positions, and lets a repeated word make up for a missing one. Reading the few best
 chunks again costs a millisecond and gives: the share of the query's words that are present (`coverage`), which of its
 adjacent words are adjacent here too (`phrase`), how close together the others are (`proximity`), and which missing
-words are part of a longer one, as in compounds and names (`part-words`). Every word is weighted by its rarity. The
+words are part of a longer one, as in compounds and names (`part-words`). Only English words are stemmed, so in other
+languages a missing word counts in part if most of its runs of four letters are here. Every word is weighted by its rarity. The
 weights are learned on all sets together and sum to 1 with those of the lanes and of the entry. Those below are for words
 alone; with vectors the weights depend on the query (`fusion.weigh_lanes`).
 
@@ -50,6 +51,10 @@ COMMANDS_LABEL = "\n- Commands:"
 
 _MAX_POSITIONS = 8
 _MIN_PART_CHARS = 4
+_RUN_CHARS = 4
+_MIN_INFLECTED_CHARS = 6
+MIN_FOREIGN_SHARE = 0.5
+"""Share of a query in other languages or scripts above which its words are taken as inflected."""
 
 
 ENTRY_WEIGHT = 0.07
@@ -126,7 +131,8 @@ class MatchFeatures:
 class CloseReader:
     """Computes the match features for one query."""
 
-    def __init__(self, terms: Sequence[Term], rarity: Mapping[str, float]) -> None:
+    def __init__(self, terms: Sequence[Term], rarity: Mapping[str, float], foreign_share: float = 0.0) -> None:
+        self._is_inflected = foreign_share > MIN_FOREIGN_SHARE
         self._terms = list(dict.fromkeys(term.text for term in terms))
         self._rarity = {text: max(rarity.get(text, 0.0), 0.0) for text in self._terms}
         self._whole = sum(self._rarity.values())
@@ -195,7 +201,19 @@ class CloseReader:
         if not missing:
             return 0.0
         joined = " ".join(words)
+        if self._is_inflected:
+            return sum(self._rarity[text] * _found_share(text, joined) for text in missing) / self._whole
         return sum(self._rarity[text] for text in missing if text in joined) / self._whole
+
+
+def _found_share(word: str, joined: str) -> float:
+    """Return 1 if a word is part of the joined words, else how far more than half of its runs of letters are."""
+    if word in joined:
+        return 1.0
+    if len(word) < _MIN_INFLECTED_CHARS:
+        return 0.0
+    runs = [word[start : start + _RUN_CHARS] for start in range(len(word) - _RUN_CHARS + 1)]
+    return max(2.0 * sum(run in joined for run in runs) / len(runs) - 1.0, 0.0)
 
 
 def explain_commands(share: float) -> tuple[ScorePart, ...]:

@@ -86,7 +86,7 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
     # One call: a remote store answers both lanes in one round trip.
     terms = () if options.lane is Lane.DENSE else question.terms
     lexical, dense = store.propose(terms, question.vector, options.filters, limit)
-    rarity = store.rarity([term.text for term in question.terms])
+    rarity = weigh_terms(store, question.terms)
     if question.vector is None:
         alone = LaneMix(0.0, LANES_WEIGHT if options.lane is Lane.HYBRID else 1.0)
         return CandidateSet(_rank_lexical_only(store, lexical, alone, options.k), rarity, lexical)
@@ -107,6 +107,12 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
     ranked = fuse_convex(lexical, dense, cosines, LaneMix(weights.dense, weights.lanes), support)
     ranked = _weigh_entry_sizes(store, ranked, options.k, weights.readings.entry)
     return CandidateSet(ranked, rarity, lexical, cosines, mean, deviation, weights, lead)
+
+
+def weigh_terms(store: Store, terms: Sequence[Term]) -> dict[str, float]:
+    """Return the weight of each term: its rarity, less for a character that its pairs stand for as well."""
+    rarity = store.rarity([term.text for term in terms])
+    return {term.text: term.weight * rarity[term.text] for term in terms if term.text in rarity}
 
 
 def _rank_lexical_only(store: Store, lexical: Sequence[Candidate], mix: LaneMix, k: int) -> FusedRanking:

@@ -177,10 +177,11 @@ class HitBuilder:
         self._question = question
         self._options = options
         self._candidates = candidates
-        self._reader = CloseReader(question.terms, candidates.rarity)
+        foreign = unread_share(question.text)
+        self._reader = CloseReader(question.terms, candidates.rarity, foreign)
         self._query_features = QueryFeatures(
             len(question.terms),
-            unread_share(question.text),
+            foreign,
             question.chunks,
             candidates.lead,
             0.0 if question.vector is None else question.calibration.mean_cosine(question.vector),
