@@ -35,7 +35,7 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handoff(Serializable):
-    """What the next agent needs."""
+    """What the next agent needs of a session."""
 
     session: str
     host: str
@@ -63,21 +63,20 @@ def make_handoff(journals: RecentJournals, *, session: str = "", tasks: Sequence
 
     By default it is the newest session that was captured on this machine: a repository may come with notes of its own.
     """
-    everything = [
-        entry for entry in journals.entries() if entry.anchor.get("origin") not in ("tool", "import")
-    ]  # newest first
-    names = (entry.anchor.get("session", "") for entry in everything if session or entry.is_own)
+    newest_first = [entry for entry in journals.entries() if entry.anchor.get("origin") not in ("tool", "import")]
+    names = (entry.anchor.get("session", "") for entry in newest_first if session or entry.is_own)
     chosen = next((name for name in names if name and name.startswith(session)), "")
     if not chosen:
         problem = (
             f"no captured turn belongs to the session {session!r}" if session else "no session was captured here yet"
         )
         raise NotFound(problem, hint="'lorelog hosts install' captures sessions; 'lorelog backfill' reads earlier ones")
-    entries = [entry for entry in reversed(everything) if entry.anchor.get("session") == chosen]
+    oldest_first = newest_first[::-1]
+    entries = [entry for entry in oldest_first if entry.anchor.get("session") == chosen]
     first, last = entries[0].day, entries[-1].day
     added = [
         entry
-        for entry in reversed(everything)
+        for entry in oldest_first
         if entry.is_own and not entry.anchor.get("session") and first <= entry.day <= last
     ]
     return _describe(entries, [*added, *entries], tasks)
@@ -144,13 +143,10 @@ def _open_boxes(entries: Iterable[RecentEntry]) -> list[str]:
     return [text for text, is_open in boxes.items() if is_open]
 
 
-def _empty() -> dict[str, list[str]]:
-    return {name: [] for name in (*_LABELS.values(), "text")}
-
-
 def _parse(entry: RecentEntry) -> dict[str, list[str]]:
     """Return the bullets of a turn's note by label; other bullets are `text`."""
-    fields, field = _empty(), "text"
+    fields: dict[str, list[str]] = {name: [] for name in (*_LABELS.values(), "text")}
+    field = "text"
     for line in entry.raw:
         bare = line.strip().removeprefix("- ").strip()
         if bare.startswith("[") or not bare:
