@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bench.quality.sets import JudgedSet, Question, Text
@@ -101,8 +100,3 @@ def _without(question: str, held: frozenset[str], analyser: WordAnalyser) -> str
 
 def _is_stop(word: str) -> bool:
     return word.strip(".,;:!?()'\"").lower() in STOP_WORDS
-
-
-def texts_of(questions: Iterable[Question]) -> Sequence[str]:
-    """Return the texts of questions, each once."""
-    return list(dict.fromkeys(question.text for question in questions))
