@@ -29,7 +29,7 @@ from bench.quality import learning, tables
 from bench.quality.examples import SIZES, WHOLE, Example, examples_of, kept_examples, whole_examples
 from bench.quality.learning import Claimed, LaneModel, Sets, Unit
 from bench.quality.pipeline import Bench
-from bench.quality.samples import sample
+from bench.quality.samples import SAMPLE_BYTES, SAMPLE_QUESTIONS, sample_bytes
 from bench.quality.sets import JudgedSet, Question, load, names_in
 from bench.quality.vectors import KeptEmbedder, VectorFolder
 
@@ -60,7 +60,7 @@ def main() -> int:
     asked: list[Question] = []
     for name in names:
         given = load(args.data, name)
-        part = _part(given, args)
+        part = sample_bytes(given, args.bytes, args.limit)
         asked += part.judged
         sets[name] = _set_examples(given, part, _Kept(keep, vectors, codes * step), f"{args.bytes}-{args.limit}")
         print(f"{name}: {len(part.texts):,} documents, {len(sets[name]):,} examples", file=sys.stderr, flush=True)
@@ -185,11 +185,6 @@ def _mean(values: Iterable[float]) -> float:
     return sum(found) / len(found)
 
 
-def _part(given: JudgedSet, args: argparse.Namespace) -> JudgedSet:
-    length = sum(len(text.text.encode()) for text in given.texts) / len(given.texts)
-    return sample(given, max(int(args.bytes / length), 10), args.limit)
-
-
 @dataclass(frozen=True)
 class _Kept:
     """Where indexes, examples and vectors of one encoder are kept, and its centre."""
@@ -256,8 +251,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--keep", type=Path, required=True, metavar="DIR", help="keep files, indexes and examples here")
     parser.add_argument("--sets", default="", metavar="A,B", help="only these")
     parser.add_argument("--vectors", type=Path, metavar="DIR", help="keep vectors here from run to run")
-    parser.add_argument("--bytes", type=int, default=330_000, metavar="N", help="of a set's documents, about")
-    parser.add_argument("--limit", type=int, default=150, metavar="N", help="questions of a set, at most")
+    parser.add_argument("--bytes", type=int, default=SAMPLE_BYTES, metavar="N", help="of a set's documents, about")
+    parser.add_argument("--limit", type=int, default=SAMPLE_QUESTIONS, metavar="N", help="questions of a set, at most")
     parser.add_argument("--leave-out", action="store_true", help="learn without each set in turn, too")
     parser.add_argument("--unmeasured", action="store_true", help="learn the numbers of unmeasured encoders, too")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the numbers into this calibrations file")
