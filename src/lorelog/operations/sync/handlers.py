@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +12,12 @@ from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, UsageError
 from lorelog.engine import Engine
 from lorelog.operations.operation import RequestContext
-from lorelog.operations.replies import OperationReply, reply_from
+from lorelog.operations.replies import OperationReply
 from lorelog.operations.requests import OperationRequest
 from lorelog.services.places.roots import Root
-from lorelog.services.sync.exchange import SyncFolder, SyncSettings, project_name
-from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport
+from lorelog.services.places.workspace import SYNC_COPIES
+from lorelog.services.sync.exchange import Exchange, SyncFolder, SyncSettings, project_name
+from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport, find_writer
 
 Remote = Annotated[str, Meta(max_length=2000, description="Address of a Git remote, or the name of an exchange.")]
 
@@ -102,7 +103,7 @@ def run(engine: Engine, request: SyncRequest, call: RequestContext) -> SyncReply
         if not request.dry_run and before != settings:
             folder.write(settings)
         try:
-            reports.append(Syncer(_deps(engine, request.user), settings).run(dry_run=request.dry_run))
+            reports.append(Syncer(_deps(engine, request), settings).run(dry_run=request.dry_run))
         except LorelogError:
             if before is None and not request.dry_run:
                 folder.remove(settings)
@@ -115,24 +116,29 @@ def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> 
     _check_person(call)
     folder = SyncFolder(engine.place.tenant_folder)
     chosen = [_find(folder, request.remote)] if request.remote else folder.all()
-    syncers = {settings.name: Syncer(_deps(engine), settings) for settings in chosen}
-    written_by = _find_user(syncers.values(), request.who) if request.who else ""
+    written_by = ""
+    for settings in chosen if request.who else ():
+        clone = engine.place.cache_folder / SYNC_COPIES / f"{settings.name}.git"
+        writer, user = find_writer(Exchange(clone, settings.url, settings.branch).fetch(), request.who)
+        written_by = written_by or user or writer
+    if request.who and not written_by:
+        raise NotFound(f"no exchange says who wrote {request.who!r}", hint="give the whole id of a memory or record")
     return SyncStatusReply(
         writer=folder.writer() if chosen else "",
         exchanges=tuple(
-            reply_from(settings, SyncSettingsJson, waiting=syncers[settings.name].waiting()) for settings in chosen
+            SyncSettingsJson(
+                name=settings.name,
+                url=settings.url,
+                branch=settings.branch,
+                team=settings.team,
+                projects=settings.projects,
+                waiting=Syncer(_deps(engine), settings).waiting(),
+                last=settings.last,
+            )
+            for settings in chosen
         ),
         written_by=written_by,
     )
-
-
-def _find_user(syncers: Iterable[Syncer], memory: str) -> str:
-    """Return the user who wrote a memory or record, or else the id of the machine. Raise NotFound."""
-    for syncer in syncers:
-        writer, user = syncer.find_writer(memory)
-        if writer:
-            return user or writer
-    raise NotFound(f"no exchange says who wrote {memory!r}", hint="give the whole id of a memory or record")
 
 
 def _check_person(call: RequestContext) -> None:
@@ -178,7 +184,7 @@ def _choose(engine: Engine, folder: SyncFolder, request: SyncRequest) -> SyncSet
     return settings
 
 
-def _deps(engine: Engine, user: str = "") -> SyncDeps:
+def _deps(engine: Engine, request: SyncRequest | None = None) -> SyncDeps:
     from lorelog.services.sessions.capture_context import index_journals
 
     def index(paths: Sequence[Path], root: Root) -> Sequence[str]:
@@ -186,7 +192,7 @@ def _deps(engine: Engine, user: str = "") -> SyncDeps:
 
     return SyncDeps(
         workspace=engine.place,
-        user=user or engine.records().agent or _login(),
+        user=(request.user if request is not None else "") or engine.records().agent or _login(),
         index=index,
         forget=lambda names: _forget(engine, names),
         refresh=lambda: _refresh(engine),

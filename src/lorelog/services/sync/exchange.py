@@ -78,10 +78,12 @@ class CommitAuthor:
 class Exchange:
     """One branch of a Git remote."""
 
-    def __init__(self, folder: Path, url: str, branch: str) -> None:
+    def __init__(
+        self, folder: Path, url: str, branch: str = BRANCH, environment: Mapping[str, str] | None = None
+    ) -> None:
         check_remote(url)
         self._folder, self._url, self._branch = folder, url, branch
-        self._environment = _git_environment(os.environ)
+        self._environment = _git_environment(os.environ if environment is None else environment)
 
     def fetch(self) -> ExchangeState:
         """Fetch the newest commit and return its files. Raise StoreUnreachable."""

@@ -20,10 +20,10 @@ from typing import Any
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.outline import read_outline
-from lorelog.records.chain import GENESIS_HASH
 
 CONFLICT_MARK = "~conflict-"
 """Between the id of a memory and the digest of a text that lost a conflict, in the id of that text."""
+GENESIS = "0" * 64
 _ENTRY_LEVEL = 3
 _DIGEST_CHARS = 32
 _CONFLICT_CHARS = 8
@@ -44,6 +44,11 @@ class SyncEntry:
     """Name of its journal."""
     text: str
     digest: str
+
+    @property
+    def memory(self) -> str:
+        """Id of its memory; empty if it has none."""
+        return anchor_field(self.text, "memory")
 
     @property
     def order(self) -> tuple[str, str]:
@@ -120,17 +125,8 @@ def by_key(entries: Iterable[SyncEntry]) -> dict[str, SyncEntry]:
 
 def render_journal(file: str, entries: Iterable[SyncEntry]) -> str:
     """Return a journal with these entries, in order of time."""
-    return _with_entries(_title(file), entries)
-
-
-def _title(file: str) -> str:
-    return f"# {file.removesuffix('.md')}"
-
-
-def _with_entries(head: str, entries: Iterable[SyncEntry]) -> str:
-    """Return a text with entries below it, in order of time."""
-    texts = [entry.text for entry in sorted(entries, key=lambda entry: entry.order)]
-    return "\n\n".join([head, *texts] if head else texts) + "\n"
+    title = f"# {file.removesuffix('.md')}"
+    return "\n\n".join([title, *(entry.text for entry in sorted(entries, key=lambda entry: entry.order))]) + "\n"
 
 
 def is_forgotten(key: str, forgotten: Collection[str]) -> bool:
@@ -200,13 +196,14 @@ def _as_conflict(entry: SyncEntry) -> SyncEntry:
     return SyncEntry(key, entry.file, text, entry_digest(text))
 
 
-def merge_journal_texts(base: str, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
+def merge_journal_texts(base: str, ours: str, theirs: str, file: str = "") -> tuple[str, tuple[str, ...]]:
     """Return the merged text of one journal in three versions, and the ids that both sides changed. For Git's merge driver."""
-    before, here, there = (by_key(read_journal("", text)) for text in (base, ours, theirs))
-    merged = merge_entries({key: entry.digest for key, entry in before.items()}, here, there)
+    digests = {key: entry.digest for key, entry in by_key(read_journal(file, base)).items()}
+    merged = merge_entries(digests, by_key(read_journal(file, ours)), by_key(read_journal(file, theirs)))
     parts = split_journal(ours or theirs)
     title = next((part.text.strip() for part in parts if part.text.startswith("# ")), "").partition("\n")[0]
-    return _with_entries(title, merged.entries.values()), merged.conflicts
+    entries = sorted(merged.entries.values(), key=lambda entry: entry.order)
+    return "\n\n".join([*([title] if title else []), *(entry.text for entry in entries)]) + "\n", merged.conflicts
 
 
 def add_to_journal(text: str, file: str, added: Iterable[SyncEntry], replaced: Mapping[str, SyncEntry]) -> str:
@@ -220,8 +217,11 @@ def add_to_journal(text: str, file: str, added: Iterable[SyncEntry], replaced: M
             space = part.text[len(part.text.rstrip("\n")) :]
             pieces.append(_with_machine_words(new.text, part.text) + space)
     whole = "\n".join(pieces)
-    new_entries = list(added)
-    return _with_entries(whole.rstrip("\n") or _title(file), new_entries) if new_entries else whole
+    ordered = sorted(added, key=lambda entry: entry.order)
+    if not ordered:
+        return whole
+    before = whole.rstrip("\n") or f"# {file.removesuffix('.md')}"
+    return "\n\n".join([before, *(entry.text for entry in ordered)]) + "\n"
 
 
 def _with_machine_words(text: str, before: str) -> str:
@@ -260,16 +260,11 @@ def merge_logs(own: str, writers: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _line_time(line: str) -> str:
-    return str(parse_object(line).get("at", ""))
-
-
-def parse_object(text: str | bytes) -> dict[str, Any]:
-    """Return a JSON object; an empty one if the text is something else."""
     try:
-        values = json.loads(text)
+        values = json.loads(line)
     except ValueError:
-        return {}
-    return values if isinstance(values, dict) else {}
+        return ""
+    return str(values.get("at", "")) if isinstance(values, dict) else ""
 
 
 # -- chains of records -----------------------------------------------------------------------------------------------
@@ -281,36 +276,29 @@ class RecordChain:
 
     lines: tuple[str, ...] = ()
     records: tuple[Mapping[str, Any], ...] = ()
-    head: str = GENESIS_HASH
+    head: str = GENESIS
     fault: str = ""
 
 
 def chain_line(record: Mapping[str, Any], previous: str) -> tuple[str, str]:
     """Return a line of a writer's chain, and its hash."""
-    line = _encode_line({"prev": previous, "record": record})
-    return line, _line_hash(line)
+    line = json.dumps({"prev": previous, "record": record}, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return line, hashlib.sha256(line.encode("utf-8", "replace")).hexdigest()
 
 
 def redacted_line(line: str, record: Mapping[str, Any]) -> str:
     """Return a line whose record was redacted. It keeps the hash of the original line, which the next line names."""
     values = json.loads(line)
-    original = values.get("original") or _line_hash(line)
-    return _encode_line({"original": original, "prev": values["prev"], "record": record})
-
-
-def _encode_line(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-
-
-def _line_hash(line: str) -> str:
-    return hashlib.sha256(line.encode("utf-8", "replace")).hexdigest()
+    original = values.get("original") or hashlib.sha256(line.encode("utf-8", "replace")).hexdigest()
+    new = {"original": original, "prev": values["prev"], "record": record}
+    return json.dumps(new, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def read_chain(text: str) -> RecordChain:
     """Read and verify the records of a writer, up to the first line that does not follow the one before it."""
     lines: list[str] = []
     records: list[Mapping[str, Any]] = []
-    head = GENESIS_HASH
+    head = GENESIS
     for number, line in enumerate(filter(str.strip, text.split("\n")), 1):
         try:
             values = json.loads(line)
@@ -321,7 +309,7 @@ def read_chain(text: str) -> RecordChain:
             return RecordChain(tuple(lines), tuple(records), head, f"line {number} does not follow the one before it")
         if original is not None and not (isinstance(original, str) and "redacted" in record):
             return RecordChain(tuple(lines), tuple(records), head, f"line {number} was changed")
-        head = original or _line_hash(line)
+        head = original or hashlib.sha256(line.encode("utf-8", "replace")).hexdigest()
         lines.append(line)
         records.append(record)
     return RecordChain(tuple(lines), tuple(records), head)

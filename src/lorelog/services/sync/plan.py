@@ -22,7 +22,6 @@ from typing import Any
 
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import StoreDamaged
-from lorelog.services.places.project import GLOBAL_NAME
 from lorelog.services.sync.exchange import project_slug
 from lorelog.services.sync.merge import (
     MergedEntries,
@@ -34,7 +33,6 @@ from lorelog.services.sync.merge import (
     is_forgotten,
     merge_entries,
     merge_logs,
-    parse_object,
     read_chain,
     read_journal,
     redacted_line,
@@ -124,7 +122,7 @@ class ExchangePlan:
 
 
 @dataclass(slots=True)
-class _ParsedExchange:
+class _Exchange:
     """The files of the exchange, parsed."""
 
     projects: dict[str, dict[str, SyncEntry]] = field(default_factory=dict)
@@ -135,9 +133,9 @@ class _ParsedExchange:
     users: dict[str, str] = field(default_factory=dict)
 
 
-def _parse(files: Mapping[str, bytes]) -> _ParsedExchange:
+def _parse(files: Mapping[str, bytes]) -> _Exchange:
     if files:
-        version = parse_object(files.get(FORMAT_FILE, b"")).get("version")
+        version = _json(files.get(FORMAT_FILE, b"")).get("version")
         if version != FORMAT_VERSION:
             raise StoreDamaged(
                 "the branch is not an exchange of this version of lorelog"
@@ -145,23 +143,24 @@ def _parse(files: Mapping[str, bytes]) -> _ParsedExchange:
                 else f"the exchange has version {version}",
                 hint="update lorelog on this machine, or choose another remote or branch",
             )
-    found = _ParsedExchange()
+    found = _Exchange()
     journals: dict[str, list[SyncEntry]] = {}
     for path, content in files.items():
+        parts = path.split("/")
         text = content.decode("utf-8", "replace")
-        match path.split("/"):
+        match parts:
             case ["projects", slug, "project.json"]:
-                name = str(parse_object(content).get("name", ""))
+                name = str(_json(content).get("name", ""))
                 if project_slug(name) == slug:
                     found.slugs[name] = slug
             case ["projects", slug, "journals", file] if file.endswith(".md"):
                 journals.setdefault(slug, []).extend(read_journal(file, text))
             case ["writers", writer, "writer.json"]:
-                found.users[writer] = str(parse_object(content).get("user", ""))
+                found.users[writer] = str(_json(content).get("user", ""))
             case ["writers", writer, "ledger.jsonl"]:
                 found.chains[writer] = read_chain(text)
             case ["writers", writer, "forgotten.jsonl"]:
-                lines = map(parse_object, content.splitlines())
+                lines = map(_json, content.splitlines())
                 found.forgotten[writer] = {str(line["key"]): str(line.get("at", "")) for line in lines if "key" in line}
             case ["writers", writer, log] if log.removesuffix(".jsonl") in LOGS:
                 lines_of = found.logs.setdefault(log.removesuffix(".jsonl"), {})
@@ -171,35 +170,12 @@ def _parse(files: Mapping[str, bytes]) -> _ParsedExchange:
     return found
 
 
-def writer_file(writer: str, log: str) -> str:
-    """Return the path of a log of one machine in the exchange."""
-    return f"writers/{writer}/{log}.jsonl"
-
-
-def _journal_folder(name: str) -> str:
-    return f"projects/{project_slug(name)}/journals/"
-
-
-def read_journals(files: Mapping[str, bytes], name: str) -> dict[str, str]:
-    """Return the journals of a project in the exchange, by file."""
-    folder = _journal_folder(name)
-    return {
-        path.removeprefix(folder): content.decode("utf-8", "replace")
-        for path, content in files.items()
-        if path.startswith(folder)
-    }
-
-
-def find_writer(files: Mapping[str, bytes], memory: str) -> tuple[str, str]:
-    """Return the id of the machine that wrote a memory or a record, and the name of its user; empty if nobody says so."""
-    there = _parse(files)
-    authored = there.logs.get("authored", {})
-    for writer in sorted({*authored, *there.chains}):
-        ids = {str(parse_object(line).get("memory", "")) for line in authored.get(writer, ())}
-        ids |= {str(record.get("id", "")) for record in there.chains.get(writer, RecordChain()).records}
-        if memory in ids:
-            return writer, there.users.get(writer, "")
-    return "", ""
+def _json(text: bytes) -> dict[str, Any]:
+    try:
+        values = json.loads(text)
+    except ValueError:
+        return {}
+    return values if isinstance(values, dict) else {}
 
 
 def plan_exchange(state: MachineState, files: Mapping[str, bytes]) -> ExchangePlan:
@@ -218,16 +194,6 @@ class _ProjectPlan:
     received: Mapping[str, str]
     pending: Mapping[str, str]
     conflicts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _RecordPlan:
-    """The fields of a plan, for records."""
-
-    added: tuple[Mapping[str, Any], ...]
-    sent: int
-    seen: Mapping[str, tuple[int, str]]
-    is_fork: bool = False
 
 
 def _plan_project(
@@ -292,7 +258,7 @@ class _Planner:
             projects[name] = _plan_project(merged, before, here, other)
         keys = {key for project in projects.values() for key in project.base}
         logs = self._plan_logs(keys)
-        records = self._plan_records()
+        records, sent_records, is_fork, seen = self._plan_records()
         self._write_own()
         return ExchangePlan(
             files=self._files,
@@ -301,19 +267,19 @@ class _Planner:
             forget=self._to_forget(),
             forgotten=self._forgotten,
             logs=logs,
-            records=records.added,
+            records=records,
             base={name: project.base for name, project in projects.items()},
             received_base={name: project.received for name, project in projects.items()},
             pending={name: project.pending for name, project in projects.items()},
-            seen=records.seen,
+            seen=seen,
             sent={name: project.sent for name, project in projects.items()},
-            sent_records=records.sent,
+            sent_records=sent_records,
             conflicts=tuple(key for project in projects.values() for key in project.conflicts),
             other_projects=tuple(sorted(set(there.projects) - set(state.entries))),
             users={**there.users, state.writer: state.user},
             problems=tuple(self._problems),
             takes_out=self._takes_out,
-            is_fork=records.is_fork,
+            is_fork=is_fork,
         )
 
     def _to_forget(self) -> tuple[str, ...]:
@@ -349,9 +315,10 @@ class _Planner:
 
     def _write_journals(self, name: str, before: Mapping[str, SyncEntry], after: Mapping[str, SyncEntry]) -> None:
         """Write the journals of a project that change."""
-        folder = _journal_folder(name)
+        slug = project_slug(name)
+        folder = f"projects/{slug}/journals/"
         project = json.dumps({"name": name}, ensure_ascii=False) + "\n"
-        self._files.setdefault(f"projects/{project_slug(name)}/project.json", project.encode())
+        self._files.setdefault(f"projects/{slug}/project.json", project.encode())
         own, former = _by_file(after.values()), _by_file(before.values())
         self._takes_out = self._takes_out or any(is_forgotten(key, self._forgotten) for key in before)
         for file in former.keys() - own.keys():
@@ -363,11 +330,11 @@ class _Planner:
     def _write_own(self) -> None:
         state = self._state
         self._files.setdefault(FORMAT_FILE, (json.dumps({"version": FORMAT_VERSION}) + "\n").encode())
-        user = json.dumps({"user": state.user}, ensure_ascii=False) + "\n"
-        self._files[f"writers/{state.writer}/writer.json"] = user.encode()
+        folder = f"writers/{state.writer}/"
+        self._files[f"{folder}writer.json"] = (json.dumps({"user": state.user}, ensure_ascii=False) + "\n").encode()
         if self._own_forgotten:
             lines = [json.dumps({"key": key, "at": at}) for key, at in sorted(self._own_forgotten.items())]
-            self._files[writer_file(state.writer, "forgotten")] = _join(lines)
+            self._files[f"{folder}forgotten.jsonl"] = _join(lines)
 
     # -- logs --------------------------------------------------------------------------------------------------------
 
@@ -388,7 +355,7 @@ class _Planner:
                 shared = []
             own = list(dict.fromkeys([*writers.get(state.writer, ()), *shared]))
             for writer, lines in ({**writers, state.writer: own}).items():
-                self._put_log(writer_file(writer, log), lines)
+                self._put_log(f"writers/{writer}/{log}.jsonl", lines)
             if not state.team:
                 merged = merge_logs(state.writer, {**writers, state.writer: [line.text for line in mine]})
                 wanted = [line for line in merged if line not in foreign or self._may_add(log, line, keys)]
@@ -398,13 +365,13 @@ class _Planner:
 
     def _may_add(self, log: str, line: str, keys: Collection[str]) -> bool:
         """Return True for lines about memories that are here, and for guards of projects that are here."""
-        values = parse_object(line)
+        values = _json(line.encode())
         if log == "guards":
             return str(values.get("project", "")) in ("", *self._state.entries)
         return str(values.get("memory", "")) in keys
 
     def _is_about_forgotten(self, line: str) -> bool:
-        memory = str(parse_object(line).get("memory") or "")
+        memory = str(_json(line.encode()).get("memory") or "")
         return bool(memory) and is_forgotten(memory, self._forgotten)
 
     def _put_log(self, path: str, lines: Sequence[str]) -> None:
@@ -415,15 +382,15 @@ class _Planner:
 
     # -- records -----------------------------------------------------------------------------------------------------
 
-    def _plan_records(self) -> _RecordPlan:
-        """Write the chain of this writer, and return what the records come to."""
+    def _plan_records(self) -> tuple[tuple[Mapping[str, Any], ...], int, bool, dict[str, tuple[int, str]]]:
+        """Write the chain of this writer; return records to add, the number sent, whether the id is in use twice, and heads."""
         state, there = self._state, self._there
         seen = dict(state.seen)
         chain = there.chains.get(state.writer, RecordChain())
         count, head = seen.get(state.writer, (0, ""))
         unknown = [record for record in chain.records if str(record.get("id")) not in state.record_ids]
         if chain.fault or unknown or not extends(chain, count, head):
-            return _RecordPlan((), 0, seen, is_fork=True)
+            return (), 0, True, seen
         fresh: dict[str, Mapping[str, Any]] = {}
         elsewhere: set[str] = set()
         for writer, other in sorted(there.chains.items()):
@@ -448,13 +415,13 @@ class _Planner:
         if extended.lines[: len(chain.lines)] != chain.lines:
             self._takes_out = True
         if extended.lines:
-            self._files[writer_file(state.writer, "ledger")] = _join(extended.lines)
+            self._files[f"writers/{state.writer}/ledger.jsonl"] = _join(extended.lines)
         seen[state.writer] = (len(extended.lines), extended.head)
-        return _RecordPlan(tuple(fresh.values()), len(extended.lines) - len(chain.lines), seen)
+        return tuple(fresh.values()), len(extended.lines) - len(chain.lines), False, seen
 
     def _is_wanted(self, record: Mapping[str, Any]) -> bool:
         identity = str(record.get("id", ""))
-        project = str(record.get("project", "")) or GLOBAL_NAME
+        project = str(record.get("project", "")) or "global"
         if not identity or identity in self._state.record_ids or project not in self._state.entries:
             return False
         return "redacted" in record or identity not in self._forgotten
@@ -467,7 +434,7 @@ class _Planner:
             if "redacted" in own and "redacted" not in record:
                 lines[number] = redacted_line(lines[number], own)
         if tuple(lines) != chain.lines and not chain.fault:
-            self._files[writer_file(writer, "ledger")] = _join(lines)
+            self._files[f"writers/{writer}/ledger.jsonl"] = _join(lines)
             self._takes_out = True
 
 

@@ -26,20 +26,14 @@ from lorelog.services.sync.exchange import (
     ExchangeState,
     SyncFolder,
     SyncSettings,
+    project_slug,
 )
 from lorelog.services.sync.local_files import LocalFiles, is_personal
-from lorelog.services.sync.merge import SyncEntry
-from lorelog.services.sync.plan import (
-    LOGS,
-    ExchangePlan,
-    MachineState,
-    find_writer,
-    plan_exchange,
-    read_journals,
-    writer_file,
-)
+from lorelog.services.sync.merge import SyncEntry, read_chain
+from lorelog.services.sync.plan import LOGS, ExchangePlan, MachineState, plan_exchange
 
 _MAX_TRIES = 8
+_LEDGER = "ledger"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +99,7 @@ class SyncDeps:
     refresh: Callable[[], None]
     """Called after logs have changed."""
     patterns: tuple[str, ...] = ()
-    """Regular expressions of additional secrets."""
+    environment: Mapping[str, str] | None = None
 
 
 class Syncer:
@@ -118,6 +112,7 @@ class Syncer:
             deps.workspace.cache_folder / SYNC_COPIES / f"{settings.name}.git",
             settings.url,
             settings.branch,
+            deps.environment,
         )
         self._problems: list[str] = []
 
@@ -146,10 +141,6 @@ class Syncer:
             entries = self._shared(local.entries(project))
             count += sum(base.get(key) != entry.digest for key, entry in entries.items())
         return count
-
-    def find_writer(self, memory: str) -> tuple[str, str]:
-        """Fetch; return the id of the machine that wrote a memory or record, and its user; empty if nobody says so."""
-        return find_writer(self._exchange.fetch().files, memory)
 
     def _run(self, *, dry_run: bool) -> SyncReport:
         self._problems = []
@@ -196,7 +187,6 @@ class Syncer:
     def _state(self, local: LocalFiles, before: ExchangeState, writer: str) -> MachineState:
         settings = self._settings
         records, ids = local.records()
-        journals_there = {name: read_journals(before.files, name) for name in settings.projects.values()}
         return MachineState(
             writer=writer,
             user=self._deps.user,
@@ -205,7 +195,7 @@ class Syncer:
             logs={log: tuple(line for _, line in local.log_lines(log)) for log in LOGS},
             records=records,
             record_ids=ids,
-            forgotten=local.forgotten(journals_there),
+            forgotten=local.forgotten(_journals_there(before, settings)),
             authored=local.authored(),
             base=settings.base,
             pending=settings.pending,
@@ -216,16 +206,19 @@ class Syncer:
 
     def _apply(self, local: LocalFiles, plan: ExchangePlan) -> int:
         """Write what others have to the files here, and return the number of records that were added."""
+        directories = {name: project for project, name in self._settings.projects.items()}
         if self._settings.team:  # a home without a registry would adopt what others wrote as the user's own
             self._deps.refresh()
             local.ensure_registry()
-        for project, name in self._settings.projects.items():
+        for name, project in directories.items():
             added, replaced = plan.added.get(name, {}), plan.replaced.get(name, {})
             if added or replaced:
                 local.write_entries(project, added, replaced)
         for log, lines in plan.logs.items():
             local.write_log(log, lines)
-        report = local.add_records(plan.records, restore=not self._settings.team, patterns=self._deps.patterns)
+        report = local.add_records(
+            plan.records, restore=not self._settings.team, patterns=self._deps.patterns, dry_run=False
+        )
         self._problems += [f"record {problem.id}: {problem.message}" for problem in report.problems]
         for project, paths in local.changed.items():
             self._problems += self._deps.index(sorted(paths), local.root(project))
@@ -251,23 +244,29 @@ class Syncer:
     def _find_secrets(self, local: LocalFiles, plan: ExchangePlan, before: ExchangeState) -> tuple[SecretFinding, ...]:
         """Return the secrets in everything that the exchange does not have yet."""
         found: list[SecretFinding] = []
+        directories = {name: project for project, name in self._settings.projects.items()}
         for name, entries in plan.sent.items():
             for key, entry in entries.items():
                 result = redact(entry.text, self._deps.patterns)
                 if result.kinds:
-                    source, first = local.locate(local.directories[name], key)
+                    source, first = local.locate(directories[name], key)
                     line = first + _first_difference(entry.text, result.text)
                     found.append(SecretFinding(id=key, source=source, line=line, kinds=tuple(sorted(result.kinds))))
-        for log in ("ledger", *LOGS):
-            path = writer_file(self._folder.writer(), log)
-            source = str(local.folder / f"{log}.jsonl")
+        writer = self._folder.writer()
+        for log in (_LEDGER, *LOGS):
+            path = f"writers/{writer}/{log}.jsonl"
             known = set(before.files.get(path, b"").split(b"\n"))
             for row in plan.files.get(path, b"").split(b"\n"):
-                values = json.loads(row) if row and row not in known else {}
-                kinds = {kind for text in _texts(values) for kind in redact(text, self._deps.patterns).kinds}
+                kinds = self._secret_kinds(row) if row and row not in known else ()
                 if kinds:
-                    found.append(SecretFinding(id=_line_id(values), source=source, line=0, kinds=tuple(sorted(kinds))))
+                    found.append(
+                        SecretFinding(id=_line_id(row), source=str(local.folder / f"{log}.jsonl"), line=0, kinds=kinds)
+                    )
         return tuple(found)
+
+    def _secret_kinds(self, line: bytes) -> tuple[str, ...]:
+        texts = _texts(json.loads(line))
+        return tuple(sorted({kind for text in texts for kind in redact(text, self._deps.patterns).kinds}))
 
     # -- state and report --------------------------------------------------------------------------------------------
 
@@ -281,7 +280,7 @@ class Syncer:
         settings.last = _now() if is_complete else settings.last
         self._folder.write(settings)
 
-    def _empty_report(self, *, dry_run: bool) -> SyncReport:
+    def _report(self, plan: ExchangePlan, *, dry_run: bool, secrets: tuple[SecretFinding, ...]) -> SyncReport:
         settings = self._settings
         return SyncReport(
             name=settings.name,
@@ -289,12 +288,6 @@ class Syncer:
             team=settings.team,
             dry_run=dry_run,
             projects=tuple(settings.projects.values()),
-            last=settings.last,
-        )
-
-    def _report(self, plan: ExchangePlan, *, dry_run: bool, secrets: tuple[SecretFinding, ...]) -> SyncReport:
-        return replace(
-            self._empty_report(dry_run=dry_run),
             other_projects=plan.other_projects,
             writers=plan.users,
             received=sum(map(len, plan.added.values())),
@@ -306,11 +299,51 @@ class Syncer:
             conflicts=plan.conflicts,
             secrets=secrets,
             problems=tuple(dict.fromkeys((*plan.problems, *self._problems))),
+            last=settings.last,
         )
 
     def _offline_report(self, error: LorelogError, *, dry_run: bool) -> SyncReport:
-        empty = self._empty_report(dry_run=dry_run)
-        return replace(empty, is_offline=True, reason=error.message, sent=self.waiting())
+        settings = self._settings
+        return SyncReport(
+            name=settings.name,
+            url=settings.url,
+            team=settings.team,
+            dry_run=dry_run,
+            is_offline=True,
+            reason=error.message,
+            projects=tuple(settings.projects.values()),
+            sent=self.waiting(),
+            last=settings.last,
+        )
+
+
+def find_writer(state: ExchangeState, memory: str) -> tuple[str, str]:
+    """Return the id of the machine that wrote a memory or a record, and the name of its user; empty if nobody says so."""
+    for path, content in sorted(state.files.items()):
+        parts = path.split("/")
+        if len(parts) != 3 or parts[0] != "writers" or parts[2] not in {"authored.jsonl", "ledger.jsonl"}:
+            continue
+        if parts[2] == "ledger.jsonl":
+            ids = {str(record.get("id")) for record in read_chain(content.decode("utf-8", "replace")).records}
+        else:
+            ids = {_line_id(line) for line in content.split(b"\n") if line}
+        if memory in ids:
+            user = json.loads(state.files.get(f"writers/{parts[1]}/writer.json", b"{}")).get("user", "")
+            return parts[1], str(user)
+    return "", ""
+
+
+def _journals_there(before: ExchangeState, settings: SyncSettings) -> dict[str, dict[str, str]]:
+    """Return the journals of the exchange by project name and file."""
+    found: dict[str, dict[str, str]] = {}
+    for name in settings.projects.values():
+        prefix = f"projects/{project_slug(name)}/journals/"
+        found[name] = {
+            path.removeprefix(prefix): content.decode("utf-8", "replace")
+            for path, content in before.files.items()
+            if path.startswith(prefix)
+        }
+    return found
 
 
 def _first_difference(text: str, redacted: str) -> int:
@@ -330,10 +363,13 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(each)
 
 
-def _line_id(values: Mapping[str, Any]) -> str:
-    """Return the id of the memory, record or guard that a line of a log or chain is about."""
-    subject = values.get("record", values)
-    return str(subject.get("memory") or subject.get("id") or "")
+def _line_id(line: bytes) -> str:
+    try:
+        values = json.loads(line)
+    except ValueError:
+        return ""
+    record = values.get("record", values) if isinstance(values, dict) else {}
+    return str(record.get("memory") or record.get("id") or "")
 
 
 def _commit_message(plan: ExchangePlan) -> str:
