@@ -63,20 +63,21 @@ def make_handoff(journals: RecentJournals, *, session: str = "", tasks: Sequence
 
     By default it is the newest session that was captured on this machine: a repository may come with notes of its own.
     """
-    newest_first = [entry for entry in journals.entries() if entry.anchor.get("origin") not in ("tool", "import")]
-    names = (entry.anchor.get("session", "") for entry in newest_first if session or entry.is_own)
+    everything = [
+        entry for entry in journals.entries() if entry.anchor.get("origin") not in ("tool", "import")
+    ]  # newest first
+    names = (entry.anchor.get("session", "") for entry in everything if session or entry.is_own)
     chosen = next((name for name in names if name and name.startswith(session)), "")
     if not chosen:
         problem = (
             f"no captured turn belongs to the session {session!r}" if session else "no session was captured here yet"
         )
         raise NotFound(problem, hint="'lorelog hosts install' captures sessions; 'lorelog backfill' reads earlier ones")
-    oldest_first = newest_first[::-1]
-    entries = [entry for entry in oldest_first if entry.anchor.get("session") == chosen]
+    entries = [entry for entry in reversed(everything) if entry.anchor.get("session") == chosen]
     first, last = entries[0].day, entries[-1].day
     added = [
         entry
-        for entry in oldest_first
+        for entry in reversed(everything)
         if entry.is_own and not entry.anchor.get("session") and first <= entry.day <= last
     ]
     return _describe(entries, [*added, *entries], tasks)
