@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from train import measure
 from train.network import Encoder, TokenStore, embed, find_ranges
-from train.teach import Sum, Taught, prefix_tokens, read_shards
+from train.teach import Sum, Taught, read_shards, student_prefixes
 from train.tokens import KINDS, HeldPairs, Sequences, WordPieces, read_held
 from train.weights import read, with_layers, write
 
@@ -138,10 +138,7 @@ class Student:
         self.sharpness = nn.Parameter(torch.tensor(math.log(20.0), device=args.device))
         # Turns the student's space into the aim's: the aim of a vector need not be the vector itself.
         self.turn = nn.Parameter(torch.eye(384, device=args.device))
-        pieces = WordPieces(args.vocabulary)
-        self.prefixes = [
-            prefix_tokens(pieces, text, args.device) for text in (measure.QUESTION_PREFIX, measure.PASSAGE_PREFIX)
-        ]
+        self.prefixes = student_prefixes(WordPieces(args.vocabulary), args.device)
         ranges = [value for name, value in network.named_parameters() if "ranges" in name]
         body = [value for name, value in network.named_parameters() if "ranges" not in name]
         matrices, rest = [value for value in body if value.ndim > 1], [value for value in body if value.ndim < 2]
@@ -205,9 +202,7 @@ class HeldOut:
     def __init__(self, held: HeldPairs, pieces: WordPieces, device: str) -> None:
         self.kinds = torch.from_numpy(held.kinds.astype("int64")).to(device)
         self.asked, self.told = TokenStore(held.questions, device), TokenStore(held.passages, device)
-        self.prefixes = [
-            prefix_tokens(pieces, text, device) for text in (measure.QUESTION_PREFIX, measure.PASSAGE_PREFIX)
-        ]
+        self.prefixes = student_prefixes(pieces, device)
 
     @torch.no_grad()
     def score(self, network: Encoder) -> dict[str, float]:

@@ -78,9 +78,15 @@ def read_sets(path: Path, limit: int) -> list[JudgedSet]:
 
 def measure(sets: list[JudgedSet], embed: Embed) -> dict[str, float]:
     """Return nDCG@10 by set, and the mean of those that count."""
-    scores = {one.name: one.ndcg(embed(one.questions, True), embed(one.passages, False)) for one in sets}
+    return with_mean(
+        {judged.name: judged.ndcg(embed(judged.questions, True), embed(judged.passages, False)) for judged in sets}
+    )
+
+
+def with_mean(scores: Mapping[str, float]) -> dict[str, float]:
+    """Return the scores of sets with the mean of those that count."""
     counted = [score for name, score in scores.items() if name not in UNCOUNTED]
-    return scores | {"mean": sum(counted) / max(1, len(counted))}
+    return {**scores, "mean": sum(counted) / max(1, len(counted))}
 
 
 def table(columns: Mapping[str, Mapping[str, float]]) -> str:
@@ -150,12 +156,13 @@ def torch_embed(encoder: Any, pieces: WordPieces, device: str) -> Embed:
     """Run a network of `train.network`."""
     from train.network import TokenStore
     from train.network import embed as run
-    from train.teach import prefix_tokens
+    from train.teach import student_prefixes
 
-    prefixes = [prefix_tokens(pieces, prefix, device) for prefix in (PASSAGE_PREFIX, QUESTION_PREFIX)]
+    question_prefix, passage_prefix = student_prefixes(pieces, device)
 
     def embed(sequences: Sequences, is_question: bool) -> Any:  # noqa: FBT001
-        return run(encoder, TokenStore(sequences, device), prefixes[is_question]).float().cpu().numpy()
+        prefix = question_prefix if is_question else passage_prefix
+        return run(encoder, TokenStore(sequences, device), prefix).float().cpu().numpy()
 
     return embed
 
@@ -181,7 +188,8 @@ def main() -> int:
         np.save(args.vectors, embed_wanted(read_wanted(args.wanted), args.student[0], args.vocabulary, args.jobs))
         return 0
     pieces = WordPieces(args.vocabulary)
-    sets = [one for one in read_sets(args.judged, args.limit) if not args.sets or one.name in args.sets.split(",")]
+    chosen = args.sets.split(",") if args.sets else None
+    sets = [judged for judged in read_sets(args.judged, args.limit) if chosen is None or judged.name in chosen]
     columns: dict[str, dict[str, float]] = {}
     if args.teachers and args.taught:
         columns |= teacher_columns(sets, args.teachers, args.taught, pieces, args.device)
@@ -220,19 +228,16 @@ def teacher_columns(
     sums = {"sum": Sum(fitted, is_centred=False), "centred": Sum(fitted)}
     scores: dict[str, dict[str, float]] = defaultdict(dict)
     taught = Teachers(teachers, pieces, device)
-    for one in sets:
-        vectors = taught(one.questions, one.passages)
+    for judged in sets:
+        vectors = taught(judged.questions, judged.passages)
         shapes: dict[str, tuple[Any, Any]] = {teacher.name: vectors[teacher.name] for teacher in TEACHERS}
         for name, fit in sums.items():
             shapes[name] = (fit.wide(vectors, 0), fit.wide(vectors, 1))
             narrow = [torch.nn.functional.normalize(fit.narrow(vectors, part).float(), dim=-1) for part in (0, 1)]
             shapes[f"{name}-384"] = (narrow[0], narrow[1])
         for name, (asked, told) in shapes.items():
-            scores[name][one.name] = one.ndcg(asked.float().cpu().numpy(), told.float().cpu().numpy())
-    for column in scores.values():
-        counted = [score for name, score in column.items() if name not in UNCOUNTED]
-        column["mean"] = sum(counted) / max(1, len(counted))
-    return dict(scores)
+            scores[name][judged.name] = judged.ndcg(asked.float().cpu().numpy(), told.float().cpu().numpy())
+    return {name: with_mean(column) for name, column in scores.items()}
 
 
 if __name__ == "__main__":

@@ -145,15 +145,6 @@ def anthology(repository: Repository, pattern: str, random: Random) -> Iterator[
                 yield from _abstract(title, abstract, random)
 
 
-def proceedings(repository: Repository, pattern: str, random: Random) -> Iterator[Pair]:
-    """Posts of PMLR volumes: title and abstract in the front matter."""
-    for _, text in _shuffled(repository, pattern, random):
-        title = re.search(r"^title: (.+?)\n(?=\S)", text, re.MULTILINE | re.DOTALL)
-        abstract = re.search(r"^abstract: [|>'\"-]*(.+?)\n(?=\S)", text, re.MULTILINE | re.DOTALL)
-        if title and abstract and len(abstract[1]) > 150:
-            yield from _abstract(one_line(title[1]).strip("'\""), one_line(abstract[1]), random)
-
-
 def medical_answers(repository: Repository, pattern: str, random: Random) -> Iterator[Pair]:
     """MedQuAD: questions and answers."""
     for _, text in _shuffled(repository, pattern, random):

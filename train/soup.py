@@ -36,20 +36,20 @@ def with_ranges(weights: dict[str, Any], held: Path, vocabulary: Path, device: s
     """Return the weights with the ranges of activations that held pairs show."""
     import torch
 
-    from train.measure import PASSAGE_PREFIX, QUESTION_PREFIX
     from train.network import Batch, Encoder, TokenStore, find_ranges
-    from train.teach import prefix_tokens
+    from train.teach import student_prefixes
     from train.tokens import WordPieces, read_held
 
-    pairs, pieces = read_held(held), WordPieces(vocabulary)
+    pairs = read_held(held)
     encoder = Encoder(weights).to(device).eval()
 
     def batches() -> Iterator[Batch]:
-        for sequences, prefix in ((pairs.questions, QUESTION_PREFIX), (pairs.passages, PASSAGE_PREFIX)):
+        prefixes = student_prefixes(WordPieces(vocabulary), device)
+        for sequences, prefix in zip((pairs.questions, pairs.passages), prefixes, strict=True):
             store = TokenStore(sequences, device)
             drawn = torch.randperm(store.lengths.shape[0], device=device)[:6000]
             for part in drawn.split(2000):
-                yield store.batch(part, prefix_tokens(pieces, prefix, device))
+                yield store.batch(part, prefix)
 
     torch.manual_seed(20)
     find_ranges(encoder, batches())

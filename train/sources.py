@@ -24,7 +24,6 @@ class Source:
 
 
 _MARKDOWN = r"\.mdx?$"
-_RST = r"\.(rst|txt|md)$"
 _TESTS = r"^(?!.*(/tests?/|/testing/|/vendor/|_test\.)).*"
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from train.measure import PASSAGE_PREFIX, QUESTION_PREFIX
 from train.network import Encoder, TokenStore, embed
 from train.tokens import Sequences, WordPieces, joined, read_shard
 from train.weights import read
@@ -46,6 +47,11 @@ def prefix_tokens(pieces: WordPieces, text: str, device: str) -> Tensor:
     return torch.tensor(
         pieces([text.strip()], 20).tokens.astype("int64") if text else [], dtype=torch.long, device=device
     )
+
+
+def student_prefixes(pieces: WordPieces, device: str) -> tuple[Tensor, Tensor]:
+    """Return how the student's questions and passages begin."""
+    return prefix_tokens(pieces, QUESTION_PREFIX, device), prefix_tokens(pieces, PASSAGE_PREFIX, device)
 
 
 def find_weights(folder: Path, name: str) -> Path:

@@ -62,35 +62,40 @@ def word_mask(vocabulary: Path) -> Any:
 
 
 def read_arrays(path: Path) -> dict[str, Any]:
+    """Read what `write_arrays` wrote."""
     content = path.read_bytes()
     with np.load(io.BytesIO(lzma.decompress(content) if path.suffix == ".xz" else content)) as stored:
         return {name: stored[name] for name in stored.files}
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays as .npz; packed if the name ends in .xz."""
     content = io.BytesIO()
     np.savez(content, **arrays)
     path.write_bytes(lzma.compress(content.getvalue(), preset=3) if path.suffix == ".xz" else content.getvalue())
 
 
+def _pair_sequences(arrays: Mapping[str, Any]) -> tuple[Sequences, Sequences]:
+    questions = Sequences(arrays["questions"], arrays["question_lengths"])
+    return questions, Sequences(arrays["passages"], arrays["passage_lengths"])
+
+
+def _pair_arrays(questions: Sequences, passages: Sequences) -> dict[str, Any]:
+    return {
+        "questions": questions.tokens,
+        "question_lengths": questions.lengths,
+        "passages": passages.tokens,
+        "passage_lengths": passages.lengths,
+    }
+
+
 def read_shard(path: Path) -> tuple[Sequences, Sequences]:
     """Return questions and passages of equal number: each question with its passage."""
-    arrays = read_arrays(path)
-    return Sequences(arrays["questions"], arrays["question_lengths"]), Sequences(
-        arrays["passages"], arrays["passage_lengths"]
-    )
+    return _pair_sequences(read_arrays(path))
 
 
 def write_shard(path: Path, questions: Sequences, passages: Sequences) -> None:
-    write_arrays(
-        path,
-        {
-            "questions": questions.tokens,
-            "question_lengths": questions.lengths,
-            "passages": passages.tokens,
-            "passage_lengths": passages.lengths,
-        },
-    )
+    write_arrays(path, _pair_arrays(questions, passages))
 
 
 KINDS = ("answers", "code", "commits", "dialogue", "documents", "languages", "science")
@@ -107,17 +112,8 @@ class HeldPairs:
 
 def read_held(path: Path) -> HeldPairs:
     arrays = read_arrays(path)
-    return HeldPairs(*read_shard(path), arrays["kinds"])
+    return HeldPairs(*_pair_sequences(arrays), arrays["kinds"])
 
 
 def write_held(path: Path, held: HeldPairs) -> None:
-    write_arrays(
-        path,
-        {
-            "questions": held.questions.tokens,
-            "question_lengths": held.questions.lengths,
-            "passages": held.passages.tokens,
-            "passage_lengths": held.passages.lengths,
-            "kinds": held.kinds,
-        },
-    )
+    write_arrays(path, {**_pair_arrays(held.questions, held.passages), "kinds": held.kinds})

@@ -10,21 +10,19 @@ embeds them on many processors; after `keep`, `bench.quality --vectors DIR` embe
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
 import json
 import lzma
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
 
-SAMPLE_BYTES, SAMPLE_QUESTIONS = 330_000, 150
-"""What `bench.quality.fit` takes of a set."""
+if TYPE_CHECKING:
+    from bench.quality.sets import JudgedSet
 
 
 def main() -> int:
@@ -90,36 +88,25 @@ class Recorder:
 
 
 def wanted(data: Path, names: Sequence[str]) -> list[str]:
-    """Return the prefixed texts of all sets: chunks as they are indexed, and questions."""
-    from bench.quality.sets import names_in
+    """Return the prefixed texts of all sets and of the parts the ranking is learned from: chunks and questions."""
+    from bench.quality.fit import BACKGROUND
+    from bench.quality.samples import sample_bytes
+    from bench.quality.sets import load, names_in
 
     recorder = Recorder()
     for name in names or names_in(data):
         before = len(recorder.texts)
-        for given in _shapes(data, name):
-            _record(given, recorder)
+        given = load(data, name)
+        for judged in (given, sample_bytes(given)):
+            _record(judged, recorder)
         print(f"{name}: {len(recorder.texts) - before} texts", flush=True)
-    import bench.quality
-
-    background = Path(bench.quality.__file__).with_name("background.txt")
-    if background.is_file():
-        recorder.documents(background.read_text("utf-8").splitlines())
+    recorder.documents(BACKGROUND.read_text("utf-8").splitlines())
     return list(recorder.texts)
 
 
-def _shapes(data: Path, name: str) -> Iterator[Any]:
-    """Yield a set as it is, and the part of it that the ranking is learned on."""
-    from bench.quality.sets import load
-
-    given = load(data, name)
-    yield given
-    if samples := _module("samples"):
-        length = sum(len(text.text) for text in given.texts) / max(1, len(given.texts))
-        yield samples.sample(given, max(int(SAMPLE_BYTES / max(1.0, length)), 10), SAMPLE_QUESTIONS)
-
-
-def _record(given: Any, recorder: Recorder) -> None:
+def _record(given: JudgedSet, recorder: Recorder) -> None:
     from bench.quality.pipeline import Bench
+    from bench.quality.samples import stressed
     from bench.quality.vectors import KeptEmbedder
 
     def documents(_: KeptEmbedder, texts: Sequence[str]) -> Any:
@@ -131,16 +118,9 @@ def _record(given: Any, recorder: Recorder) -> None:
         Bench(given, Path(folder), Path(folder) / "vectors") as bench,
     ):
         bench.index()
-        samples = _module("samples")
-        for shape in (given, samples.stressed(given, bench.analyser)) if samples else (given,):
-            for question in shape.questions:
+        for judged in (given, stressed(given, bench.analyser)):
+            for question in judged.questions:
                 recorder.query(question.text)
-
-
-def _module(name: str) -> Any:
-    """Return a part of `bench.quality` if this version has it."""
-    full = f"bench.quality.{name}"
-    return importlib.import_module(full) if importlib.util.find_spec(full) else None
 
 
 if __name__ == "__main__":

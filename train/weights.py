@@ -6,13 +6,14 @@ The teachers come as int8 ONNX (e5-small-v2, bge-small-en-v1.5) and as safetenso
 from __future__ import annotations
 
 import json
-import lzma
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from train.tokens import read_arrays, write_arrays
 
 Weights = dict[str, Any]
 """Arrays of float32 by name: `embeddings.word_embeddings.weight`, `encoder.layer.0.attention.self.query.weight`, …"""
@@ -24,11 +25,7 @@ def read(path: Path) -> Weights:
         return _read_onnx(path)
     if path.suffix == ".safetensors":
         return _read_safetensors(path)
-    import io
-
-    content = path.read_bytes()
-    with np.load(io.BytesIO(lzma.decompress(content) if path.suffix == ".xz" else content)) as stored:
-        arrays = {name: stored[name] for name in stored.files}
+    arrays = read_arrays(path)
     return {
         name: array.astype(np.float32) * (arrays[f"{name}:scale"] if f"{name}:scale" in arrays else np.float32(1))
         for name, array in arrays.items()
@@ -48,14 +45,7 @@ def write(path: Path, weights: Mapping[str, Any], *, is_small: bool = False) -> 
             stored[f"{name}:scale"] = scale.astype(np.float32)
         else:
             stored[name] = array.astype(np.float16)
-    if path.suffix == ".xz":
-        import io
-
-        content = io.BytesIO()
-        np.savez(content, **stored)
-        path.write_bytes(lzma.compress(content.getvalue(), preset=4))
-    else:
-        np.savez(path, **stored)
+    write_arrays(path, stored)
 
 
 def _short(name: str) -> str:

@@ -62,22 +62,19 @@ class Example:
 
 def examples_of(given: JudgedSet, bench: Bench, centre: Array) -> Iterator[Example]:
     """Yield the examples of an indexed set. `centre` is the mean vector of texts about anything."""
-    whole = read_set(bench, given.name)
-    asker = _Asker(bench, whole, centre)
-    everything = np.arange(len(whole.chunks))
-    rows = {project: whole.rows_of(project) for project in sorted({item.project for item in whole.chunks})}
-    stores = {project: SampledStore(whole, everything, found, whole.remark) for project, found in rows.items()}
+    asker = _Asker(bench, read_set(bench, given.name), centre)
+    projects = sorted({item.project for item in asker.whole.chunks})
     hard = stressed(given, bench.analyser).judged
-    after = dict(zip(rows, [*list(rows)[1:], *list(rows)[:1]], strict=True))
+    after = dict(zip(projects, [*projects[1:], *projects[:1]], strict=True))
     for question in given.judged:
-        yield asker.ask("judged", WHOLE, stores[bench.project(question)], question, given.gains[question.id])
+        yield asker.ask_whole("judged", bench.project(question), question, given.gains[question.id])
     for question in hard:
-        yield asker.ask("stressed", WHOLE, stores[bench.project(question)], question, given.gains[question.id])
+        yield asker.ask_whole("stressed", bench.project(question), question, given.gains[question.id])
     for question in given.unanswerable:
-        yield asker.ask("unanswerable", WHOLE, stores[bench.project(question)], question, {})
-    if len(rows) > 1:
+        yield asker.ask_whole("unanswerable", bench.project(question), question, {})
+    if len(projects) > 1:
         for question in spread(given.judged, _STRANGERS):
-            yield asker.ask("elsewhere", WHOLE, stores[after[bench.project(question)]], question, {})
+            yield asker.ask_whole("elsewhere", after[bench.project(question)], question, {})
     chosen = random.Random(f"{SEED} sizes {given.name}")
     for size in SIZES:
         yield from _of_size(asker, given, hard, size, chosen)
@@ -85,15 +82,9 @@ def examples_of(given: JudgedSet, bench: Bench, centre: Array) -> Iterator[Examp
 
 def whole_examples(given: JudgedSet, bench: Bench, centre: Array, questions: int) -> Iterator[Example]:
     """Yield judged questions, spread over the list, asked of a whole indexed set."""
-    whole = read_set(bench, given.name)
-    asker = _Asker(bench, whole, centre)
-    everything = np.arange(len(whole.chunks))
-    stores: dict[str, SampledStore] = {}
+    asker = _Asker(bench, read_set(bench, given.name), centre)
     for question in spread(given.judged, questions):
-        project = bench.project(question)
-        if project not in stores:
-            stores[project] = SampledStore(whole, everything, whole.rows_of(project), whole.remark)
-        yield asker.ask("judged", WHOLE, stores[project], question, given.gains[question.id])
+        yield asker.ask_whole("judged", bench.project(question), question, given.gains[question.id])
 
 
 def _of_size(
@@ -158,6 +149,14 @@ class _Asker:
         self.bench = bench
         self.whole = whole
         self._centre = centre
+        self._projects: dict[str, SampledStore] = {}
+
+    def ask_whole(self, kind: str, project: str, question: Question, gains: Mapping[str, float]) -> Example:
+        """Ask the whole index, of which a filter admits one project."""
+        if project not in self._projects:
+            everything, admitted = np.arange(len(self.whole.chunks)), self.whole.rows_of(project)
+            self._projects[project] = SampledStore(self.whole, everything, admitted, self.whole.remark)
+        return self.ask(kind, WHOLE, self._projects[project], question, gains)
 
     def ask(self, kind: str, size: int, store: Any, question: Question, gains: Mapping[str, float]) -> Example:
         terms = self.bench.analyser.query_terms(question.text)
@@ -188,7 +187,7 @@ class _Asker:
             kind,
             size,
             {
-                "full": 2.2 * sum(rarity.values()),
+                "full": candidates._FULL_TERM_SCORE * sum(rarity.values()),
                 "terms": len(rarity),
                 "unread": non_latin_share(" ".join(others)),
                 "foreign": foreign_share(others),

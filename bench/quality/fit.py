@@ -2,12 +2,14 @@
 
 python -m bench.quality.fit --data DIR --keep DIR [--vectors DIR] [--sets a,b] [--limit N] [--leave-out] [--write FILE]
 
-A part of each set is indexed (`--bytes`, `--limit`) and asked whole, stressed and in parts of several sizes
-(`examples`). A part of a set of long texts has few questions; the questions of such a set (fewer than `MIN_QUESTIONS`, of a set that
-has more) are asked of the whole set instead, or else the ranking would be learned from the others only. `learning` says what is learned. The tables compare the better lane with the ranking, and what first hits claim
-with what they are; `--leave-out` learns once for each set without that set, which is what a set that nobody looked at
-would get. `--write` puts the numbers into a calibrations file (`src/lorelog/retrieval/calibrations.json`): those of this
-encoder, and with `--unmeasured` also those of encoders that nobody measured. `--keep` keeps indexes and examples, by encoder.
+A part of each set is indexed (`--bytes`, `--limit`) and asked whole, stressed and in parts of several sizes (`examples`). A
+part of a set of long texts has few questions; if it has fewer than `MIN_QUESTIONS` and the set has more, questions are asked of
+the whole set instead, or else the ranking would be learned from the other sets only. `learning` says what is learned.
+
+The tables compare the better lane with the ranking, and what first hits claim with what they are. `--leave-out` learns
+once for each set without that set, which is what a set that nobody looked at would get. `--write` puts the numbers into a
+calibrations file (`src/lorelog/retrieval/calibrations.json`): those of this encoder, and with `--unmeasured` also those of
+encoders that nobody measured. `--keep` keeps indexes and examples, by encoder.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ import argparse
 import base64
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,8 +29,8 @@ from bench.quality import learning, tables
 from bench.quality.examples import SIZES, WHOLE, Example, examples_of, kept_examples, whole_examples
 from bench.quality.learning import Claimed, LaneModel, Sets, Unit
 from bench.quality.pipeline import Bench
-from bench.quality.samples import sample
-from bench.quality.sets import JudgedSet, load, names_in
+from bench.quality.samples import SAMPLE_BYTES, SAMPLE_QUESTIONS, sample_bytes
+from bench.quality.sets import JudgedSet, Question, load, names_in
 from bench.quality.vectors import KeptEmbedder, VectorFolder
 
 from lorelog.core.options import EmbedOptions
@@ -53,27 +55,22 @@ def main() -> int:
     keep = args.keep / model.replace("/", "-")
     vectors = args.vectors or keep / "vectors"
     background = embed_background(KeptEmbedder(embedder, VectorFolder(vectors, model)))
-    centre = quantise(background.mean(0))
+    codes, step = quantise(background.mean(0))
     sets: dict[str, list[Example]] = {}
+    asked: list[Question] = []
     for name in names:
-        given = _part(load(args.data, name), args)
-        path = keep / "examples" / f"{name}-{args.bytes}-{args.limit}.pickle"
-        sets[name] = kept_examples(path, partial(_examples, given, keep / name, vectors, centre[0] * centre[1]))
-        if len(given.judged) < min(MIN_QUESTIONS, len(load(args.data, name).judged)):
-            path = keep / "examples" / f"{name}-whole.pickle"
-            whole = partial(
-                _whole_examples, load(args.data, name), keep / f"{name}-whole", vectors, centre[0] * centre[1]
-            )
-            others = [item for item in sets[name] if (item.kind, item.size) != ("judged", WHOLE)]
-            sets[name] = [*others, *kept_examples(path, whole)]
-        print(f"{name}: {len(given.texts):,} documents, {len(sets[name]):,} examples", file=sys.stderr, flush=True)
-    unit = _unit(sets, background, vectors, model, args)
+        given = load(args.data, name)
+        part = sample_bytes(given, args.bytes, args.limit)
+        asked += part.judged
+        sets[name] = _set_examples(given, part, _Kept(keep, vectors, codes * step), f"{args.bytes}-{args.limit}")
+        print(f"{name}: {len(part.texts):,} documents, {len(sets[name]):,} examples", file=sys.stderr, flush=True)
+    unit = _unit(sets, asked, background, VectorFolder(vectors, model))
     found = _learn(sets, unit, args)
     if args.write:
         known = json.loads(args.write.read_text("utf-8")) if args.write.exists() else {}
         known[model] = {
-            "centre": base64.b64encode(centre[0].tobytes()).decode(),
-            "step": centre[1],
+            "centre": base64.b64encode(codes.tobytes()).decode(),
+            "step": step,
             "level": unit.level,
             "spread": unit.spread,
             **found,
@@ -158,12 +155,9 @@ def _relevance_table(claims: Sequence[Claimed], claimed: Sequence[float]) -> str
         for item, value in zip(claims, claimed, strict=True)
         if item.example.kind != "stressed" and not item.place
     ]
-    titles = [
-        *((f"{size} chunks" if size else "whole sets") for size in (*SIZES, WHOLE)),
-        *dict.fromkeys(item.name for item in claims),
-    ]
+    titles = [*map(_size_title, (*SIZES, WHOLE)), *dict.fromkeys(item.name for item in claims)]
     for title in titles:
-        meant = [(item, value) for item, value in pairs if title in (item.name, _size_title(item))]
+        meant = [(item, value) for item, value in pairs if title in (item.name, _size_title(item.example.size))]
         if not meant:
             continue
         values = [value for _, value in meant]
@@ -174,8 +168,8 @@ def _relevance_table(claims: Sequence[Claimed], claimed: Sequence[float]) -> str
     return tables.format_table(rows)
 
 
-def _size_title(claimed: Claimed) -> str:
-    return f"{claimed.example.size} chunks" if claimed.example.size else "whole sets"
+def _size_title(size: int) -> str:
+    return f"{size} chunks" if size else "whole sets"
 
 
 def _others(sets: Sets, name: str) -> Sets:
@@ -191,23 +185,40 @@ def _mean(values: Iterable[float]) -> float:
     return sum(found) / len(found)
 
 
-def _part(given: JudgedSet, args: argparse.Namespace) -> JudgedSet:
-    length = sum(len(text.text.encode()) for text in given.texts) / len(given.texts)
-    return sample(given, max(int(args.bytes / length), 10), args.limit)
+@dataclass(frozen=True)
+class _Kept:
+    """Where indexes, examples and vectors of one encoder are kept, and its centre."""
+
+    folder: Path
+    vectors: Path
+    centre: Array
+
+    def examples(
+        self,
+        name: str,
+        given: JudgedSet,
+        ask: Callable[[JudgedSet, Bench, Array], Iterable[Example]],
+        version: str = "",
+    ) -> list[Example]:
+        """Return the examples of a set, which is indexed and asked if they are not kept."""
+
+        def make() -> list[Example]:
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+            with Bench(given, self.folder / name, self.vectors) as bench:
+                bench.index()
+                return list(ask(given, bench, self.centre))
+
+        return kept_examples(self.folder / "examples" / f"{name}{version}.pickle", make)
 
 
-def _examples(given: JudgedSet, folder: Path, vectors: Path, centre: Array) -> list[Example]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with Bench(given, folder, vectors) as bench:
-        bench.index()
-        return list(examples_of(given, bench, centre))
-
-
-def _whole_examples(given: JudgedSet, folder: Path, vectors: Path, centre: Array) -> list[Example]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with Bench(given, folder, vectors) as bench:
-        bench.index()
-        return list(whole_examples(given, bench, centre, _WHOLE_QUESTIONS))
+def _set_examples(given: JudgedSet, part: JudgedSet, kept: _Kept, version: str) -> list[Example]:
+    """Return the examples of a part of a set; if it has few questions, with those of the whole set."""
+    examples = kept.examples(given.name, part, examples_of, f"-{version}")
+    if len(part.judged) >= min(MIN_QUESTIONS, len(given.judged)):
+        return examples
+    others = [item for item in examples if (item.kind, item.size) != ("judged", WHOLE)]
+    whole = partial(whole_examples, questions=_WHOLE_QUESTIONS)
+    return [*others, *kept.examples(f"{given.name}-whole", given, whole)]
 
 
 def embed_background(embedder: Embedder) -> Array:
@@ -223,15 +234,13 @@ def quantise(vector: Array) -> tuple[Array, float]:
     return np.round(vector / step).astype(np.int8), round(step, 8)
 
 
-def _unit(sets: Sets, background: Array, vectors: Path, model: str, args: argparse.Namespace) -> Unit:
+def _unit(sets: Sets, questions: Sequence[Question], background: Array, vectors: VectorFolder) -> Unit:
     """Return the usual deviation of a question's cosines with the background, and their usual mean."""
-    folder = VectorFolder(vectors, model)
     deviations = []
-    for name in sets:
-        for question in _part(load(args.data, name), args).judged:
-            vector = folder.get(f"query: {question.text}")
-            if vector is not None:
-                deviations.append(float((background @ np.frombuffer(unit_vector(vector), "<f4")).std()))
+    for question in questions:
+        vector = vectors.get(f"query: {question.text}")
+        if vector is not None:
+            deviations.append(float((background @ np.frombuffer(unit_vector(vector), "<f4")).std()))
     levels = [_mean(item.evidence["mean_cosine"] for item in examples) for examples in sets.values()]
     return Unit(round(_mean(deviations), 5), round(_mean(levels), 5))
 
@@ -242,8 +251,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--keep", type=Path, required=True, metavar="DIR", help="keep files, indexes and examples here")
     parser.add_argument("--sets", default="", metavar="A,B", help="only these")
     parser.add_argument("--vectors", type=Path, metavar="DIR", help="keep vectors here from run to run")
-    parser.add_argument("--bytes", type=int, default=330_000, metavar="N", help="of a set's documents, about")
-    parser.add_argument("--limit", type=int, default=150, metavar="N", help="questions of a set, at most")
+    parser.add_argument("--bytes", type=int, default=SAMPLE_BYTES, metavar="N", help="of a set's documents, about")
+    parser.add_argument("--limit", type=int, default=SAMPLE_QUESTIONS, metavar="N", help="questions of a set, at most")
     parser.add_argument("--leave-out", action="store_true", help="learn without each set in turn, too")
     parser.add_argument("--unmeasured", action="store_true", help="learn the numbers of unmeasured encoders, too")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the numbers into this calibrations file")

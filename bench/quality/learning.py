@@ -16,14 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import exp, log, log1p, log2, log10
+from math import exp, log, log2, log10
 from typing import Any
 
 import numpy as np
 from bench.quality.examples import WHOLE, Example
 
 from lorelog.retrieval.calibration import RELEVANCE_FEATURES, LaneNumbers, RelevanceNumbers
-from lorelog.retrieval.fusion import USUAL_RARITY
+from lorelog.retrieval.fusion import MAX_COVERAGE, MAX_HEIGHT, MIN_REACH, USUAL_RARITY
+from lorelog.retrieval.relevance import QueryFeatures, relevance_features
+from lorelog.retrieval.score_features import MatchFeatures
 
 FEATURES = ("words", "vectors", "proximity", "part_words", "entry")
 TIED = (
@@ -84,11 +86,11 @@ class Unit:
         return {
             "one": 1.0,
             "rarity": log(max(seen["full"], 1.0) / USUAL_RARITY),
-            "coverage": min(seen["best"] / seen["full"], 1.5) if seen["full"] > 0 else 0.0,
+            "coverage": min(seen["best"] / seen["full"], MAX_COVERAGE) if seen["full"] > 0 else 0.0,
             "known": seen["known"],
             "unread": seen["unread"],
             "foreign": seen["foreign"],
-            "height": min(max(height, 0.0), 12.0) / _HEIGHT_STEP,
+            "height": min(max(height, 0.0), MAX_HEIGHT) / _HEIGHT_STEP,
             "lead": seen["lead"],
             "chunks": log10(max(seen["chunks"], 1)) - 2.0,
         }
@@ -113,33 +115,35 @@ class LaneModel:
         self._numbers = np.array([_START.get(name, 0.0) if on == "one" else 0.0 for name, on in self._tied])
         self._is_free = np.array([on == "one" for _, on in self._tied])
 
-    def weights(self, evidence: Sequence[Mapping[str, float]], numbers: Array | None = None) -> Array:
+    def _table(self, evidence: Sequence[Mapping[str, float]]) -> Array:
+        """Return the evidence that each number is tied to, a row for each question."""
+        return np.array([[item[on] for _, on in self._tied] for item in evidence])
+
+    def _weights(self, table: Array, numbers: Array) -> Array:
         """Return the weight of each feature for each question."""
-        chosen = self._numbers if numbers is None else numbers
-        seen = np.array([[item[on] for _, on in self._tied] for item in evidence])
-        weights: Array = np.exp(np.clip((seen * chosen) @ self._touches, -12.0, 6.0))
+        weights: Array = np.exp(np.clip((table * numbers) @ self._touches, -12.0, 6.0))
         return weights
 
     def scores(self, example: Example) -> Array:
         """Return the scores of all candidates, between 0 and 1."""
-        weights = self.weights([self.unit.evidence(example)])[0]
+        weights = self._weights(self._table([self.unit.evidence(example)]), self._numbers)[0]
         features = self.unit.features(example)
         seen = example.evidence
         coverage = seen["best"] / seen["full"] if seen["full"] > 0 else 0.0
-        reach = max((seen["highest"] - seen["lowest"]) / self.unit.of(example), 0.5)
+        reach = max((seen["highest"] - seen["lowest"]) / self.unit.of(example), MIN_REACH)
         scores: Array = features @ weights / (weights @ np.array([coverage, reach, 1.0, 1.0, 1.0]))
         return scores
 
     def learn(self, sets: Sets) -> LaneModel:
         """Learn from sets, and return itself."""
         batch = _Batch(sets, self.unit)
-        seen = np.array([[item[on] for _, on in self._tied] for item in batch.evidence])
+        table = self._table(batch.evidence)
         low = np.array([0.0 if SIGNS.get(item) == 1 else -np.inf for item in self._tied])
         high = np.array([0.0 if SIGNS.get(item) == -1 else np.inf for item in self._tied])
 
         def loss(numbers: Array) -> tuple[float, Array]:
-            value, slope = batch.loss(np.exp(np.clip((seen * numbers) @ self._touches, -12.0, 6.0)))
-            slope = ((slope @ self._touches.T) * seen).sum(0)
+            value, slope = batch.loss(self._weights(table, numbers))
+            slope = ((slope @ self._touches.T) * table).sum(0)
             tied = np.where(self._is_free, 0.0, numbers)
             return value + _PENALTY * float(tied @ tied), slope + 2 * _PENALTY * tied
 
@@ -292,25 +296,12 @@ def first_hits(sets: Sets, unit: Unit, rank: Callable[[str, Example], Array], co
 
 def _relevance_features(example: Example, unit: Unit, place: int, score: float, margin: float) -> dict[str, float]:
     seen = example.evidence
-    coverage, _, proximity, part_words, _ = map(float, example.readings[place])
     height = (float(example.own_cosine[place]) - seen["mean_cosine"]) / unit.spread if unit.spread else 0.0
     level = (seen["mean_cosine"] - unit.level) / unit.spread if unit.spread else 0.0
     unread = max(seen["unread"], seen["foreign"])
-    return {
-        "base": 1.0,
-        "terms": log1p(min(seen["terms"], 40)),
-        "coverage": coverage,
-        "proximity": proximity,
-        "part_words": part_words,
-        "unread": unread,
-        "unread_coverage": unread * coverage,
-        "chunks": log10(min(max(seen["chunks"], 1), 10_000)) - 2.0,
-        "lead": seen["lead"],
-        "height": min(max(height, -4.0), 12.0),
-        "level": min(max(level, -4.0), 4.0),
-        "score": min(max(score, 0.0), 1.0),
-        "margin": margin,
-    }
+    query = QueryFeatures(int(seen["terms"]), unread, int(seen["chunks"]), seen["lead"])
+    reading = MatchFeatures(*map(float, example.readings[place][:4]))
+    return relevance_features(query, reading, height=height, level=level, score=score, margin=margin)
 
 
 def learn_relevance(claims: Sequence[Claimed], form: str) -> RelevanceNumbers:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import log1p
 from typing import Any
@@ -94,9 +93,6 @@ class SampledStore:
         self._damping = K1 * (1 - B + B * whole.lengths / max(whole.lengths[rows].mean(), 1.0))
         self._remark = remark
 
-    def reading(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
     def get_note(self, _: str) -> str:
         return self._remark
 
@@ -155,9 +151,3 @@ class SampledStore:
             and self._is_here[other]
             and self._whole.files[other] == self._whole.files[row]
         )
-
-    def entry_sizes(self, keys: Sequence[ChunkKey], limit: int) -> dict[ChunkKey, int]:
-        return {key: min(int(self._whole.entries[int(key)]), limit) for key in keys}
-
-    def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
-        return {key: self._whole.chunks[int(key)] for key in keys}

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bench.quality.sets import JudgedSet, Question, Text
@@ -19,8 +18,16 @@ from bench.quality.sets import JudgedSet, Question, Text
 from lorelog.retrieval.analyser import STOP_WORDS, WordAnalyser
 
 SEED = 20
+SAMPLE_BYTES, SAMPLE_QUESTIONS = 330_000, 150
+"""The part of a set that the ranking is learned from, by default."""
 _WORD = re.compile(r"\S+")
 _MIN_WORDS = 2
+
+
+def sample_bytes(given: JudgedSet, size: int = SAMPLE_BYTES, questions: int = SAMPLE_QUESTIONS) -> JudgedSet:
+    """Return a set with documents of about so many bytes, and at least ten."""
+    length = sum(len(text.text.encode()) for text in given.texts) / len(given.texts)
+    return sample(given, max(int(size / length), 10), questions)
 
 
 def sample(given: JudgedSet, documents: int, questions: int) -> JudgedSet:
@@ -101,8 +108,3 @@ def _without(question: str, held: frozenset[str], analyser: WordAnalyser) -> str
 
 def _is_stop(word: str) -> bool:
     return word.strip(".,;:!?()'\"").lower() in STOP_WORDS
-
-
-def texts_of(questions: Iterable[Question]) -> Sequence[str]:
-    """Return the texts of questions, each once."""
-    return list(dict.fromkeys(question.text for question in questions))

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from e2e.hosts.host import COMPACT, Host, Outcome
-from e2e.hosts.lines import Lines
+from e2e.hosts.host import Host, Outcome
 from e2e.model import Step
 from e2e.terminal import Terminal
 from e2e.world import REPOSITORY
@@ -90,16 +89,7 @@ class ClaudeCode(Host):
         return str(told.get("session_id", "")), str(told.get("result", ""))
 
     def converse(self, *says: str, session: str = "") -> Outcome:
-        since = self.world.model.count
-        streams = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
-        answer, named = "", session
-        with Lines([*self._usual(session), *streams], self.environment(), self.world) as lines:
-            for said in says:
-                text = "/compact" if said == COMPACT else said
-                lines.write({"type": "user", "message": {"role": "user", "content": text}})
-                told = lines.until(lambda line: line.get("type") == "result", f"an end to {said[:40]!r}")
-                answer, named = str(told.get("result", "")), str(told.get("session_id", named))
-        return Outcome(named, answer, 0, tuple(self.world.model.requests(since)))
+        return self.stream_turns([*self._usual(session), "--verbose"], says, session, compact="/compact")
 
     def write_file(self, path: Path, text: str) -> Step:
         return Step(tool="Write", arguments={"file_path": str(path), "content": text})

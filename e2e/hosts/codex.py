@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.hosts.host import COMPACT, OF_CLAUDE, Host, Outcome
-from e2e.hosts.lines import Lines
+from e2e.hosts.lines import Lines, json_lines
 from e2e.model import Step
 from e2e.terminal import CONTROL_C, ENTER, Terminal
 from e2e.world import REPOSITORY, Failed
@@ -106,11 +106,7 @@ class Codex(Host):
 
     def read(self, printed: str) -> tuple[str, str]:
         session = answer = ""
-        for line in printed.splitlines():
-            try:
-                told = json.loads(line)
-            except ValueError:
-                continue
+        for told in json_lines(printed):
             if told.get("type") == "thread.started":
                 session = told["thread_id"]
             item = told.get("item") or {}

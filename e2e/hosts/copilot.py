@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from pathlib import Path
 
-from e2e.hosts.host import OF_CLAUDE, Host, Outcome
+from e2e.hosts.host import NO_FORK, NO_TERMINAL, OF_CLAUDE, ONE_TURN, Host, Outcome
+from e2e.hosts.lines import json_lines
 from e2e.model import Step
-from e2e.terminal import Terminal
-from e2e.world import Failed
 
 
 class CopilotCli(Host):
@@ -18,13 +15,8 @@ class CopilotCli(Host):
     name = "copilot"
     title = "Copilot CLI"
     shell = "bash"
-    absent = OF_CLAUDE | {
+    absent = (OF_CLAUDE | NO_FORK | NO_TERMINAL | ONE_TURN) | {
         "own installer": "its plugins come from a repository or a marketplace, not from a folder",
-        "turns": "several turns in one process need its terminal program",
-        "fork": "it has no command that forks a session",
-        "compact": "compaction needs its terminal program",
-        "terminal": "its terminal program is not driven here, so far",
-        "escape": "its terminal program is not driven here, so far",
     }
 
     @property
@@ -34,12 +26,6 @@ class CopilotCli(Host):
     def configure(self) -> None:
         self._folder.mkdir()
         (self._folder / "mcp-config.json").write_text('{\n  "mcpServers": {}\n}\n')
-
-    def bring_plugin(self) -> None:
-        self.install()
-
-    def sit_down(self, *, asks_first: bool = False) -> contextlib.AbstractContextManager[Terminal]:
-        raise Failed("its terminal program is not driven here")
 
     def settings(self) -> list[Path]:
         return [self._folder / "mcp-config.json"]
@@ -60,18 +46,11 @@ class CopilotCli(Host):
 
     def read(self, printed: str) -> tuple[str, str]:
         session = answer = ""
-        for line in printed.splitlines():
-            try:
-                told = json.loads(line)
-            except ValueError:
-                continue
+        for told in json_lines(printed):
             if told.get("type") == "assistant.message":
                 answer = told["data"].get("content") or answer
             session = told.get("sessionId") or session
         return session, answer
-
-    def converse(self, *says: str, session: str = "") -> Outcome:
-        raise Failed("several turns in one process need its terminal program")
 
     def write_file(self, path: Path, text: str) -> Step:
         return Step(tool="create", arguments={"path": str(path), "file_text": text})

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
 
-from e2e.hosts.host import OF_CLAUDE, Host, Outcome
+from e2e.hosts.host import NO_FORK, NO_TERMINAL, OF_CLAUDE, ONE_TURN, Host, Outcome
 from e2e.model import Step
-from e2e.terminal import Terminal
-from e2e.world import Failed
 
 
 class GeminiCli(Host):
@@ -18,13 +15,7 @@ class GeminiCli(Host):
     name = "gemini"
     title = "Gemini CLI"
     shell = "run_shell_command"
-    absent = OF_CLAUDE | {
-        "turns": "several turns in one process need its terminal program",
-        "fork": "it has no command that forks a session",
-        "compact": "compaction needs its terminal program",
-        "terminal": "its terminal program is not driven here, so far",
-        "escape": "its terminal program is not driven here, so far",
-    }
+    absent = OF_CLAUDE | NO_FORK | NO_TERMINAL | ONE_TURN
 
     @property
     def _folder(self) -> Path:
@@ -40,14 +31,8 @@ class GeminiCli(Host):
         }
         (self._folder / "settings.json").write_text(json.dumps(settings, indent=2) + "\n")
 
-    def bring_plugin(self) -> None:
-        self.install()
-
     def install_natively(self) -> None:
         self.run_aside("extensions", "link", str(self.plugins / "gemini"), "--consent")
-
-    def sit_down(self, *, asks_first: bool = False) -> contextlib.AbstractContextManager[Terminal]:
-        raise Failed("its terminal program is not driven here")
 
     def settings(self) -> list[Path]:
         return [self._folder / "settings.json"]
@@ -71,9 +56,6 @@ class GeminiCli(Host):
             return "", printed
         return str(told.get("session_id", "")), str(told.get("response", ""))
 
-    def converse(self, *says: str, session: str = "") -> Outcome:
-        raise Failed("several turns in one process need its terminal program")
-
     def write_file(self, path: Path, text: str) -> Step:
         return Step(tool="write_file", arguments={"file_path": str(path), "content": text})
 
@@ -84,7 +66,5 @@ class GeminiCli(Host):
         return list((self._folder / "tmp").glob("*/chats/*.jsonl"))
 
     def use_skill(self, asked: str, question: str, search: Step) -> Outcome:
-        """Through the host's own tool, which reads the skill into the conversation."""
         call = Step(tool="activate_skill", arguments={"name": "memory-recall"})
-        self.world.model.script(asked, call, search, Step("Read it."))
-        return self.turn(f"{asked}: {question}?")
+        return self.read_skill(call, asked, question, search)

@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from e2e.hosts.lines import Lines
 from e2e.installing import COMPANIONS
 from e2e.model import Request, Step
 from e2e.terminal import CONTROL_C, ESCAPE, Terminal
@@ -25,6 +26,12 @@ COMPACT = "\0compact"
 """Said in a conversation: not a prompt, but the order to compact."""
 TURN_LIMIT_S = 180.0
 OF_CLAUDE = dict.fromkeys(("typed clear", "typed compact", "queued", "reject"), "typed in Claude Code only, so far")
+NO_FORK = {"fork": "it has no command that forks a session"}
+NO_TERMINAL = dict.fromkeys(("terminal", "escape"), "its terminal program is not driven here, so far")
+ONE_TURN = {
+    "turns": "several turns in one process need its terminal program",
+    "compact": "compaction needs its terminal program",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,9 +111,9 @@ class Host(abc.ABC):
     def configure(self) -> None:
         """Write the host's own configuration, as it is before anybody has heard of us."""
 
-    @abc.abstractmethod
     def bring_plugin(self) -> None:
-        """Bring the bundle in by the host's own means, the quickest of them."""
+        """Bring the bundle in by the host's own means, the quickest of them; by our installer if it has none."""
+        self.install()
 
     def prepare(self) -> None:
         """All that is needed before the first turn."""
@@ -121,9 +128,9 @@ class Host(abc.ABC):
         """`lorelog hosts install` alone: what it says is still to be done is not."""
         self.install()
 
-    @abc.abstractmethod
     def sit_down(self, *, asks_first: bool = False) -> contextlib.AbstractContextManager[Terminal]:
         """The terminal program, up to where a prompt can be typed; it may ask before each tool call."""
+        raise Failed(NO_TERMINAL["terminal"])
 
     def open_terminal(self, *command: str) -> Terminal:
         return Terminal([str(self.installed.program), *command], self.environment(), self.world)
@@ -144,9 +151,22 @@ class Host(abc.ABC):
     def read(self, printed: str) -> tuple[str, str]:
         """The session and the answer in what was printed."""
 
-    @abc.abstractmethod
     def converse(self, *says: str, session: str = "") -> Outcome:
         """Several turns in one process; `COMPACT` among them compacts."""
+        raise Failed(ONE_TURN["turns"])
+
+    def stream_turns(self, command: Sequence[str], says: Sequence[str], session: str, *, compact: str) -> Outcome:
+        """Several turns in one process that reads and writes Claude Code's stream of JSON lines."""
+        since = self.world.model.count
+        answer = ""
+        streams = ["--input-format", "stream-json", "--output-format", "stream-json"]
+        with Lines([*command, *streams], self.environment(), self.world) as lines:
+            for said in says:
+                message = {"role": "user", "content": compact if said == COMPACT else said}
+                lines.write({"type": "user", "message": message, "parent_tool_use_id": None})
+                told = lines.until(lambda line: line.get("type") == "result", f"an end to {said[:40]!r}")
+                answer, session = str(told.get("result", "")), str(told.get("session_id", session))
+        return Outcome(session, answer, 0, tuple(self.world.model.requests(since)))
 
     @abc.abstractmethod
     def write_file(self, path: Path, text: str) -> Step:
@@ -186,6 +206,11 @@ class Host(abc.ABC):
         if not any(self._is_there(name) for name in named):
             raise Failed(f"no request tells where the skill lies: {named}")
         return outcome
+
+    def read_skill(self, call: Step, asked: str, question: str, search: Step) -> Outcome:
+        """The model calls the host's own tool, which reads the skill into the conversation, and does as it says."""
+        self.world.model.script(asked, call, search, Step("Read it."))
+        return self.turn(f"{asked}: {question}?")
 
     def _is_there(self, name: str) -> bool:
         """Whether a path that a request names is a file; some hosts shorten its beginning to a name of their own."""

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,6 +18,22 @@ from e2e.world import Failed, World
 
 _LEAVE_S = 20.0
 Line = dict[str, Any]
+
+
+def json_lines(printed: str) -> Iterator[Line]:
+    """Yield the JSON objects among printed lines."""
+    for raw in printed.splitlines():
+        line = _parse_line(raw)
+        if line is not None:
+            yield line
+
+
+def _parse_line(raw: str) -> Line | None:
+    try:
+        line = json.loads(raw)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) else None
 
 
 class Lines:
@@ -83,8 +99,7 @@ class Lines:
         for raw in stream or ():
             self._log.write(raw)
             self._recent = [*self._recent[-9:], raw.strip()[:300]]
-            with contextlib.suppress(ValueError):
-                line = json.loads(raw)
-                if isinstance(line, dict):
-                    self._heard.put(line)
+            line = _parse_line(raw)
+            if line is not None:
+                self._heard.put(line)
         self._heard.put(None)

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from e2e.hosts.host import COMPACT, OF_CLAUDE, Host, Outcome, Running
+from e2e.hosts.host import COMPACT, NO_FORK, OF_CLAUDE, Host, Outcome, Running
 from e2e.model import Step
 from e2e.terminal import Terminal
 from e2e.world import Failed, eventually
@@ -23,7 +23,7 @@ class OpenClaw(Host):
     name = "openclaw"
     title = "OpenClaw"
     shell = "exec"
-    absent = OF_CLAUDE | {"fork": "OpenClaw has no command that forks a session"}
+    absent = OF_CLAUDE | NO_FORK
 
     _served = False
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.hosts.host import COMPACT, OF_CLAUDE, TURN_LIMIT_S, Host, Outcome
+from e2e.hosts.lines import json_lines
 from e2e.model import Step
 from e2e.terminal import CONTROL_C, ESCAPE, Terminal
 from e2e.world import Failed
@@ -96,11 +97,7 @@ class OpenCode(Host):
 
     def read(self, printed: str) -> tuple[str, str]:
         session = answer = ""
-        for line in printed.splitlines():
-            try:
-                told = json.loads(line)
-            except ValueError:
-                continue
+        for told in json_lines(printed):
             session = told.get("sessionID") or session
             if told.get("type") == "text":
                 answer = (told.get("part") or {}).get("text", "")
@@ -179,10 +176,9 @@ class OpenCode(Host):
         return self.complete(self.launch([*self.command(prompt, session), "--fork"], prompt))
 
     def use_skill(self, asked: str, question: str, search: Step) -> Outcome:
-        """Use the host's skill tool, which returns the skill's text; the model then follows it."""
+        """Use the host's skill tool, which must return the skill's text to the model."""
         call = Step(tool="skill", arguments={"name": "memory-recall"})
-        self.world.model.script(asked, call, search, Step("Read it."))
-        outcome = self.turn(f"{asked}: {question}?")
+        outcome = self.read_skill(call, asked, question, search)
         if not any("lorelog search" in result for request in outcome.requests for result in request.results):
             raise Failed("the skill's text did not come back to the model")
         return outcome

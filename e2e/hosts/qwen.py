@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
 
-from e2e.hosts.host import COMPACT, OF_CLAUDE, Host, Outcome
-from e2e.hosts.lines import Lines
+from e2e.hosts.host import NO_FORK, NO_TERMINAL, OF_CLAUDE, Host, Outcome
 from e2e.model import Step
-from e2e.terminal import Terminal
-from e2e.world import Failed
 
 
 class QwenCode(Host):
@@ -19,11 +15,7 @@ class QwenCode(Host):
     name = "qwen"
     title = "Qwen Code"
     shell = "run_shell_command"
-    absent = OF_CLAUDE | {
-        "fork": "it has no command that forks a session",
-        "terminal": "its terminal program is not driven here, so far",
-        "escape": "its terminal program is not driven here, so far",
-    }
+    absent = OF_CLAUDE | NO_FORK | NO_TERMINAL
 
     @property
     def _folder(self) -> Path:
@@ -34,14 +26,8 @@ class QwenCode(Host):
         settings = {"privacy": {"usageStatisticsEnabled": False}, "general": {"enableAutoUpdate": False}}
         (self._folder / "settings.json").write_text(json.dumps(settings, indent=2) + "\n")
 
-    def bring_plugin(self) -> None:
-        self.install()
-
     def install_natively(self) -> None:
         self.run_aside("extensions", "install", str(self.plugins / "qwen"), "--consent")
-
-    def sit_down(self, *, asks_first: bool = False) -> contextlib.AbstractContextManager[Terminal]:
-        raise Failed("its terminal program is not driven here")
 
     def settings(self) -> list[Path]:
         return [self._folder / "settings.json"]
@@ -70,16 +56,7 @@ class QwenCode(Host):
         return str(last.get("session_id", "")), str(last.get("result", ""))
 
     def converse(self, *says: str, session: str = "") -> Outcome:
-        since = self.world.model.count
-        streams = ["--input-format", "stream-json", "--output-format", "stream-json"]
-        answer, named = "", session
-        with Lines([*self._usual(session), *streams], self.environment(), self.world) as lines:
-            for said in says:
-                text = "/compress" if said == COMPACT else said
-                lines.write({"type": "user", "message": {"role": "user", "content": text}, "parent_tool_use_id": None})
-                told = lines.until(lambda line: line.get("type") == "result", f"an end to {said[:40]!r}")
-                answer, named = str(told.get("result", "")), str(told.get("session_id", named))
-        return Outcome(named, answer, 0, tuple(self.world.model.requests(since)))
+        return self.stream_turns(self._usual(session), says, session, compact="/compress")
 
     def write_file(self, path: Path, text: str) -> Step:
         return Step(tool="write_file", arguments={"file_path": str(path), "content": text})
@@ -91,7 +68,5 @@ class QwenCode(Host):
         return list((self._folder / "projects").glob("*/chats/*.jsonl"))
 
     def use_skill(self, asked: str, question: str, search: Step) -> Outcome:
-        """Through the host's own tool, which reads the skill into the conversation."""
         call = Step(tool="skill", arguments={"skill": "memory-recall"})
-        self.world.model.script(asked, call, search, Step("Read it."))
-        return self.turn(f"{asked}: {question}?")
+        return self.read_skill(call, asked, question, search)

@@ -84,6 +84,17 @@ def test_copilot_replies_have_no_envelope(tmp_path: Path) -> None:
     assert adapter.read_event("prompt", {"sessionId": "../s"}, {"HOME": "/h"})["transcript"] == ""
 
 
+def test_qwen_has_its_own_names_for_a_session_and_a_call() -> None:
+    """Qwen Code speaks as Claude Code does, but sets its own variables and names a call by its own id."""
+    adapter = host_adapter("qwen")
+    variables = {"QWEN_CODE_SESSION_ID": "s", "QWEN_PROJECT_DIR": "/src", "CLAUDE_CODE_SESSION_ID": "outer"}
+
+    event = adapter.read_event("turn-end", {"prompt_id": "p"}, variables)
+    assert (event["session"], event["directory"], event["turn"]) == ("s", "/src", "")
+    call = {"tool_name": "edit", "tool_call_id": "own", "tool_use_id": "other"}
+    assert adapter.read_tool_call(call)["id"] == "own"
+
+
 def test_a_prompt_without_words_is_no_event_of_qwen() -> None:
     """Qwen Code runs its prompt hook again after each tool call, without a prompt; that is not spooled."""
     adapter = host_adapter("qwen")

@@ -6,6 +6,7 @@ format of Claude Code and Codex. A host waits for its hooks, so everything is im
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -111,6 +112,25 @@ HOST_TITLES = {
     "copilot": "Copilot CLI",
 }
 HOSTS = tuple(HOST_TITLES)
+_DATA_FOLDERS = {
+    "claude": ("CLAUDE_CONFIG_DIR", ".claude", ""),
+    "codex": ("CODEX_HOME", ".codex", ""),
+    "opencode": ("XDG_DATA_HOME", ".local/share", "opencode"),
+    "openclaw": ("OPENCLAW_STATE_DIR", ".openclaw", ""),
+    "gemini": ("GEMINI_CLI_HOME", "", ".gemini"),
+    "qwen": ("QWEN_HOME", ".qwen", ""),
+    "copilot": ("COPILOT_HOME", ".copilot", ""),
+}
+"""The variable that names a folder, the folder below the user's home without it, and the host's own folder in either."""
+TRANSCRIPT_FILES = {
+    "claude": "projects/*/*.jsonl",
+    "codex": "sessions/*/*/*/rollout-*.jsonl",
+    "openclaw": "agents/*/sessions/*.jsonl",
+    "gemini": "tmp/*/chats/*.json*",
+    "qwen": "projects/*/chats/*.jsonl",
+    "copilot": "session-state/*/events.jsonl",
+}
+"""Files with conversations in a host's folder of data, as patterns. OpenCode has a database."""
 HOST_ALIASES = {"claude-code": "claude", "gemini-cli": "gemini", "qwen-code": "qwen", "copilot-cli": "copilot"}
 MOMENTS = ("session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end")
 TOOL_MOMENTS = ("tool-before", "tool-after", "tool-failed")
@@ -121,6 +141,13 @@ def resolve_host(name: str) -> str:
     """Return the host of a name or alias; empty if unknown."""
     name = HOST_ALIASES.get(name, name)
     return name if name in HOST_TITLES else ""
+
+
+def host_data_folder(host: str, environment: Mapping[str, str], home: str = "") -> str:
+    """Return the folder in which a host keeps its data; `home` is the user's, by default that of this process."""
+    variable, default, below = _DATA_FOLDERS[host]
+    folders = (environment[variable], below) if environment.get(variable) else (home or "~", default, below)
+    return os.path.expanduser("/".join(filter(None, folders)))  # noqa: PTH111
 
 
 def host_adapter(host: str) -> HostAdapter:

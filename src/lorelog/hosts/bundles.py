@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core.version import VERSION
-from lorelog.hosts import copilot, gemini, qwen
+from lorelog.hosts import claude, codex, copilot, gemini, qwen
 
 NAME = "lorelog"
 COMMAND = "lorelog"
@@ -29,25 +29,9 @@ SESSION_END_TIMEOUT_S = 3
 """Time limit at the end of a session: the maximum that Codex allows."""
 
 HOOK_EVENTS: Mapping[str, Mapping[str, str]] = {
-    "claude": {
-        "SessionStart": "session-start",
-        "UserPromptSubmit": "prompt",
-        "PreToolUse": "tool-before",
-        "PostToolUseFailure": "tool-failed",
-        "Stop": "turn-end",
-        "StopFailure": "turn-failed",
-        "PreCompact": "compact",
-        "SessionEnd": "session-end",
-    },
-    "codex": {
-        "SessionStart": "session-start",
-        "UserPromptSubmit": "prompt",
-        "PreToolUse": "tool-before",
-        "PostToolUse": "tool-after",
-        "Stop": "turn-end",
-        "PreCompact": "compact",
-        "SessionEnd": "session-end",
-    },
+    # A call that succeeded needs no answer, and a failed one has an event of its own.
+    "claude": {event: moment for event, moment in claude.MOMENTS.items() if moment != "tool-after"},
+    "codex": codex.MOMENTS,
     "gemini": gemini.MOMENTS,
     "qwen": qwen.MOMENTS,
     "copilot": copilot.MOMENTS,
@@ -299,13 +283,8 @@ def _recall_text(command: str, question: str) -> str:
 
 
 def _render_recall_command(command: str) -> str:
-    values = {"ALLOWED": _allowed_tools(command), "COMMAND": shlex.quote(command), "TOOLS": _MCP_TOOLS_HINT}
-    question = "Answer this from the long-term memory of the project: $ARGUMENTS"
-    return (
-        _fill_template("commands/recall.md", values)
-        + "\n"
-        + _fill_template("SKILL.md", values | {"QUESTION": question})
-    )
+    front = _fill_template("commands/recall.md", {"ALLOWED": _allowed_tools(command)})
+    return f"{front}\n{_recall_text(command, '$ARGUMENTS')}"
 
 
 def _render_plugin(name: str, command: str) -> str:

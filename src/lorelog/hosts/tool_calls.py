@@ -92,7 +92,7 @@ def build_call(
     """Return a tool call in the common form."""
     fields: Mapping[str, Any] = inputs if isinstance(inputs, dict) else {}
     command = _command(fields)
-    patch = _patch(tool, fields, command)
+    patch = _patch(fields, command)
     paths = list(dict.fromkeys([*_patched_paths(patch), *_named_paths(fields)]))
     kind = _KINDS.get(tool.lower()) or _infer_kind(fields, command, paths)
     if kind == "run":
@@ -176,7 +176,7 @@ def _command(fields: Mapping[str, Any]) -> str:
     return ""
 
 
-def _patch(tool: str, fields: Mapping[str, Any], command: str) -> str:
+def _patch(fields: Mapping[str, Any], command: str) -> str:
     for name in _PATCH_FIELDS:
         value = fields.get(name)
         if isinstance(value, str) and _PATCH_START in value:

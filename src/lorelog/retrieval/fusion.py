@@ -56,9 +56,9 @@ _MAX_QUERY_CHARS = 4_000
 _MAX_EXACT_CHARS = 200
 USUAL_RARITY = 40.0
 USUAL_REACH = 4.0
-_MAX_COVERAGE = 1.5
-_MIN_REACH = 0.5
-_MAX_HEIGHT = 12.0
+MAX_COVERAGE = 1.5
+MIN_REACH = 0.5
+MAX_HEIGHT = 12.0
 _MAX_LOGARITHM = 12.0
 _PUNCTUATION = ".,;:!?()[]{}<>\"'“”‘’…"
 _QUOTED_PATTERN = lazy_pattern(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”|`([^`\n]{1,200})`')
@@ -114,14 +114,14 @@ def weigh_lanes(query: str, evidence: LaneEvidence, numbers: LaneNumbers | None 
     lexical = evidence.coverage * _weight(
         numbers.words
         + numbers.words_rarity * log(max(evidence.rarity, 1.0) / USUAL_RARITY)
-        + numbers.words_coverage * min(evidence.coverage, _MAX_COVERAGE)
+        + numbers.words_coverage * min(evidence.coverage, MAX_COVERAGE)
     )
-    vectors = max(evidence.reach, _MIN_REACH) * _weight(
+    vectors = max(evidence.reach, MIN_REACH) * _weight(
         numbers.vectors
         + numbers.vectors_known * evidence.known
         + numbers.vectors_unread * unread_share
         + numbers.vectors_foreign * foreign
-        + numbers.vectors_height * min(max(evidence.height, 0.0), _MAX_HEIGHT)
+        + numbers.vectors_height * min(max(evidence.height, 0.0), MAX_HEIGHT)
         + numbers.vectors_lead * evidence.lead
     )
     read = ReadingWeights(0.0, 0.0, numbers.proximity, numbers.part_words, numbers.entry)

@@ -19,12 +19,13 @@ from collections.abc import Sequence
 from math import exp, log1p, log10
 
 from lorelog.core.dataclasses import dataclass
-from lorelog.retrieval.calibration import EncoderCalibration, RelevanceNumbers
+from lorelog.retrieval.calibration import EncoderCalibration
 from lorelog.retrieval.score_features import MatchFeatures
 
 _MAX_TERMS = 40
 _MAX_CHUNKS = 10_000
 _MIN_HEIGHT, _MAX_HEIGHT = -4.0, 12.0
+_MAX_LEVEL = 4.0
 UNKNOWN_RELEVANCE = 0.0
 _MIN_RELEVANCE = 0.0001
 MIN_CHUNKS_TO_COMPARE = 200
@@ -70,20 +71,34 @@ def relevance_probability(
             level = (query.mean_cosine - calibration.level) / calibration.spread
         elif query.chunks < MIN_CHUNKS_TO_COMPARE and reading.coverage + reading.part_words <= 0.0:
             return UNKNOWN_RELEVANCE
-    logit = _literal_logit(query, reading, numbers)
-    logit += numbers["chunks"] * (log10(min(max(query.chunks, 1), _MAX_CHUNKS)) - 2.0) + numbers["lead"] * query.lead
-    logit += numbers["height"] * min(max(height, _MIN_HEIGHT), _MAX_HEIGHT)
-    logit += numbers["level"] * min(max(level, -4.0), 4.0)
-    if score is not None:
-        logit += numbers["score"] * min(max(score, 0.0), 1.0) + numbers["margin"] * min(max(margin, -1.0), 1.0)
+    ranked = (0.0, 0.0) if score is None else (score, margin)
+    features = relevance_features(query, reading, height=height, level=level, score=ranked[0], margin=ranked[1])
+    logit = sum(numbers[name] * value for name, value in features.items())
     return max(round(1.0 / (1.0 + exp(-min(max(logit, -30.0), 30.0))), 4), _MIN_RELEVANCE)
 
 
-def _literal_logit(query: QueryFeatures, reading: MatchFeatures, numbers: RelevanceNumbers) -> float:
-    logit = numbers["base"] + numbers["terms"] * log1p(min(query.terms, _MAX_TERMS))
-    logit += numbers["coverage"] * reading.coverage + numbers["proximity"] * reading.proximity
-    logit += numbers["part_words"] * reading.part_words
-    return logit + query.unread * (numbers["unread"] + numbers["unread_coverage"] * reading.coverage)
+def relevance_features(
+    query: QueryFeatures, reading: MatchFeatures, *, height: float, level: float, score: float, margin: float
+) -> dict[str, float]:
+    """Return the features of a hit by the names of `calibration.RELEVANCE_FEATURES`. `bench.quality` learns from the same.
+
+    `height` and `level` are in deviations of the encoder, and 0 if it was not measured.
+    """
+    return {
+        "base": 1.0,
+        "terms": log1p(min(query.terms, _MAX_TERMS)),
+        "coverage": reading.coverage,
+        "proximity": reading.proximity,
+        "part_words": reading.part_words,
+        "unread": query.unread,
+        "unread_coverage": query.unread * reading.coverage,
+        "chunks": log10(min(max(query.chunks, 1), _MAX_CHUNKS)) - 2.0,
+        "lead": query.lead,
+        "height": min(max(height, _MIN_HEIGHT), _MAX_HEIGHT),
+        "level": min(max(level, -_MAX_LEVEL), _MAX_LEVEL),
+        "score": min(max(score, 0.0), 1.0),
+        "margin": min(max(margin, -1.0), 1.0),
+    }
 
 
 CONFIDENCE_THRESHOLDS = (("strong", 0.6), ("likely", 0.2), ("weak", 0.0))

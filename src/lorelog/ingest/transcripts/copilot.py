@@ -16,6 +16,7 @@ from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
     JsonObject,
+    OneTurnReader,
     TranscriptStats,
     TurnBuilder,
     as_object,
@@ -32,12 +33,11 @@ def is_copilot(record: JsonObject) -> bool:
     return object_type(record).startswith(_PREFIXES) and isinstance(record.get("data"), dict) and "parentId" in record
 
 
-class CopilotReader:
+class CopilotReader(OneTurnReader):
     """Makes turns of events."""
 
     def __init__(self, stats: TranscriptStats) -> None:
-        self._stats = stats
-        self._turn: TurnBuilder | None = None
+        super().__init__(stats)
         self._submitted: JsonObject = {}
         """Line of the hook that got a prompt, until the prompt itself follows."""
 
@@ -77,13 +77,6 @@ class CopilotReader:
         self._turn.add_request(to_text(as_object(as_object(self._submitted.get("data")).get("input")).get("prompt")))
         self._turn.interrupted = True
         self._submitted = {}
-
-    def open_turns(self) -> list[TurnBuilder]:
-        return [self._turn] if self._turn else []
-
-    def flush(self) -> Iterator[TurnBuilder]:
-        yield from self.open_turns()
-        self._turn = None
 
 
 def _add_event(turn: TurnBuilder, kind: str, data: JsonObject) -> bool:

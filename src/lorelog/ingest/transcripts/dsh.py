@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from lorelog.ingest.transcripts.turns import (
     JsonObject,
-    TranscriptStats,
+    OneTurnReader,
     TurnBuilder,
     as_object,
     message_text,
@@ -23,12 +23,8 @@ def is_dsh(record: JsonObject) -> bool:
     return object_type(record) in {"turn/start", "user/message", "assistant/message"} and "data" in record
 
 
-class DshReader:
+class DshReader(OneTurnReader):
     """Makes turns of events."""
-
-    def __init__(self, stats: TranscriptStats) -> None:
-        self._stats = stats
-        self._turn: TurnBuilder | None = None
 
     def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
         kind, data = object_type(record), as_object(record.get("data"))
@@ -42,13 +38,6 @@ class DshReader:
             self._turn = TurnBuilder(number, record.get("time"))
         if self._turn is None or not _add_event(self._turn, record, data, is_request=is_request):
             self._stats.skipped += 1
-
-    def open_turns(self) -> list[TurnBuilder]:
-        return [self._turn] if self._turn else []
-
-    def flush(self) -> Iterator[TurnBuilder]:
-        yield from self.open_turns()
-        self._turn = None
 
 
 def _add_event(turn: TurnBuilder, record: JsonObject, data: JsonObject, *, is_request: bool) -> bool:

@@ -21,6 +21,7 @@ from lorelog.ingest.transcripts.json_files import parse_object
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
     JsonObject,
+    OneTurnReader,
     TranscriptStats,
     TurnBuilder,
     as_object,
@@ -73,12 +74,11 @@ def response_text(part: JsonObject) -> object:
     return _SHELL_FRAME.sub("", to_text(text)).strip() if is_command else text
 
 
-class GeminiReader:
+class GeminiReader(OneTurnReader):
     """Makes turns of lines or messages."""
 
     def __init__(self, stats: TranscriptStats) -> None:
-        self._stats = stats
-        self._turn: TurnBuilder | None = None
+        super().__init__(stats)
         self._seen: set[str] = set()
 
     def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
@@ -87,13 +87,6 @@ class GeminiReader:
         messages = as_object(record.get("$set")).get("messages")
         for message in messages if isinstance(messages, list) else [record]:
             yield from self._take_message(as_object(message), is_repeated=message is not record)
-
-    def open_turns(self) -> list[TurnBuilder]:
-        return [self._turn] if self._turn else []
-
-    def flush(self) -> Iterator[TurnBuilder]:
-        yield from self.open_turns()
-        self._turn = None
 
     def _take_message(self, message: JsonObject, *, is_repeated: bool) -> Iterator[TurnBuilder]:
         kind, identity = object_type(message), to_text(message.get("id"))

@@ -18,6 +18,7 @@ from lorelog.ingest.transcripts.json_files import bounded_column, decompress_zst
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
     JsonObject,
+    OneTurnReader,
     TranscriptStats,
     TurnBuilder,
     as_object,
@@ -47,12 +48,8 @@ def is_session_header(record: JsonObject) -> bool:
     return object_type(record) == "session" and "version" in record
 
 
-class OpenClawReader:
+class OpenClawReader(OneTurnReader):
     """Makes turns of lines or rows."""
-
-    def __init__(self, stats: TranscriptStats) -> None:
-        self._stats = stats
-        self._turn: TurnBuilder | None = None
 
     def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
         kind = object_type(record)
@@ -82,13 +79,6 @@ class OpenClawReader:
         for block in results:
             failed = bool(block.get("is_error"))
             self._turn.add_result(block.get("tool_use_id"), block.get("content"), failed=failed)
-
-    def open_turns(self) -> list[TurnBuilder]:
-        return [self._turn] if self._turn else []
-
-    def flush(self) -> Iterator[TurnBuilder]:
-        yield from self.open_turns()
-        self._turn = None
 
     def _take_other(self, kind: str, record: JsonObject) -> None:
         if kind in _HEADERS:

@@ -14,7 +14,7 @@ from lorelog.ingest.transcripts.gemini import part_text, response_text
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
     JsonObject,
-    TranscriptStats,
+    OneTurnReader,
     TurnBuilder,
     as_object,
     content_blocks,
@@ -36,12 +36,8 @@ def is_qwen(record: JsonObject) -> bool:
     return "systemPayload" in record or isinstance(as_object(record.get("message")).get("parts"), list)
 
 
-class QwenReader:
+class QwenReader(OneTurnReader):
     """Makes turns of the lines."""
-
-    def __init__(self, stats: TranscriptStats) -> None:
-        self._stats = stats
-        self._turn: TurnBuilder | None = None
 
     def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
         if isinstance(record.get("sessionId"), str):
@@ -56,13 +52,6 @@ class QwenReader:
             if record.get("subtype") == "chat_compression":
                 self._stats.note(COMPACTED_NOTE)
             self._stats.skipped += 1
-
-    def open_turns(self) -> list[TurnBuilder]:
-        return [self._turn] if self._turn else []
-
-    def flush(self) -> Iterator[TurnBuilder]:
-        yield from self.open_turns()
-        self._turn = None
 
     def _take_user(self, record: JsonObject, parts: object) -> Iterator[TurnBuilder]:
         shown = as_object(record.get("systemPayload")).get("displayText")

@@ -446,6 +446,21 @@ class TurnReader(Protocol):
         """Yield the turns that are not ended: there are no more records."""
 
 
+class OneTurnReader:
+    """Base of readers of conversations in which at most one turn is open."""
+
+    def __init__(self, stats: TranscriptStats) -> None:
+        self._stats = stats
+        self._turn: TurnBuilder | None = None
+
+    def open_turns(self) -> list[TurnBuilder]:
+        return [self._turn] if self._turn else []
+
+    def flush(self) -> Iterator[TurnBuilder]:
+        yield from self.open_turns()
+        self._turn = None
+
+
 def read_turns(reader: TurnReader, records: Iterable[JsonObject]) -> Iterator[TurnBuilder]:
     """Yield the turns of all records."""
     for record in records:

@@ -6,20 +6,23 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.query import ValueChange
 from lorelog.core.record import Trust
 from lorelog.core.serializable import ReplyItems
+from lorelog.hosts import HOSTS
 from lorelog.operations.replies import FreshnessJson, GroundingRef, OperationReply, VerificationHint
 from lorelog.operations.requests import OperationRequest, Since, Text, Until
+from lorelog.services.sessions.handoff import Handoff
+
+_HOST = f"The agent: {', '.join(HOSTS)}."
 
 
 class RecallRequest(OperationRequest, frozen=True, kw_only=True):
     """A prompt, and the session in which it was typed."""
 
     prompt: Annotated[Text, Meta(description="The text of the prompt.")]
-    host: Annotated[
-        str, Meta(max_length=64, description="The agent: claude, codex, opencode, openclaw, gemini, qwen, copilot.")
-    ] = ""
+    host: Annotated[str, Meta(max_length=64, description=_HOST)] = ""
     session: Annotated[
         str,
         Meta(
@@ -40,14 +43,7 @@ class RecallRequest(OperationRequest, frozen=True, kw_only=True):
 class CaptureRequest(OperationRequest, frozen=True, kw_only=True):
     """An event of an agent's session, as its hook recorded it."""
 
-    host: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=64,
-            description="The agent: claude, codex, opencode, openclaw, gemini, qwen, copilot.",
-        ),
-    ]
+    host: Annotated[str, Meta(min_length=1, max_length=64, description=_HOST)]
     session: Annotated[str, Meta(min_length=1, max_length=500, description="The host's id of the session.")]
     transcript: Annotated[
         str, Meta(max_length=4096, description="The file with the conversation; a database holds several.")
@@ -240,23 +236,10 @@ class HandoffRequest(OperationRequest, frozen=True, kw_only=True):
     ] = False
 
 
-class HandoffReply(OperationReply, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffReply(Handoff):
     """What the next agent needs of a session."""
 
-    session: str
-    host: str
-    day: str
-    branch: str
-    commit: str
-    goal: str
-    last_request: str
-    state: str
-    decisions: tuple[str, ...]
-    files: tuple[str, ...]
-    questions: tuple[str, ...]
-    failing: str
-    is_own: bool
-    """True if it was captured on this machine, and did not come with the repository."""
     text: str
     """All of it as Markdown, ready to paste."""
     until: str

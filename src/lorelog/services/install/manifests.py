@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core.errors import ConfigError
+from lorelog.hosts import host_data_folder
 from lorelog.hosts.bundles import (
     COMMAND,
     HOOK_EVENTS,
@@ -80,26 +81,13 @@ _LOAD_PATHS = ("plugins", "load", "paths")
 _ALLOW_PATH = ("plugins", "allow")
 
 
-_ROOTS = {
-    "claude": ("CLAUDE_CONFIG_DIR", ".claude"),
-    "codex": ("CODEX_HOME", ".codex"),
-    "openclaw": ("OPENCLAW_STATE_DIR", ".openclaw"),
-    "qwen": ("QWEN_HOME", ".qwen"),
-    "copilot": ("COPILOT_HOME", ".copilot"),
-}
-"""The variable that names a host's folder, and the folder's default name."""
-
-
 def host_root(host: str, environment: Mapping[str, str], user_home: Path) -> Path:
-    """Return a host's own folder."""
+    """Return the folder of a host's own configuration. Only OpenCode keeps its data elsewhere."""
     if host in DOCUMENTED_HOSTS:
         return documented_folders(host, environment, user_home)[0]
     if host == "opencode":
         return (_environment_path(environment, "XDG_CONFIG_HOME") or user_home / ".config") / "opencode"
-    if host == "gemini":
-        return (_environment_path(environment, "GEMINI_CLI_HOME") or user_home) / ".gemini"
-    variable, name = _ROOTS[host]
-    return _environment_path(environment, variable) or user_home / name
+    return Path(host_data_folder(host, environment, str(user_home)))
 
 
 def documented_folders(host: str, environment: Mapping[str, str], user_home: Path) -> list[Path]:

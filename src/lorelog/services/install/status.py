@@ -19,6 +19,7 @@ from typing import Any
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ConfigError, LorelogError
 from lorelog.core.patterns import lazy_pattern
+from lorelog.hosts import TRANSCRIPT_FILES, host_data_folder
 from lorelog.hosts.bundles import HOOK_EVENTS, NAME
 from lorelog.hosts.documented import ALL_TITLES, DOCUMENTED_HOSTS
 from lorelog.services.install import config_edit
@@ -46,14 +47,6 @@ from lorelog.services.install.plan import (
 MAX_SILENCE_S = 3600.0
 """A conversation that is newer than the last event by more than this was not captured."""
 _VERSION_TIMEOUT_S = 2.0
-_SESSION_PATTERNS = {
-    "claude": ("projects/*/*.jsonl",),
-    "codex": ("sessions/*/*/*/rollout-*.jsonl",),
-    "openclaw": ("agents/*/sessions/*.jsonl",),
-    "gemini": ("tmp/*/chats/*.json*",),
-    "qwen": ("projects/*/chats/*.jsonl",),
-    "copilot": ("session-state/*/events.jsonl",),
-}
 _CAMEL_BOUNDARY = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -136,17 +129,23 @@ def _has_foreign_files(folder: Path, receipt: InstallReceipt) -> bool:
 
 def count_sessions(host: str, context: InstallContext) -> int:
     """Return about how many conversations a host keeps, without reading them."""
-    root = host_root(host, context.environment, context.user_home)
-    count = sum(1 for pattern in _SESSION_PATTERNS.get(host, ()) for _ in glob.iglob(f"{root}/{pattern}"))
     if host == "opencode":
-        data = context.environment.get("XDG_DATA_HOME") or str(context.user_home / ".local" / "share")
-        database = f"{data}/opencode/opencode.db"
+        database = _data_path(host, context, "opencode.db")
         if Path(database).is_file():
             from lorelog.ingest.transcripts.json_files import open_database
 
             with suppress(LorelogError), open_database(database) as connection:
-                count += connection.execute("SELECT count(*) FROM session").fetchone()[0]
-    return count
+                return int(connection.execute("SELECT count(*) FROM session").fetchone()[0])
+    return len(_transcripts(host, context))
+
+
+def _data_path(host: str, context: InstallContext, name: str) -> str:
+    return f"{host_data_folder(host, context.environment, str(context.user_home))}/{name}"
+
+
+def _transcripts(host: str, context: InstallContext) -> list[str]:
+    """Return the files with conversations of a host; none for one with a database, and for one that is not captured."""
+    return glob.glob(_data_path(host, context, TRANSCRIPT_FILES[host])) if host in TRANSCRIPT_FILES else []
 
 
 def native_install(host: str, context: InstallContext) -> str:
@@ -190,16 +189,13 @@ def pending_approvals(host: str, context: InstallContext) -> list[str]:
 
 def newest_session(host: str, context: InstallContext) -> float:
     """Return when a host last wrote to a conversation, in seconds since 1970; 0 for never."""
-    root = host_root(host, context.environment, context.user_home)
-    times = [
-        _modified_time(path) for pattern in _SESSION_PATTERNS.get(host, ()) for path in glob.iglob(f"{root}/{pattern}")
-    ]
+    times = list(map(_modified_time, _transcripts(host, context)))
     if host == "openclaw":
-        stores = glob.iglob(f"{root}/agents/*/agent/openclaw-agent.sqlite")
+        stores = glob.iglob(_data_path(host, context, "agents/*/agent/openclaw-agent.sqlite"))
         times += [_query_time(path, "SELECT max(created_at) FROM transcript_events") for path in stores]
     if host == "opencode":
-        data = context.environment.get("XDG_DATA_HOME") or str(context.user_home / ".local" / "share")
-        times.append(_query_time(f"{data}/opencode/opencode.db", "SELECT max(time_created) FROM message"))
+        database = _data_path(host, context, "opencode.db")
+        times.append(_query_time(database, "SELECT max(time_created) FROM message"))
     return max(times, default=0.0)
 
 

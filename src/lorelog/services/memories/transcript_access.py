@@ -13,38 +13,23 @@ from collections.abc import Mapping
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import LorelogError
 from lorelog.core.paths import is_below
+from lorelog.hosts import host_data_folder
 from lorelog.ingest.transcripts.conversation import open_conversation, read_conversation_head
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.places.project import apply_scope_file, find_project, find_scope_file
 
-# ruff: noqa: PTH111, PTH117, PTH118
+# ruff: noqa: PTH117, PTH118
 
-_DATA_FOLDERS = {
-    "claude": ("CLAUDE_CONFIG_DIR", "~/.claude"),
-    "codex": ("CODEX_HOME", "~/.codex"),
-    "opencode": ("XDG_DATA_HOME", "~/.local/share"),
-    "openclaw": ("OPENCLAW_STATE_DIR", "~/.openclaw"),
-    "gemini": ("GEMINI_CLI_HOME", "~"),
-    "qwen": ("QWEN_HOME", "~/.qwen"),
-    "copilot": ("COPILOT_HOME", "~/.copilot"),
-}
 _TRANSCRIPT_FOLDERS = (
     ("claude", "projects"),
     ("codex", "sessions"),
     ("codex", "archived_sessions"),
-    ("opencode", "opencode"),
+    ("opencode", ""),
     ("openclaw", "agents"),
     ("gemini", "tmp"),
     ("qwen", "projects"),
     ("copilot", "session-state"),
 )
-
-
-def host_data_folder(host: str, environment: Mapping[str, str]) -> str:
-    """Return the folder in which a host keeps its data."""
-    variable, default = _DATA_FOLDERS[host]
-    folder = environment.get(variable) or os.path.expanduser(default)
-    return os.path.join(folder, ".gemini") if host == "gemini" else folder  # the variable names the folder above it
 
 
 class TranscriptAccess:

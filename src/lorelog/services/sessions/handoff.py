@@ -35,7 +35,7 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handoff(Serializable):
-    """What the next agent needs."""
+    """What the next agent needs of a session."""
 
     session: str
     host: str
@@ -144,13 +144,10 @@ def _open_boxes(entries: Iterable[RecentEntry]) -> list[str]:
     return [text for text, is_open in boxes.items() if is_open]
 
 
-def _empty() -> dict[str, list[str]]:
-    return {name: [] for name in (*_LABELS.values(), "text")}
-
-
 def _parse(entry: RecentEntry) -> dict[str, list[str]]:
     """Return the bullets of a turn's note by label; other bullets are `text`."""
-    fields, field = _empty(), "text"
+    fields: dict[str, list[str]] = {name: [] for name in (*_LABELS.values(), "text")}
+    field = "text"
     for line in entry.raw:
         bare = line.strip().removeprefix("- ").strip()
         if bare.startswith("[") or not bare:

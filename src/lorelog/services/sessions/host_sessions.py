@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError
+from lorelog.hosts import TRANSCRIPT_FILES, host_data_folder
 from lorelog.ingest.transcripts.conversation import (
     Conversation,
     ConversationHead,
@@ -19,7 +20,6 @@ from lorelog.ingest.transcripts.conversation import (
     read_conversation_head,
 )
 from lorelog.ingest.transcripts.json_files import open_database, table_columns
-from lorelog.services.memories.transcript_access import host_data_folder
 
 # Patterns with `**` in folders of tens of thousands of files: `os` and `glob` rather than pathlib.
 # ruff: noqa: PTH113, PTH118, PTH119, PTH120, PTH207
@@ -41,22 +41,15 @@ class HostSession:
 
 def find_host_sessions(host: str, environment: Mapping[str, str]) -> Iterator[HostSession]:
     """Yield the main conversations of a host, without those of subagents."""
-    finders = {
-        "claude": _claude_sessions,
-        "codex": _codex_sessions,
-        "opencode": _opencode_sessions,
-        "openclaw": _openclaw_sessions,
-        "gemini": _gemini_sessions,
-        "qwen": _qwen_sessions,
-        "copilot": _copilot_sessions,
-    }
-    yield from finders[host](environment)
-
-
-def _claude_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
-    base = host_data_folder("claude", environment)
-    for path in _files_by_age(os.path.join(base, "projects", "*", "*.jsonl")):
-        yield from _sessions_in_file("claude", path)
+    if host == "codex":
+        yield from _codex_sessions(environment)
+    elif host == "opencode":
+        yield from _opencode_sessions(environment)
+    elif host == "openclaw":
+        yield from _openclaw_sessions(environment)
+    else:
+        for path in _files_by_age(os.path.join(host_data_folder(host, environment), TRANSCRIPT_FILES[host])):
+            yield from _sessions_in_file(host, path)
 
 
 def _codex_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
@@ -68,35 +61,17 @@ def _codex_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
 
 def _opencode_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
     base = host_data_folder("opencode", environment)
-    for path in _files_by_age(os.path.join(base, "opencode", "opencode*.db")):
+    for path in _files_by_age(os.path.join(base, "opencode*.db")):
         yield from _sessions_in_database("opencode", path, "")
 
 
 def _openclaw_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
     base = host_data_folder("openclaw", environment)
-    for path in _files_by_age(os.path.join(base, "agents", "*", "sessions", "*.jsonl")):
+    for path in _files_by_age(os.path.join(base, TRANSCRIPT_FILES["openclaw"])):
         agent = os.path.basename(os.path.dirname(os.path.dirname(path)))
         yield from _sessions_in_file("openclaw", path, agent)
     for path in _files_by_age(os.path.join(base, "agents", "*", "agent", "openclaw-agent.sqlite")):
         yield from _sessions_in_database("openclaw", path, os.path.basename(os.path.dirname(os.path.dirname(path))))
-
-
-def _gemini_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
-    base = host_data_folder("gemini", environment)
-    for path in _files_by_age(os.path.join(base, "tmp", "*", "chats", "*.json*")):
-        yield from _sessions_in_file("gemini", path)
-
-
-def _qwen_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
-    base = host_data_folder("qwen", environment)
-    for path in _files_by_age(os.path.join(base, "projects", "*", "chats", "*.jsonl")):
-        yield from _sessions_in_file("qwen", path)
-
-
-def _copilot_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
-    base = host_data_folder("copilot", environment)
-    for path in _files_by_age(os.path.join(base, "session-state", "*", "events.jsonl")):
-        yield from _sessions_in_file("copilot", path)
 
 
 def _files_by_age(pattern: str) -> list[str]:
