@@ -1,6 +1,6 @@
 """Writes the generated parts of docs/benchmarks.md from stored results, and marks figures that are older than their code.
 
-    python -m bench.page            write the page
+    python -m bench.page            write the page, and its summary on docs/comparison.md
     python -m bench.page --check    exit with 1 if the page is not what would be written, or a mark is missing or wrong
 
 A generated part stands between two comments in a page that is otherwise written by hand:
@@ -25,6 +25,8 @@ from pathlib import Path
 from bench.result import REPOSITORY, Result, git, read_results
 
 PAGE = Path("docs") / "benchmarks.md"
+COMPARISON = Path("docs") / "comparison.md"
+"""A page that repeats the summary."""
 MARKER = re.compile(
     r"^<!-- bench: (?P<name>[\w-]+) -->\n(?P<body>.*?)^<!-- end bench: (?P=name) -->\n", re.MULTILINE | re.DOTALL
 )
@@ -204,12 +206,30 @@ def _find_anchors(text: str) -> dict[str, str]:
 
 
 def write_page(repository: Path = REPOSITORY) -> bool:
-    """Write the page; return whether it changed."""
-    path = repository / PAGE
-    before = path.read_text("utf-8")
-    after = render_page(before, read_results(repository / "bench" / "results"), repository)
-    path.write_text(after, encoding="utf-8", newline="\n")
+    """Write the page and the summary on the other one; return whether something changed."""
+    before, after = _read_pages(repository), _render_pages(repository)
+    for path, text in after.items():
+        (repository / path).write_text(text, encoding="utf-8", newline="\n")
     return after != before
+
+
+def _read_pages(repository: Path) -> dict[Path, str]:
+    return {path: (repository / path).read_text("utf-8") for path in (PAGE, COMPARISON) if (repository / path).exists()}
+
+
+def _render_pages(repository: Path = REPOSITORY) -> dict[Path, str]:
+    pages = _read_pages(repository)
+    pages[PAGE] = render_page(pages[PAGE], read_results(repository / "bench" / "results"), repository)
+    if COMPARISON in pages:
+        pages[COMPARISON] = repeat_summary(pages[PAGE], pages[COMPARISON])
+    return pages
+
+
+def repeat_summary(page: str, other: str) -> str:
+    """Return another page with the summary of the first one, whose links lead there."""
+    found = next((found[0] for found in MARKER.finditer(page) if found["name"] == "summary"), "")
+    linked = found.replace("](#", f"]({PAGE.name}#")
+    return MARKER.sub(lambda part: linked if part["name"] == "summary" else part[0], other)
 
 
 def main() -> int:
@@ -219,13 +239,12 @@ def main() -> int:
     if not options.check:
         print(f"{PAGE}: {'written' if write_page() else 'unchanged'}")
         return 0
-    before = (REPOSITORY / PAGE).read_text("utf-8")
-    after = render_page(before, read_results())
-    sys.stdout.writelines(
-        difflib.unified_diff(before.splitlines(True), after.splitlines(True), "page", "expected", n=0)
-    )
-    if before != after:
-        print(f"{PAGE} is out of date: run 'python -m bench.page' (make bench-page)", file=sys.stderr)
+    before, after = _read_pages(REPOSITORY), _render_pages()
+    for path, text in after.items():
+        lines = difflib.unified_diff(before[path].splitlines(True), text.splitlines(True), str(path), "expected", n=0)
+        sys.stdout.writelines(lines)
+        if before[path] != text:
+            print(f"{path} is out of date: run 'python -m bench.page' (make bench-page)", file=sys.stderr)
     return int(before != after)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from bench.all import BENCHES, choose_names
-from bench.page import MARKER, PAGE, SUMMARY, find_change, render_page
+from bench.page import MARKER, PAGE, SUMMARY, find_change, render_page, repeat_summary
 from bench.result import REPOSITORY, Figure, Result, Verdicts, noted_figures, read_results
 from bench.trend import keep, read_history
 from bench.trend_chart import draw_chart
@@ -94,6 +94,8 @@ def test_the_summary_repeats_the_results(tmp_path: Path) -> None:
     text = PAGE_TEXT + "\n<!-- bench: summary -->\nold\n<!-- end bench: summary -->\n"
     rows = render_page(text, {"speed": stored}, tmp_path).partition("<!-- bench: summary -->\n")[2].splitlines()[2:-1]
     assert rows == [f"| unchanged re-index, wall | 0.2 s | memsearch 5 s | [speed](#search-speed), {DAY}, **stale** |"]
+    other = repeat_summary(render_page(text, {"speed": stored}, tmp_path), text)
+    assert rows[0].replace("(#", "(benchmarks.md#") in other
 
 
 def test_the_summary_of_the_page_is_complete() -> None:
