@@ -208,6 +208,8 @@ def test_a_home_that_cannot_be_created_is_named(user: Path, project: Path, tmp_p
     assert done.json["error"]["message"] == f"{closed / 'home'} cannot be created: Permission denied"
     assert "nothing was changed" in done.json["error"]["hint"]
     assert not (user / ".codex" / "hooks.json").exists()
+    page = run_process(["ui", "--no-open", "--daemon", "off"], project, mortal=True, env=environment)
+    assert (page.status, "set LORELOG_HOME to another folder" in page.err) == (1, True)
 
 
 def test_doctor_tells_what_is_to_be_approved(shell: Shell, user: Path) -> None:

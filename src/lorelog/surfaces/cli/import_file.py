@@ -230,7 +230,7 @@ def _show_result(summary: ImportSummary, changed: Sequence[str], *, was_shown: b
         f": {', '.join(places)}" if places else ""
     )
     text += f"; {summary.updated:,} replace an earlier version" if summary.updated else ""
-    print(text + (f"; {present:,} were already present." if present else "."))
+    print(text + (f"; already present: {present:,}." if present else "."))
     if not was_shown:
         _show_left_out(summary)
     for line in changed:
