@@ -158,7 +158,8 @@ BENCHES = (
 
 def main() -> int:
     options = _arguments()
-    chosen = [bench for bench in BENCHES if _is_chosen(bench.name, options.only) and bench.name not in options.skip]
+    only, skipped = choose_names(options.only), choose_names(options.skip)
+    chosen = [bench for bench in BENCHES if (not only or bench.name in only) and bench.name not in skipped]
     if options.list:
         for bench in chosen:
             print(f"{bench.name:16} {bench.minutes:4g} min  {_shown_command(bench, options)}")
@@ -181,7 +182,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     def names(text: str) -> list[str]:
         given = text.split(",")
-        if unknown := [name for name in given if not any(_is_chosen(bench.name, [name]) for bench in BENCHES)]:
+        if unknown := [name for name in given if not choose_names([name])]:
             raise argparse.ArgumentTypeError(f"no such bench: {', '.join(unknown)}; --list names them")
         return given
 
@@ -198,8 +199,11 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _is_chosen(name: str, only: Sequence[str]) -> bool:
-    return not only or any(name == chosen or name.startswith(f"{chosen}-") for chosen in only)
+def choose_names(given: Sequence[str]) -> set[str]:
+    """Return the benches with these names. A word that is not a name stands for all that begin with it: safety for safety-…"""
+    names = [bench.name for bench in BENCHES]
+    exact = {word for word in given if word in names}
+    return exact | {name for name in names for word in given if word not in exact and name.startswith(f"{word}-")}
 
 
 def run_bench(bench: Bench, options: argparse.Namespace, folder: Path) -> str:

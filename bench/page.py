@@ -1,6 +1,6 @@
 """Writes the generated parts of docs/benchmarks.md from stored results, and marks figures that are older than their code.
 
-    python -m bench.page            write the page
+    python -m bench.page            write the page, and its summary on docs/comparison.md
     python -m bench.page --check    exit with 1 if the page is not what would be written, or a mark is missing or wrong
 
 A generated part stands between two comments in a page that is otherwise written by hand:
@@ -8,7 +8,8 @@ A generated part stands between two comments in a page that is otherwise written
     <!-- bench: latency -->
     <!-- end bench: latency -->
 
-`bench/results/latency.json` is shown there. Two names are special: `state` lists all results, `targets` the headline figures. A
+`bench/results/latency.json` is shown there. Three names are special: `summary` repeats the rows of `SUMMARY` from the tables of the
+results, `state` lists all results, `targets` the headline figures. A
 result is stale if a commit after its own touched a path that it measures. The mark names the first such commit, so that
 it does not change with each further one.
 """
@@ -17,17 +18,43 @@ import argparse
 import difflib
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.result import REPOSITORY, Result, git, read_results
 
 PAGE = Path("docs") / "benchmarks.md"
+COMPARISON = Path("docs") / "comparison.md"
+"""A page that repeats the summary."""
 MARKER = re.compile(
     r"^<!-- bench: (?P<name>[\w-]+) -->\n(?P<body>.*?)^<!-- end bench: (?P=name) -->\n", re.MULTILINE | re.DOTALL
 )
 _HEADING = re.compile(r"^#+(?= )")
+_ROW = re.compile(r"(?<!\\)\|")
+_OURS = ("lorelog", "ours")
+_NOT_RIVALS = ("", "ratio", "target", "reach at least", "best simple")
+SUMMARY = (
+    ("speed", "first index of 2,000 entries, wall", ""),
+    ("speed", "unchanged re-index, wall", ""),
+    ("speed", "cold `search --json`, wall", ""),
+    ("speed", "first index, peak RSS", ""),
+    ("speed", "search, peak RSS", ""),
+    ("speed", "disk, vectors of 1,536 dimensions", ""),
+    ("speed", "searches that returned hits", "searches that returned hits while another process indexed, of 8"),
+    (
+        "latency",
+        "memsearch's search over lorelog's warm one",
+        "search through the daemon: memsearch's time over lorelog's",
+    ),
+    ("scale-rivals", "cold first query, wall", "first query, 100,000 rows"),
+    ("scale-rivals", "warm hybrid, median", "warm hybrid query, 100,000 rows, median"),
+    ("scale-rivals", "RSS after the warm questions", "memory after warm queries, 100,000 rows"),
+    ("scale-rivals", "disk", "disk, 100,000 rows"),
+    ("scale-rivals", "recall@10 of dense search", "recall@10 of vector search, 100,000 rows"),
+    ("quality", "average of sets", "nDCG@10, average of the judged sets"),
+)
+"""Results, the rows of their tables that compare lorelog with something else, and what the summary calls them."""
 _LEVEL = 3
 """The highest heading of a section in the page."""
 
@@ -74,7 +101,9 @@ def render_page(text: str, results: Mapping[str, Result], repository: Path = REP
 
     def part(found: re.Match[str]) -> str:
         name = found["name"]
-        if name == "state":
+        if name == "summary":
+            body = _summary(results, changes, anchors)
+        elif name == "state":
             body = _state(results, changes, anchors)
         elif name == "targets":
             body = _targets(results, changes, anchors)
@@ -107,6 +136,37 @@ def _lowered(lines: tuple[str, ...]) -> list[str]:
     levels = [len(found[0]) for line in lines if (found := _HEADING.match(line))]
     more = "#" * max(0, _LEVEL - min(levels, default=_LEVEL))
     return [more + line if _HEADING.match(line) else line for line in lines]
+
+
+def _summary(results: Mapping[str, Result], changes: Mapping[str, Change | None], anchors: Mapping[str, str]) -> str:
+    """Rows of results, with lorelog's cell first. A row that a result lacks is left out."""
+    lines = ["| figure | lorelog | others | benchmark |", "|---|--:|---|---|"]
+    for name, label, title in SUMMARY:
+        row = _find_row(results[name].section, label) if name in results else {}
+        ours = next((row[column] for column in (*_OURS, "measured") if row.get(column)), "")
+        if not ours:
+            continue
+        others = [
+            f"{column} {cell}"
+            for column, cell in list(row.items())[1:]
+            if cell and column not in (*_OURS, *_NOT_RIVALS, "measured", "required")
+        ]
+        stale = ", **stale**" if changes[name] else ""
+        place = f"[{name}](#{anchors[name]}), {results[name].date}{stale}"
+        lines.append(f"| {title or label} | {ours} | {'; '.join(others)} | {place} |")
+    return "\n".join(lines) if len(lines) > 2 else "No run has recorded these figures yet."
+
+
+def _find_row(lines: Sequence[str], label: str) -> dict[str, str]:
+    """Return the cells of the first table row that begins with a label, by the names of their columns."""
+    header: list[str] = []
+    for line in lines:
+        cells = [cell.strip() for cell in _ROW.split(line.strip().strip("|"))] if line.startswith("|") else []
+        if not cells or not header:
+            header = cells
+        elif cells[0] == label:
+            return dict(zip(["figure", *header[1:]], cells, strict=False))
+    return {}
 
 
 def _state(results: Mapping[str, Result], changes: Mapping[str, Change | None], anchors: Mapping[str, str]) -> str:
@@ -146,12 +206,30 @@ def _find_anchors(text: str) -> dict[str, str]:
 
 
 def write_page(repository: Path = REPOSITORY) -> bool:
-    """Write the page; return whether it changed."""
-    path = repository / PAGE
-    before = path.read_text("utf-8")
-    after = render_page(before, read_results(repository / "bench" / "results"), repository)
-    path.write_text(after, encoding="utf-8", newline="\n")
+    """Write the page and the summary on the other one; return whether something changed."""
+    before, after = _read_pages(repository), _render_pages(repository)
+    for path, text in after.items():
+        (repository / path).write_text(text, encoding="utf-8", newline="\n")
     return after != before
+
+
+def _read_pages(repository: Path) -> dict[Path, str]:
+    return {path: (repository / path).read_text("utf-8") for path in (PAGE, COMPARISON) if (repository / path).exists()}
+
+
+def _render_pages(repository: Path = REPOSITORY) -> dict[Path, str]:
+    pages = _read_pages(repository)
+    pages[PAGE] = render_page(pages[PAGE], read_results(repository / "bench" / "results"), repository)
+    if COMPARISON in pages:
+        pages[COMPARISON] = repeat_summary(pages[PAGE], pages[COMPARISON])
+    return pages
+
+
+def repeat_summary(page: str, other: str) -> str:
+    """Return another page with the summary of the first one, whose links lead there."""
+    found = next((found[0] for found in MARKER.finditer(page) if found["name"] == "summary"), "")
+    linked = found.replace("](#", f"]({PAGE.name}#")
+    return MARKER.sub(lambda part: linked if part["name"] == "summary" else part[0], other)
 
 
 def main() -> int:
@@ -161,13 +239,12 @@ def main() -> int:
     if not options.check:
         print(f"{PAGE}: {'written' if write_page() else 'unchanged'}")
         return 0
-    before = (REPOSITORY / PAGE).read_text("utf-8")
-    after = render_page(before, read_results())
-    sys.stdout.writelines(
-        difflib.unified_diff(before.splitlines(True), after.splitlines(True), "page", "expected", n=0)
-    )
-    if before != after:
-        print(f"{PAGE} is out of date: run 'python -m bench.page' (make bench-page)", file=sys.stderr)
+    before, after = _read_pages(REPOSITORY), _render_pages()
+    for path, text in after.items():
+        lines = difflib.unified_diff(before[path].splitlines(True), text.splitlines(True), str(path), "expected", n=0)
+        sys.stdout.writelines(lines)
+        if before[path] != text:
+            print(f"{path} is out of date: run 'python -m bench.page' (make bench-page)", file=sys.stderr)
     return int(before != after)
 
 

@@ -1,11 +1,12 @@
 """Stored results of benches: what the page shows of them, and when they are marked stale."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench.all import BENCHES
-from bench.page import MARKER, PAGE, find_change, render_page
+from bench.all import BENCHES, choose_names
+from bench.page import MARKER, PAGE, SUMMARY, find_change, render_page, repeat_summary
 from bench.result import REPOSITORY, Figure, Result, Verdicts, noted_figures, read_results
 from bench.trend import keep, read_history
 from bench.trend_chart import draw_chart
@@ -79,6 +80,37 @@ def test_the_page_shows_results_and_keeps_what_is_written_by_hand(tmp_path: Path
 
     commit(tmp_path, "src/index.py", "2026-03-09")
     assert render_page(fresh, stored, tmp_path).lower().count("**stale**") == 3
+
+
+def test_the_summary_repeats_the_results(tmp_path: Path) -> None:
+    """A row of the summary is the row of the result's table, with its day and state; rows that a result lacks are left out."""
+    table = (
+        "|  | memsearch | lorelog | ratio |",
+        "|---|--:|--:|--:|",
+        "| unchanged re-index, wall | 5 s | 0.2 s | 25x |",
+    )
+    stored = replace(result(commit(tmp_path, "src/search/rank.py")), section=table)
+    commit(tmp_path, "src/index.py", "2026-03-07")
+    text = PAGE_TEXT + "\n<!-- bench: summary -->\nold\n<!-- end bench: summary -->\n"
+    rows = render_page(text, {"speed": stored}, tmp_path).partition("<!-- bench: summary -->\n")[2].splitlines()[2:-1]
+    assert rows == [f"| unchanged re-index, wall | 0.2 s | memsearch 5 s | [speed](#search-speed), {DAY}, **stale** |"]
+    other = repeat_summary(render_page(text, {"speed": stored}, tmp_path), text)
+    assert rows[0].replace("(#", "(benchmarks.md#") in other
+
+
+def test_the_summary_of_the_page_is_complete() -> None:
+    """Every row that the summary names is in a stored result, and on the page."""
+    text = (REPOSITORY / PAGE).read_text("utf-8").partition("<!-- bench: summary -->")[2].partition("<!-- end")[0]
+    assert [line.split(" | ")[0].removeprefix("| ") for line in text.splitlines()[3:]] == [
+        title or row for _, row, title in SUMMARY
+    ]
+
+
+def test_an_exact_name_selects_one_bench() -> None:
+    """A bench's own name selects it alone; the beginning of names that is not one itself selects all of them."""
+    assert choose_names(["scale"]) == {"scale"}
+    assert choose_names(["safety", "scale"]) == {"scale", "safety-secrets", "safety-hostile", "safety-kills"}
+    assert choose_names(["nothing"]) == set()
 
 
 def test_a_result_without_a_place_gets_one(tmp_path: Path) -> None:

@@ -17,7 +17,12 @@ from lorelog.records.kinds import FIELDS, FieldType
 from lorelog.services.delivery.log import append_delivery
 
 PAGE = sections(read("docs/json.md"))
-BY_NAME = {"projects": "", "settings": ".KEY", "languages": "", "trees[].languages": "", "left_out": ""}
+BY_NAME = {
+    **dict.fromkeys(("projects", "languages", "trees[].languages", "left_out"), ""),
+    **dict.fromkeys(("selected", "unreached", "receipts[].selected"), ""),
+    **dict.fromkeys(("exchanges[].writers", "exchanges[].projects"), ""),
+    "settings": ".KEY",
+}
 """Objects whose keys are names of things, not fields."""
 
 LATENCY = OperationLatency.__struct_fields__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,7 @@ GUARD_REQUESTS: dict[str, dict[str, Any]] = {
 
 
 def write_notes(directory: Path) -> None:
-    """Write a note, some code, a conversation, and a judged question."""
+    """Write a note, some code, a conversation, a judged question, and an empty repository."""
     (directory / "notes").mkdir(parents=True)
     (directory / "notes" / "a.md").write_text(NOTES, "utf-8")
     (directory / "beaver.py").write_text("import os\n\n\ndef dam() -> None:\n    dam()\n", "utf-8")
@@ -52,6 +53,7 @@ def write_notes(directory: Path) -> None:
     (directory / "r.tsv").write_text("q\ta.md\t1\n", "utf-8")
     said = {"type": "user", "uuid": "u", "sessionId": "s", "message": {"role": "user", "content": "hi"}}
     (directory / "t.jsonl").write_text(json.dumps(said) + "\n", "utf-8")
+    subprocess.run(["git", "init", "-q", "--bare", directory / "remote.git"], check=True)
     BackupWriter(directory / "no home").write(directory / "empty.tar.gz")
 
 
@@ -157,7 +159,7 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "ledger.verify": {"limit": 10},
         "settings.list": {},
         "settings.set": {"key": "search.k", "value": "9"},
-        "sync.exchange": {"remote": "./absent.git", "shared_name": "app", "dry_run": True},
+        "sync.exchange": {"remote": "./remote.git", "shared_name": "app", "dry_run": True},
         "sync.status": {},
         "session.handoff": {"to": "codex"},
         "backup.create": {"file": "home.tar.gz", "dry_run": True},

@@ -25,6 +25,12 @@ WRONG = [
     ("task list --limit 0", "--limit must be at least 1 (got 0)", "lorelog task list --help"),
     ("code callers x --depth 99", "--depth must be at most 3 (got 99)", "lorelog code callers --help"),
     (f"search walrus --tag {'a' * 201}", "--tag must have at most 200 characters", "lorelog search --help"),
+    ("search ' '", "the query is empty", "give words or a question to search for"),
+    (
+        "index --max-chunk-size 9",
+        "--max-chunk-size is 9: expected a whole number from 100 to 100000",
+        "it sets chunking.max_chunk_size for one command",
+    ),
     ("add ''", "the text is empty: there is nothing to remember", 'lorelog add "what you learned"'),
     ("add x --expires yesterday", "'yesterday' is over already: nothing would be remembered", "name the last day"),
     ("add x --expires 2020-01-01", "'2020-01-01' is over already: nothing would be remembered", "name the last day"),

@@ -217,7 +217,7 @@ def test_a_waiting_handoff_does_not_outlive_its_purpose(project: Path, home: Pat
     """A handoff that nobody took is gone after tomorrow, and `forget` takes it away; an unknown host is refused."""
     with Lorelog(project=project) as memory:
         capture(memory, tmp_path, dam_session(project))
-        with pytest.raises(UsageError, match="no host is called 'kodex'"):
+        with pytest.raises(UsageError, match="--inject does not reach 'kodex'"):
             memory.handoff("kodex", inject=True)
         file = pending(home, project)
         assert not file.exists()
@@ -230,3 +230,16 @@ def test_a_waiting_handoff_does_not_outlive_its_purpose(project: Path, home: Pat
         turn = memory.timeline().sessions[0].turns[0]
         memory.call("memory.forget", {"ids": [turn.memory], "confirm": True})
         assert not file.exists()
+
+
+def test_a_wrong_session_or_host_is_named_with_a_way_on(project: Path, tmp_path: Path, shell: Shell) -> None:
+    """A session that is not there, and a host that reads no handoff, are named, each with what to do instead."""
+    nothing = shell("handoff", "--session", "nope")
+    assert (nothing.status, "no session was captured here yet" in nothing.err) == (1, True)
+    with Lorelog(project=project) as memory:
+        capture(memory, tmp_path, dam_session(project))
+    unknown = shell("handoff", "--session", "nope")
+    assert (unknown.status, "begins with 'nope'" in unknown.err) == (1, True)
+    unreached = shell("handoff", "--to", "cursor", "--inject")
+    assert (unreached.status, "--inject does not reach 'cursor'" in unreached.err) == (2, True)
+    assert shell("handoff", "--to", "cursor").status == 0

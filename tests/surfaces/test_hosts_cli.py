@@ -114,12 +114,12 @@ def test_documented_hosts_are_offered_and_marked(shell: Shell, user: Path, monke
     monkeypatch.setenv("PATH", "/nowhere")
     write(user / ".cursor" / "mcp.json", "{}\n")
     done = shell("hosts", "install", "--yes")
-    assert done.out.startswith("Found: Codex; by the book, not run here: Cursor.\n")
-    assert "by the book, not run here: from Cursor's pages" in done.err
+    assert done.out.startswith("Found: Codex; set up as documented, not tested: Cursor.\n")
+    assert "Cursor is set up as documented, not tested with the program (Cursor's pages" in done.err
     shown = shell("hosts", "status")
     assert "Cursor       yes    current    -" in shown.out
     assert "Zed" not in shown.out
-    assert "by the book, not run here: Cursor; their sessions are not captured" in shown.err
+    assert "set up as documented, not tested: Cursor; their sessions are not captured" in shown.err
     refused = shell("backfill", "cursor")
     assert (refused.status, "sessions of Cursor are not captured" in refused.err) == (2, True)
     shell("hosts", "uninstall", "cursor")
@@ -196,6 +196,20 @@ def test_a_folder_that_cannot_be_written_is_told(user: Path, project: Path) -> N
     assert "cannot be written: Permission denied" in done.err
     assert "hint: the file is unchanged" in done.err
     assert (folder / "config.toml").read_text() == "# mine\nmodel = 'x'\n"
+
+
+def test_a_home_that_cannot_be_created_is_named(user: Path, project: Path, tmp_path: Path) -> None:
+    """Where lorelog cannot keep its receipt, installing is an error with a hint, and the host is unchanged."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    environment = {"LORELOG_HOME": str(closed / "home")}
+    done = run_process(["hosts", "install", "codex", "--json"], project, mortal=True, env=environment)
+    assert done.status == 1
+    assert done.json["error"]["message"] == f"{closed / 'home'} cannot be created: Permission denied"
+    assert "nothing was changed" in done.json["error"]["hint"]
+    assert not (user / ".codex" / "hooks.json").exists()
+    page = run_process(["ui", "--no-open", "--daemon", "off"], project, mortal=True, env=environment)
+    assert (page.status, "set LORELOG_HOME to another folder" in page.err) == (1, True)
 
 
 def test_doctor_tells_what_is_to_be_approved(shell: Shell, user: Path) -> None:

@@ -90,7 +90,8 @@ def test_a_path_is_recognized(shell: Shell, project: Path, person: Path) -> None
     assert shell("import", path, "--yes", "--json").json["source"] == "mcp-memory"
     assert "did you mean 'obsidian'" in shell("import", "obsidiann").err
     assert "there is no file" in shell("import", "./gone.json").err
-    assert "nothing of Letta agent file was found" in shell("import", "letta").err
+    assert "nothing to import was found: Letta agent file" in shell("import", "letta").err
+    assert "there is no file absent.zip\n  hint: check the path" in shell("import", "./absent.zip").err
     assert "there is no file or folder" in shell("import", "letta", "x.af").err
 
 

@@ -19,7 +19,7 @@ from lorelog.core.dataclasses import dataclass, field
 from lorelog.hosts import HOST_ALIASES, HOST_TITLES, resolve_host
 from lorelog.hosts.bundles import COMMAND, SKILL_NAME, render_skill
 
-BY_THE_BOOK = "by the book, not run here"
+BY_THE_BOOK = "set up as documented, not tested"
 BLOCK_START, BLOCK_END = "<!-- lorelog:start -->", "<!-- lorelog:end -->"
 _SKILL = f"skills/{SKILL_NAME}/SKILL.md"
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lorelog.core.errors import ConfigError
 from lorelog.hosts import HOSTS
 from lorelog.hosts.documented import DOCUMENTED_HOSTS, documented_path, resolve_any_host
 from lorelog.services.install import config_edit
@@ -150,6 +151,37 @@ def test_status_marks_it_and_finds_it(host: str, tmp_path: Path) -> None:
     assert is_host_available(host, where)
     uninstall(host, where)
     assert host_status(host, where, HostCaptureStats()).installed == "missing"
+
+
+def test_hosts_that_share_a_folder_are_told_apart(tmp_path: Path) -> None:
+    """Antigravity's folder inside that of Gemini CLI is not Gemini CLI, whoever wrote it; uninstalling both leaves nothing."""
+    where = context(tmp_path)
+    install("gemini", where)
+    install("antigravity", where)
+    assert not is_host_available("gemini", where)
+    assert not is_host_available("antigravity", where)
+    uninstall("gemini", where)
+    uninstall("antigravity", where)
+    assert not (tmp_path / ".gemini").exists()
+
+    (tmp_path / ".gemini/antigravity").mkdir(parents=True)
+    assert is_host_available("antigravity", where)
+    assert not is_host_available("gemini", where)
+    (tmp_path / ".gemini/settings.json").write_text("{}\n")
+    assert is_host_available("gemini", where)
+
+
+def test_an_installation_that_fails_changes_nothing(tmp_path: Path) -> None:
+    """If one file cannot be written, the others are as before, and the host counts as not installed."""
+    where = context(tmp_path)
+    (tmp_path / ".kiro").mkdir()
+    manifest = build_manifest("kiro", where)
+    changes = plan_install("kiro", manifest, where)
+    (tmp_path / ".kiro/settings").write_text("a file where a folder is needed\n")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        apply_install("kiro", changes, where)
+    assert sorted(path.name for path in (tmp_path / ".kiro").rglob("*")) == ["settings"]
+    assert host_status("kiro", where, HostCaptureStats()).installed == "missing"
 
 
 @pytest.mark.parametrize(

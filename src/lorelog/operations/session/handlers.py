@@ -221,7 +221,8 @@ def hand_over(engine: Engine, request: schema.HandoffRequest, call: RequestConte
     to = resolve_host(request.to)
     if request.inject and request.to and not to:
         raise UsageError(
-            f"no host is called {request.to!r}", hint=f"--inject reaches {', '.join(HOSTS)}; without it, paste the text"
+            f"--inject does not reach {request.to!r}",
+            hint=f"it reaches {', '.join(HOSTS)}; without --inject, the text is printed to be pasted",
         )
     place = engine.place
     deletions = str(place.tenant_folder / "tombstones.jsonl")

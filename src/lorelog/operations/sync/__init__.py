@@ -17,7 +17,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.SyncRequest,
         handlers.SyncReply,
         handlers.run,
-        errors=(NotFound, StoreBusy, StoreDamaged, StoreUnwritable),
+        errors=(NotFound, StoreBusy, StoreDamaged, StoreUnreachable, StoreUnwritable),
         writes=True,
         absent=_ABSENT,
     ),

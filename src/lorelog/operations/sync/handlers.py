@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from lorelog.core.document import GLOBAL_PROJECT
-from lorelog.core.errors import LorelogError, NotFound, UsageError
+from lorelog.core.errors import LorelogError, NotFound, StoreUnreachable, UsageError
 from lorelog.engine import Engine
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import OperationReply
 from lorelog.operations.requests import OperationRequest
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES
-from lorelog.services.sync.exchange import Exchange, SyncFolder, SyncSettings, project_name
+from lorelog.services.sync.exchange import Exchange, SyncFolder, SyncSettings, absolute_remote, project_name
 from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport, find_writer
 
 Remote = Annotated[str, Meta(max_length=2000, description="Address of a Git remote, or the name of an exchange.")]
@@ -87,9 +87,11 @@ def run(engine: Engine, request: SyncRequest, call: RequestContext) -> SyncReply
     _check_person(call)
     engine.place.create()
     folder = SyncFolder(engine.place.tenant_folder)
+    request = structs.replace(request, remote=_absolute(request.remote, call))
     if request.remove:
         settings = _find(folder, request.remote)
-        folder.remove(settings)
+        if not request.dry_run:
+            folder.remove(settings)
         return SyncReply(exchanges=(), removed=settings.name)
     chosen = [_choose(engine, folder, request)] if request.remote else folder.all()
     if not chosen:
@@ -103,11 +105,17 @@ def run(engine: Engine, request: SyncRequest, call: RequestContext) -> SyncReply
         if not request.dry_run and before != settings:
             folder.write(settings)
         try:
-            reports.append(Syncer(_deps(engine, request), settings).run(dry_run=request.dry_run))
+            report = Syncer(_deps(engine, request), settings).run(dry_run=request.dry_run)
+            if before is None and report.is_offline:  # an address that was never reached may be mistyped
+                raise StoreUnreachable(
+                    f"no exchange was set up: {report.reason}",
+                    hint="check the address and your access with 'git ls-remote', then run the command again",
+                )
         except LorelogError:
             if before is None and not request.dry_run:
                 folder.remove(settings)
             raise
+        reports.append(report)
     return SyncReply(exchanges=tuple(reports), removed="")
 
 
@@ -115,14 +123,20 @@ def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> 
     """Show the exchanges of this machine, their projects and what waits; and who wrote a memory. Only `who` uses the network."""
     _check_person(call)
     folder = SyncFolder(engine.place.tenant_folder)
-    chosen = [_find(folder, request.remote)] if request.remote else folder.all()
+    chosen = [_find(folder, _absolute(request.remote, call))] if request.remote else folder.all()
     written_by = ""
+    memory = _memory_id(engine, request.who)
     for settings in chosen if request.who else ():
         clone = engine.place.cache_folder / SYNC_COPIES / f"{settings.name}.git"
-        writer, user = find_writer(Exchange(clone, settings.url, settings.branch).fetch(), request.who)
+        writer, user = find_writer(Exchange(clone, settings.url, settings.branch).fetch(), memory)
         written_by = written_by or user or writer
     if request.who and not written_by:
-        raise NotFound(f"no exchange says who wrote {request.who!r}", hint="give the whole id of a memory or record")
+        if not chosen:
+            raise UsageError("no exchange is set up", hint="'lorelog docs sync' explains how to set one up")
+        raise NotFound(
+            f"no exchange says who wrote {request.who!r}",
+            hint="give the id of a memory that 'lorelog search' shows, or the whole id of a record; it must have been synced",
+        )
     return SyncStatusReply(
         writer=folder.writer() if chosen else "",
         exchanges=tuple(
@@ -141,12 +155,29 @@ def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> 
     )
 
 
+def _memory_id(engine: Engine, identity: str) -> str:
+    """Return the memory's own id for an id that a search shows, which differs between machines. Other texts are kept."""
+    from lorelog.services.memories.delete import find_memory
+
+    if not identity:
+        return ""
+    try:
+        stored = find_memory(identity, engine.store)
+    except NotFound:
+        return identity
+    return (stored.chunk.anchor.memory if stored.chunk.anchor else "") or identity
+
+
 def _check_person(call: RequestContext) -> None:
     if not call.own or call.agent:
         raise UsageError(
             f"{f'an agent ({call.agent})' if call.agent else 'a client elsewhere'} cannot send memories to a remote",
             hint="a person runs 'lorelog sync' in a terminal of their own",
         )
+
+
+def _absolute(remote: str, call: RequestContext) -> str:
+    return absolute_remote(remote, call.directory) if remote else ""
 
 
 def _find(folder: SyncFolder, remote: str) -> SyncSettings:
@@ -158,13 +189,24 @@ def _find(folder: SyncFolder, remote: str) -> SyncSettings:
 
 def _choose(engine: Engine, folder: SyncFolder, request: SyncRequest) -> SyncSettings:
     """Return the settings of the named exchange, with this project among its projects."""
-    settings = folder.find(request.remote)
+    settings = folder.find(request.remote, request.branch)
     if settings is None:
+        known = folder.find(request.remote)
+        if known is not None and request.remote == known.name:
+            raise UsageError(
+                f"{known.name} uses the branch {known.branch}",
+                hint=f"for another exchange, give the address: lorelog sync {known.url} --branch {request.branch}",
+            )
         settings = folder.add(request.remote, name=request.name, team=request.team, branch=request.branch)
+    elif request.name not in ("", settings.name):
+        raise UsageError(
+            f"{settings.url} is exchanged under the name {settings.name}",
+            hint=f"to rename it, remove it first: lorelog sync {settings.name} --remove",
+        )
     elif request.team and not settings.team:
         raise UsageError(
             f"{settings.name} is a personal exchange",
-            hint="a team needs an exchange of its own: give another remote or branch",
+            hint="a team needs an exchange of its own: give another REMOTE or --branch",
         )
     if request.with_global:
         if settings.team:

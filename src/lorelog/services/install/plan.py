@@ -266,13 +266,20 @@ def plan_uninstall(host: str, manifest: HostManifest, context: InstallContext) -
 
 
 def apply_install(host: str, changes: Sequence[InstallChange], context: InstallContext) -> None:
-    """Make the changes. Receipt and copies are written first, so that they exist after a crash."""
+    """Make all changes, or none if one fails. Receipt and copies are written first, so that they exist after a crash."""
     copies = backup_folder(context.home, host)
-    context.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        context.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{context.home} cannot be created: {error.strerror or error}",
+            hint="nothing was changed; make its parent writable, or set LORELOG_HOME to another folder",
+        ) from None
     old = read_receipt(context.home, host)
     planned = {str(change.path) for change in changes}
     files = {path: entry for path, entry in old.files.items() if path not in planned}
     folders = list(old.folders)
+    shared = _created_folders(context.home)
     for change in changes:
         if change.after is None:
             _backup_changed(change, old, copies)
@@ -283,14 +290,38 @@ def apply_install(host: str, changes: Sequence[InstallChange], context: InstallC
         original = change.restore_content
         copy = "" if original is None else str(backup_copy(copies, change.target.name, original))
         files[str(change.path)] = (_digest(change.after), copy)
-        folders += [folder for folder in _missing_folders(change.target.parent) if folder not in folders]
+        parents = [str(parent) for parent in change.target.parents if str(parent) in shared]
+        folders += [folder for folder in (*_missing_folders(change.target.parent), *parents) if folder not in folders]
         if change.before not in {None, original, change.after} and not _is_unmodified(change, old):
             backup_copy(copies, change.target.name, change.before or b"")
     at = old.at if old.at and old.command == context.command else time.time()
     _write_receipt(context.home, host, InstallReceipt(at, context.command, files, tuple(folders)))
-    for change in changes:
-        _apply_change(change)
+    applied: list[InstallChange] = []
+    try:
+        for change in changes:
+            _apply_change(change)
+            applied.append(change)
+    except ConfigError:
+        _revert(host, applied, old, context, [folder for folder in folders if folder not in old.folders])
+        raise
     prune_backups(copies, [copy for _, copy in files.values()])
+
+
+def _revert(
+    host: str, applied: Sequence[InstallChange], old: InstallReceipt, context: InstallContext, created: Sequence[str]
+) -> None:
+    """Undo the changes of an installation that failed, as far as possible."""
+    for change in reversed(applied):
+        with suppress(ConfigError):
+            _apply_change(replace(change, before=change.after, after=change.before))
+    for folder in sorted(created, key=len, reverse=True):
+        with suppress(OSError):
+            os.rmdir(folder)  # noqa: PTH106  # only if it is empty
+    if old.files:
+        with suppress(ConfigError):
+            _write_receipt(context.home, host, old)
+    else:
+        _receipt_path(context.home, host).unlink(missing_ok=True)
 
 
 def apply_uninstall(host: str, changes: Sequence[InstallChange], context: InstallContext) -> None:
@@ -465,6 +496,12 @@ def _missing_folders(folder: Path) -> list[str]:
         missing.append(str(folder))
         folder = folder.parent
     return missing
+
+
+def _created_folders(home: Path) -> set[str]:
+    """Return the folders that installations of all hosts created: two hosts may share one, and the last removes it."""
+    receipts = (read_receipt(home, path.stem) for path in (home / "hosts").glob("*.json"))
+    return {folder for receipt in receipts for folder in receipt.folders}
 
 
 def _receipt_path(home: Path, host: str) -> Path:

@@ -115,16 +115,33 @@ def is_host_available(host: str, context: InstallContext) -> bool:
         folders = documented_folders(host, context.environment, context.user_home)
     if any(shutil.which(program, path=context.environment.get("PATH", os.defpath)) for program in programs):
         return True
-    receipt = read_receipt(context.home, host)
-    return any(_has_foreign_files(folder, receipt) for folder in folders)
+    receipts = [read_receipt(context.home, other) for other in ALL_TITLES]
+    neighbours = [
+        folder
+        for other in DOCUMENTED_HOSTS
+        if other != host
+        for folder in documented_folders(other, context.environment, context.user_home)
+    ]
+    return any(_is_used(folder, receipts, neighbours) for folder in folders)
 
 
-def _has_foreign_files(folder: Path, receipt: InstallReceipt) -> bool:
-    """Return whether a folder exists, and does not hold only our own files."""
-    if str(folder) not in receipt.folders:
-        return folder.is_dir()
-    ours = {Path(path).relative_to(folder).parts[0] for path in receipt.files if Path(path).is_relative_to(folder)}
-    return folder.is_dir() and any(entry.name not in ours for entry in folder.iterdir())
+def _is_used(folder: Path, receipts: Sequence[InstallReceipt], neighbours: Sequence[Path]) -> bool:
+    """Return whether a host wrote into a folder: not only we, nor another host that has its own folder in it.
+
+    Antigravity has its folders in that of Gemini CLI.
+    """
+    if not folder.is_dir():
+        return False
+    entries = {entry.name for entry in folder.iterdir()}
+    others = _names_below(folder, neighbours)
+    if not any(str(folder) in receipt.folders for receipt in receipts) and not entries & others:
+        return True
+    ours = _names_below(folder, [Path(path) for receipt in receipts for path in receipt.files])
+    return bool(entries - ours - others)
+
+
+def _names_below(folder: Path, paths: Sequence[Path]) -> set[str]:
+    return {path.relative_to(folder).parts[0] for path in paths if path.is_relative_to(folder) and path != folder}
 
 
 def count_sessions(host: str, context: InstallContext) -> int:

@@ -643,7 +643,7 @@ def limit_query(query: str) -> str:
 
 def _check_query(query: str, options: SearchOptions) -> None:
     if not query.strip():
-        raise UsageError("the query is empty")
+        raise UsageError("the query is empty", hint="give words or a question to search for")
     if options.k < 1:
         raise UsageError(f"k must be at least 1 (got {options.k})")
     if not 0.0 <= options.min_relevance <= 1.0:

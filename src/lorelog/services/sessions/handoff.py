@@ -69,10 +69,15 @@ def make_handoff(journals: RecentJournals, *, session: str = "", tasks: Sequence
     names = (entry.anchor.get("session", "") for entry in everything if session or entry.is_own)
     chosen = next((name for name in names if name and name.startswith(session)), "")
     if not chosen:
-        problem = (
-            f"no captured turn belongs to the session {session!r}" if session else "no session was captured here yet"
+        if session and any(entry.anchor.get("session") for entry in everything):
+            raise NotFound(
+                f"no captured session of this project has an id that begins with {session!r}",
+                hint="'lorelog handoff' without --session takes the newest one; the Timeline of 'lorelog ui' shows all",
+            )
+        raise NotFound(
+            "no session was captured here yet",
+            hint="'lorelog hosts install' captures sessions; 'lorelog backfill' reads earlier ones",
         )
-        raise NotFound(problem, hint="'lorelog hosts install' captures sessions; 'lorelog backfill' reads earlier ones")
     entries = [entry for entry in reversed(everything) if entry.anchor.get("session") == chosen]
     first, last = entries[0].day, entries[-1].day
     added = [

@@ -50,9 +50,21 @@ _KEPT_VARIABLES = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_SSL_CAINFO"
 _SAFE_PATH = lazy_pattern(r"(?:[\w][\w.+~=@-]*/)*[\w][\w.+~=@-]*")
 _WRITER_FILE = "writer.txt"
 _NAME = lazy_pattern(r"[\w][\w.-]{0,63}")
+_BRANCH_NAME = lazy_pattern(r"(?!.*(?:\.\.|//|/$|\.lock$|\.$))[\w][\w./-]{0,199}")
 _SLUG_CHARS = lazy_pattern(r"[^a-z0-9]+")
 _WRITER = lazy_pattern(r"[0-9a-f]{12}")
 _FETCHED, _NEXT = "refs/lorelog/fetched", "refs/lorelog/next"
+
+
+_MOVED_SIGNS = (
+    b"[rejected]",
+    b"stale info",
+    b"cannot lock ref",
+    b"failed to update ref",
+    b"incorrect old value",
+    b"reference already exists",
+)
+"""What Git says when the branch moved meanwhile; the last four come from the remote."""
 
 
 class ExchangeMoved(Exception):
@@ -136,8 +148,10 @@ class Exchange:
         pushed = self._git("push", "--quiet", "--porcelain", "--no-verify", lease, "--", self._url, target)
         if pushed.returncode:
             text = pushed.stderr + pushed.stdout
-            if b"rejected" in text or b"stale info" in text or b"cannot lock ref" in text:
+            if any(sign in text for sign in _MOVED_SIGNS):
                 raise ExchangeMoved(f"another machine pushed to {self._url} at the same moment")
+            if b"[remote rejected]" in text:
+                raise _refused(self._url, self._branch, text)
             raise _unreachable(self._url, text)
 
     def drop(self) -> None:
@@ -182,6 +196,15 @@ def check_remote(url: str) -> None:
         )
 
 
+def absolute_remote(remote: str, directory: str) -> str:
+    """Return a path as an absolute one, since the next sync may run elsewhere; addresses and names are kept."""
+    first = remote.partition("/")[0]
+    path = os.path.join(directory, os.path.expanduser(remote))  # noqa: PTH111, PTH118  (may not be a path)
+    if ":" in first or ("/" not in remote and not os.path.isdir(path)):  # noqa: PTH112
+        return remote
+    return os.path.abspath(path)  # noqa: PTH100
+
+
 def _git_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which Git asks nothing, and is directed by no variable of a surrounding Git command."""
     kept = {
@@ -220,6 +243,15 @@ def _unreachable(url: str, text: bytes) -> StoreUnreachable:
     return StoreUnreachable(
         f"{url} cannot be reached: {reason[:200] or 'git failed'}",
         hint="nothing is lost: what waits is sent by the next sync; try 'git ls-remote' on this address",
+    )
+
+
+def _refused(url: str, branch: str, text: bytes) -> StoreUnwritable:
+    line = next((line for line in text.decode("utf-8", "replace").splitlines() if "[remote rejected]" in line), "")
+    reason = line.partition("[remote rejected]")[2].strip(" ()")
+    return StoreUnwritable(
+        f"{url} refused the push to the branch {branch}: {reason[:200] or 'no reason given'}",
+        hint="nothing is lost: what others wrote is here; allow pushes to this branch there, or set up another --branch",
     )
 
 
@@ -283,9 +315,10 @@ class SyncFolder:
         """Return all exchanges, by name."""
         return [self._read(path) for path in sorted(self.folder.glob("*.json"))]
 
-    def find(self, remote: str) -> SyncSettings | None:
-        """Return an exchange by its name or address."""
-        return next((each for each in self.all() if remote in (each.name, each.url)), None)
+    def find(self, remote: str, branch: str = "") -> SyncSettings | None:
+        """Return an exchange by its name, or by its address and branch (default: any branch)."""
+        found = [each for each in self.all() if remote in (each.name, each.url)]
+        return next((each for each in found if branch in ("", each.branch)), None)
 
     def add(self, url: str, *, name: str = "", team: bool = False, branch: str = "") -> SyncSettings:
         """Return a new exchange, which is not written yet. Raise NotFound if the text is only a name."""
@@ -294,6 +327,8 @@ class SyncFolder:
             raise NotFound(
                 f"there is no exchange {url!r}", hint="give the address of a Git remote, as in git@host:me/memory.git"
             )
+        if branch and not _BRANCH_NAME.fullmatch(branch):
+            raise UsageError(f"{branch!r} is not the name of a branch", hint="use letters, digits, '-', '_' and '/'")
         taken = {each.name for each in self.all()}
         stem = name or _SLUG_CHARS.sub("-", url.rstrip("/").removesuffix(".git").rpartition("/")[2].lower()).strip("-")
         chosen, number = stem or "memory", 1

@@ -58,11 +58,13 @@ def call_operation(
         return client.call(op, with_scope_flags(args, arguments), progress, environment=variables)
     except ConfigError as error:
         for name in variables:
-            if name in error.message:
+            key, place, expected = error.message.partition(f" in the environment variable {name}")
+            if place:
                 from lorelog.surfaces.cli.arguments import option_of_variable
 
-                message = error.message.replace(f"the environment variable {name}", option_of_variable(name))
-                raise ConfigError(message, hint=error.hint) from None
+                key, _, value = key.partition(" is ")
+                hint = error.hint or f"it sets {key} for one command"
+                raise UsageError(f"{option_of_variable(name)} is {value}{expected}", hint=hint) from None
         raise
 
 

@@ -307,8 +307,9 @@ def _show_changes(changes: list[_HostChange], args: argparse.Namespace, *, sever
         for approval in change.approvals:
             print(f"{stylize('still to do:', 'yellow')} {one_line(approval)}")
         if args.verb == "install" and change.host in DOCUMENTED_HOSTS:
-            source = DOCUMENTED_HOSTS[change.host].source
-            print_note(f"{BY_THE_BOOK}: from {source}; its sessions are not captured")
+            documented = DOCUMENTED_HOSTS[change.host]
+            print_note(f"{documented.title} is {BY_THE_BOOK} with the program ({documented.source})")
+            print_note(f"sessions of {documented.title} are not captured; its agent can search and add memories")
 
 
 def _change_json(change: _HostChange, *, dry_run: bool) -> dict[str, Any]:

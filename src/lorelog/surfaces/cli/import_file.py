@@ -96,8 +96,8 @@ def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Pa
         paths = [Path(expand_path(args.path))] if args.path else list(source.find(_places(args)))
         if not paths:
             raise NotFound(
-                f"nothing of {source.title} was found on this machine",
-                hint=f"name it: lorelog import {source.name} PATH",
+                f"nothing to import was found: {source.title}",
+                hint=f"give its path: lorelog import {source.name} PATH",
             )
         missing = next((path for path in paths if not path.exists()), None)
         if missing is not None:
@@ -109,7 +109,7 @@ def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Pa
     if not path.exists():
         raise NotFound(
             f"there is no file {short_path(str(path))}",
-            hint="'lorelog export --format jsonl --output FILE' creates one",
+            hint="check the path; 'lorelog import' alone lists what it finds on this machine",
         )
     return (None if _is_own_file(args, path) else detect_source(path)), [path]
 
@@ -230,7 +230,7 @@ def _show_result(summary: ImportSummary, changed: Sequence[str], *, was_shown: b
         f": {', '.join(places)}" if places else ""
     )
     text += f"; {summary.updated:,} replace an earlier version" if summary.updated else ""
-    print(text + (f"; {present:,} were already present." if present else "."))
+    print(text + (f"; already present: {present:,}." if present else "."))
     if not was_shown:
         _show_left_out(summary)
     for line in changed:
@@ -374,7 +374,8 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
 
     if os.path.isdir(path):  # noqa: PTH112
         raise SourceError(
-            f"{short_path(path)} is not a folder of a known tool", hint="'lorelog index' reads Markdown where it is"
+            f"{short_path(path)} is not recognized as a folder of a known tool",
+            hint="name the tool: lorelog import TOOL PATH; for Markdown files of your own: lorelog index PATH",
         )
     file_format = detect_format(path) if args.format == "auto" else args.format
     with open_own_engine(args) as engine:

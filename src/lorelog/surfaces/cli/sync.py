@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN = 10
 _DRIVER_FILES = 3
+_CHOICES = ("team", "shared_name", "with_global", "name", "branch")
+"""Options that set up an exchange, or choose what it exchanges."""
+_ATTRIBUTE = ".lorelog/memory/*.md merge=lorelog"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -60,11 +63,10 @@ def run(args: argparse.Namespace) -> int:
     """Exchange, show the exchanges, or merge journals for Git."""
     if args.merge:
         return _merge(args.words)
+    _check_options(args)
     if args.merge_driver:
-        return _install_driver()
-    if len(args.words) > 1:
-        raise UsageError("one exchange at a time", hint="lorelog sync REMOTE; 'lorelog sync' runs all of them")
-    args.remote = args.words[0] if args.words else ""
+        return _install_driver(as_json=args.json)
+    args.remote = _absolute_remote(args.words[0]) if args.words else ""
     args.warm = "off"  # the daemon lacks the credentials of this shell
     if args.status or args.who:
         return _show_status(args, call_operation(args, "sync.status", {"remote": args.remote, "who": args.who}))
@@ -75,16 +77,49 @@ def run(args: argparse.Namespace) -> int:
         print_json(reply)
         return 1 if failed else 0
     if reply["removed"]:
-        print(f"{reply['removed']} is no longer exchanged from here. The remote and your memories are unchanged.")
+        verb = "would no longer be" if args.dry_run else "is no longer"
+        print(f"{reply['removed']} {verb} exchanged from here. The remote and your memories are unchanged.")
     for report in reply["exchanges"]:
         _show_report(report)
     return 1 if failed else 0
 
 
+def _check_options(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that do not go together, or would be ignored."""
+    verbs = [verb for verb in ("status", "who", "remove", "merge_driver") if getattr(args, verb)]
+    choices = [option for option in _CHOICES if getattr(args, option)]
+    if len(args.words) > 1:
+        raise UsageError("one exchange at a time", hint="lorelog sync REMOTE; 'lorelog sync' runs all of them")
+    if args.words == [""]:
+        raise UsageError("REMOTE must not be empty", hint="'lorelog sync' without REMOTE runs all exchanges")
+    if len(verbs) > 1 or (verbs and choices):
+        first, second = (_spell(option) for option in (*verbs, *choices)[:2])
+        raise UsageError(f"{first} and {second} cannot be used together", hint="lorelog sync --help")
+    if not args.words and (verbs == ["remove"] or choices):
+        option = _spell((*verbs, *choices)[0])
+        raise UsageError(
+            f"{option} requires REMOTE", hint="'lorelog sync --status' lists the exchanges and their remotes"
+        )
+    if args.merge_driver and args.words:
+        raise UsageError(
+            "--merge-driver does not take REMOTE", hint="run it inside the clone: lorelog sync --merge-driver"
+        )
+
+
+def _spell(option: str) -> str:
+    return "--as" if option == "shared_name" else f"--{option.replace('_', '-')}"
+
+
+def _absolute_remote(remote: str) -> str:
+    from lorelog.services.sync.exchange import absolute_remote
+
+    return absolute_remote(remote, os.getcwd())  # noqa: PTH109  (not the directory of --project)
+
+
 def _show_report(report: dict[str, Any]) -> None:
     name = one_line(f"{report['name']} ({report['url']})")
     if report["is_offline"]:
-        print(f"{name}: offline. Nothing is lost; the next sync sends {plural(report['sent'], 'entry')}.")
+        print(f"{name}: not reached. Nothing is lost; the next sync sends {plural(report['sent'], 'entry')}.")
         print_note(one_line(report["reason"]))
         return
     would = "would be " if report["dry_run"] else ""
@@ -144,20 +179,34 @@ def _merge(files: list[str]) -> int:
     return 0
 
 
-def _install_driver() -> int:
+def _install_driver(*, as_json: bool) -> int:
     """Register the merge driver in the settings of this clone, and name the line that activates it for everybody."""
-    import subprocess
-
     command = 'lorelog sync --merge "%O" "%A" "%B"'
     settings = {"merge.lorelog.name": "lorelog journals, merged by entry", "merge.lorelog.driver": command}
+    attributes = os.path.join(_git("rev-parse", "--show-toplevel"), ".gitattributes")  # noqa: PTH118
     for name, value in settings.items():
-        done = subprocess.run(["git", "config", name, value], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise UsageError(f"git config failed: {done.stderr.strip()[:200]}", hint="run it inside a Git repository")
-    print("Git merges journals by entry in this clone now.")
-    if "merge=lorelog" not in _read(".gitattributes"):
-        print_note("add this line to .gitattributes and commit it: .lorelog/memory/*.md merge=lorelog")
+        _git("config", name, value)
+    is_active = _ATTRIBUTE in _read(attributes).split("\n")
+    if as_json:
+        print_json({"driver": command, "attributes": attributes, "line": _ATTRIBUTE, "is_active": is_active})
+        return 0
+    print("The merge driver is set up in this clone: Git merges journals by entry.")
+    if not is_active:
+        print_note(f"it is used once {short_path(attributes)} has this line; commit it: {_ATTRIBUTE}")
     return 0
+
+
+def _git(*words: str) -> str:
+    import subprocess
+
+    hint = "run it inside a clone: lorelog sync --merge-driver"
+    try:
+        done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise UsageError("git is not installed", hint="the merge driver is a setting of Git: install it") from error
+    if done.returncode:
+        raise UsageError(f"git {words[0]} failed: {done.stderr.strip()[:200]}", hint=hint)
+    return done.stdout.strip()
 
 
 def _read(path: str) -> str:

@@ -84,7 +84,8 @@ def create_folders(address: DaemonAddress) -> None:
             os.makedirs(folder, _PRIVATE_MODE, exist_ok=True)  # noqa: PTH103
         except OSError as error:
             raise DaemonError(
-                f"cannot create {folder}: {error.strerror}", hint="make its parent writable, or use --daemon off"
+                f"cannot create {folder}: {error.strerror}",
+                hint="make its parent writable, or set LORELOG_HOME to another folder",
             ) from error
     for folder in {address.run, address.folder}:
         _make_private(folder)
