@@ -228,6 +228,19 @@ def test_nothing_is_written_when_nothing_changed(home: Path, project: Path, memo
     assert texts(home, project) == ["use tabs"]
 
 
+def test_other_documents_leave_the_files_alone(home: Path, project: Path, memory: Lorelog) -> None:
+    """An index run that changed no memory writes nothing for hooks; the next memory does."""
+    memory.add("use pnpm, not npm", type="correction")
+    stamp = home / "cache" / "default" / "delivery" / "stamp"
+    before = stamp.stat().st_ino, stamp.read_text()
+    (project / "guide.md").write_text("# Guide\n\nInstall it first.\n")
+    memory.index([project / "guide.md"])
+    assert (stamp.stat().st_ino, stamp.read_text()) == before
+
+    memory.add("use tabs", type="preference")
+    assert texts(home, project) == ["use tabs", "use pnpm, not npm"]
+
+
 def test_a_failure_to_write_fails_no_operation(home: Path, project: Path, memory: Lorelog) -> None:
     """A memory is added although its files for hooks cannot be written."""
     memory.add("use tabs", type="preference")

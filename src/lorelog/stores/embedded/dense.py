@@ -31,6 +31,7 @@ from lorelog.core.document import ChunkKey
 from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
 from lorelog.core.ports import Vector
 from lorelog.core.query import Candidate, make_candidates
+from lorelog.core.vectors import needs_numpy
 from lorelog.stores.embedded import change_log, vector_codes, vector_file
 from lorelog.stores.embedded.connection import translate_errors
 from lorelog.stores.embedded.vector_file import LineEntry, VectorFile, VectorSpace
@@ -525,21 +526,31 @@ class DenseLane:
 
     def _mark_removed(self, state: DenseState, removed: Sequence[int]) -> int:
         """Set removed rows to 0 and return their number. A reader sees each row either old or new: 8 aligned bytes."""
-        matrix = self._open_files() if removed and state.count else None
-        if matrix is None:
-            return 0
-        import numpy as np
-
-        lines = matrix.lines_of(np.fromiter(removed, dtype=np.int64, count=len(removed)))
-        if not len(lines):
+        lines = self._find_lines(state, removed) if removed and state.count else []
+        if not lines:
             return 0
         rows, _, _, sums = self._files(state.name)
         for file in (sums, rows):  # in this order: a reader that sees a row of 0 beside a sum looks again
             with file.open("r+b", buffering=0) as stream:
-                for line in lines.tolist():
+                for line in lines:
                     os.pwrite(stream.fileno(), bytes(8), line * 8)
                 os.fsync(stream.fileno())
         return len(lines)
+
+    def _find_lines(self, state: DenseState, rows: Sequence[int]) -> list[int]:
+        """Return the lines of some rows: a few are looked for in the file, which needs neither numpy nor an index of its rows."""
+        if needs_numpy(len(rows)):
+            matrix = self._open_files()
+            if matrix is None:
+                return []
+            import numpy as np
+
+            found: list[int] = matrix.lines_of(np.fromiter(rows, dtype=np.int64, count=len(rows))).tolist()
+            return found
+        with self._files(state.name)[0].open("rb") as file:
+            content = file.read(state.count * 8)
+        places = (_find_aligned(content, row.to_bytes(8, "little")) for row in rows)
+        return sorted(place // 8 for place in places if place >= 0)
 
     def _append(self, name: str, count: int, entries: Iterator[LineEntry]) -> int:
         files = [os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") for path in self._files(name)]
@@ -548,8 +559,8 @@ class DenseLane:
                 file.seek(count * width)
                 file.truncate()
             for batch in _batches(entries):
-                for file, part in zip(files, vector_file.encode_lines(batch), strict=True):
-                    file.write(part.tobytes())
+                for file, part in zip(files, vector_file.line_bytes(batch), strict=True):
+                    file.write(part)
                 count += len(batch)
             for file in files:
                 file.flush()
@@ -692,6 +703,14 @@ def _format_damage(name: str, damage: Mapping[str, int]) -> list[str]:
     return [
         f"{count:,} lines of {file if file.endswith('.i16') else f'{name}.{file}'}" for file, count in damage.items()
     ]
+
+
+def _find_aligned(content: bytes, number: bytes) -> int:
+    """Return the offset of an 8-byte number among others; -1 if it is not one of them."""
+    place = content.find(number)
+    while place >= 0 and place % 8:
+        place = content.find(number, place + 1)
+    return place
 
 
 def _batches(entries: Iterable[LineEntry]) -> Iterator[list[LineEntry]]:
