@@ -11,16 +11,12 @@ from __future__ import annotations
 import os
 import stat
 import time
-from typing import TYPE_CHECKING
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.digests import sha256
 from lorelog.core.document import SourceFile
 from lorelog.core.errors import SourceError
 from lorelog.core.patterns import lazy_pattern
-
-if TYPE_CHECKING:
-    import hashlib
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -60,29 +56,14 @@ def read_text(file: SourceFile, before: tuple[int, str] | None = None) -> FileTe
     """
     data = _read_bytes(file.path)
     text, note = _decode(data, printable_path(file.path))
-    digest, has_grown = _new_digest(len(data)), False
+    has_grown = False
     if before is not None and before[0] < len(data):
-        digest.update(memoryview(data)[: before[0]])
+        digest = sha256(memoryview(data)[: before[0]])
         has_grown = digest.hexdigest() == before[1]
         digest.update(memoryview(data)[before[0] :])
     else:
-        digest.update(data)
+        digest = sha256(data)
     return FileText(text.replace("\r\n", "\n"), digest.hexdigest(), note, len(data), has_grown)
-
-
-_light_bytes = 1 << 17
-"""How many bytes this process still hashes without OpenSSL, which is ten times as fast and takes 4 ms to load."""
-
-
-def _new_digest(size: int) -> hashlib._Hash:
-    """Return an empty SHA-256 for so many bytes."""
-    global _light_bytes  # noqa: PLW0603
-    _light_bytes -= size
-    if _light_bytes >= 0:
-        return sha256()
-    import hashlib
-
-    return hashlib.sha256()
 
 
 class ParseTimer:

@@ -21,7 +21,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -547,18 +547,19 @@ class DenseLane:
 
             found: list[int] = matrix.lines_of(np.fromiter(rows, dtype=np.int64, count=len(rows))).tolist()
             return found
-        with self._files(state.name)[0].open("rb") as file:
-            content = file.read(state.count * 8)
-        places = (_find_aligned(content, row.to_bytes(8, "little")) for row in rows)
-        return sorted(place // 8 for place in places if place >= 0)
+        return vector_file.find_lines(self._files(state.name)[0], state.count, rows)
 
     def _append(self, name: str, count: int, entries: Iterator[LineEntry]) -> int:
+        batches = _batches(entries)
+        first = next(batches, [])
+        if not first and count:
+            return count  # nothing to write, and nothing to sync
         files = [os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") for path in self._files(name)]
         with files[0], files[1], files[2], files[3]:
             for file, width in zip(files, _WIDTHS, strict=True):
                 file.seek(count * width)
                 file.truncate()
-            for batch in _batches(entries):
+            for batch in chain([first] if first else [], batches):
                 for file, part in zip(files, vector_file.line_bytes(batch), strict=True):
                     file.write(part)
                 count += len(batch)
@@ -703,14 +704,6 @@ def _format_damage(name: str, damage: Mapping[str, int]) -> list[str]:
     return [
         f"{count:,} lines of {file if file.endswith('.i16') else f'{name}.{file}'}" for file, count in damage.items()
     ]
-
-
-def _find_aligned(content: bytes, number: bytes) -> int:
-    """Return the offset of an 8-byte number among others; -1 if it is not one of them."""
-    place = content.find(number)
-    while place >= 0 and place % 8:
-        place = content.find(number, place + 1)
-    return place
 
 
 def _batches(entries: Iterable[LineEntry]) -> Iterator[list[LineEntry]]:
