@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.dataclasses import dataclass, replace
-from lorelog.core.document import ARCHIVE_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
+from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
 from lorelog.core.freshness import Freshness
 from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
@@ -320,7 +320,9 @@ def _adopt_own_memories(source: DeliverySource) -> None:
     """Register memories from before the registry existed, unless they may have come with a repository."""
     pages = source.record_pages
     by_project: dict[str, list[StoredChunk]] = {}
-    for stored in source.store.recent(Filters(), MAX_MEMORIES):
+    # Not all recent sections: a first index run would read every chunk that it has just written.
+    memories = source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=pages)
+    for stored in (*memories, *source.store.recent(Filters(types=(TURN_TYPE,)), MAX_MEMORIES)):
         if stored.chunk.anchor and stored.chunk.anchor.memory and not is_below(stored.chunk.source, pages):
             by_project.setdefault(stored.project, []).append(stored)
     by_project.pop("", None)
