@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -43,6 +43,13 @@ def declare(module: Any) -> tuple[type[Any], type[Any], type[Any]]:
             return "own"
 
     return Base, Derived, Mutable
+
+
+class Pair(NamedTuple):
+    """Two values of any kind."""
+
+    first: Any
+    second: Any
 
 
 STANDARD, OURS = declare(dataclasses), declare(lazy)
@@ -126,3 +133,14 @@ def test_a_mutable_default_is_refused() -> None:
         @lazy.dataclass
         class Wrong:
             items: list[str] = []  # noqa: RUF012
+
+
+def test_nested_values_become_dictionaries_as_in_the_standard_library() -> None:
+    """`asdict` follows lists, tuples, named tuples and dictionaries, and copies what it does not know."""
+    inner = OURS[2](1)
+    parts = [inner, (inner, "x"), Pair(inner, 2.5), {"key": inner, inner.one: None}, {3, 4}, b"raw"]
+    value = OURS[0]("a", 7, parts)
+
+    assert lazy.asdict(value) == dataclasses.asdict(value)
+    assert [type(part) for part in lazy.asdict(value)["parts"]] == [dict, tuple, Pair, dict, set, bytes]
+    assert lazy.asdict(value)["parts"][4] is not parts[4]

@@ -156,6 +156,16 @@ def test_an_unchanged_index_loads_little(indexed: Path) -> None:
     assert start.classes <= 339, TOO_MUCH
 
 
+def test_an_index_of_one_changed_file_loads_little(indexed: Path) -> None:
+    """A changed line is embedded and stored without numpy, OpenSSL or `inspect`, and files for hooks are left alone."""
+    (indexed / "a.md").write_text("# A\n\nbeta\n", "utf-8")
+    start = start_of(["--daemon", "off", "index", "a.md"], indexed)
+
+    assert "tantivy" in start.modules
+    assert start.modules & {"numpy", "onnxruntime", "rich", "inspect", "dataclasses", "hashlib"} == set()
+    assert "lorelog.services.delivery.standing" not in start.modules
+
+
 def test_a_cold_search_for_words_loads_little(indexed: Path) -> None:
     """A lexical search in this process loads one verb and what it needs, and no slow module of the standard library."""
     start = start_of(["--daemon", "off", "search", "alpha", "--lane", "lexical"], indexed)

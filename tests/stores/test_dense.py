@@ -204,6 +204,24 @@ def test_codes_find_within_what_a_filter_admits(monkeypatch: pytest.MonkeyPatch,
     assert found >= 0.98 * 500
 
 
+def test_a_removal_writes_only_the_files_that_it_changes(tmp_path: Path) -> None:
+    """Removed lines are marked in place; projects and slots are neither written nor synced again."""
+    store = open_small(tmp_path)
+    fill(store, "a", 60)
+    fill(store, "b", 60)
+    files = {path.suffix: path for path in (tmp_path / "index" / "dense").rglob("*.*") if path.suffix != ".json"}
+    before = {suffix: path.stat().st_mtime_ns for suffix, path in files.items()}
+    with store.writer() as writer:
+        writer.remove(["/b.md"])
+    follow(store)
+
+    written = {suffix for suffix, path in files.items() if path.stat().st_mtime_ns != before[suffix]}
+    assert set(before) == {".rows", ".projects", ".slots", ".sums"}
+    assert written == {".rows", ".sums"}
+    assert_right(store)
+    check_lanes(store)
+
+
 def test_a_small_index_has_no_codes(tmp_path: Path) -> None:
     """Up to the size where a scan is fast no codes are built."""
     store = open_small(tmp_path)

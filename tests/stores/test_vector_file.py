@@ -12,12 +12,13 @@ import pytest
 from tests.stores.making import PlainAnalyser, chunk, update
 
 from lorelog.core.query import Filters
-from lorelog.stores.embedded import EmbeddedStore, vector_file
+from lorelog.stores.embedded import EmbeddedStore, catalog_writer, dense, vector_file
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.embedded.migrations import SCHEMA_VERSION
 
 DIMENSION = 64
 ALL = Filters()
+FILES = {".i16", ".rows", ".projects", ".slots", ".sums"}
 
 
 def open_store(place: Path) -> EmbeddedStore:
@@ -182,3 +183,43 @@ def test_a_catalog_with_vectors_in_its_table_is_migrated_with_its_lane(tmp_path:
     stats = store.stats()
     assert (stats.documents, stats.vectors, stats.schema_version) == (2, len(old), SCHEMA_VERSION)
     assert store.compare().is_consistent
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 7, 64, 385])
+def test_a_few_vectors_are_encoded_without_numpy_into_the_same_bytes(
+    dimension: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record is the same whichever way it was computed, also of zeros and of few-bit numbers."""
+    values = np.random.default_rng(dimension).standard_normal((40, dimension))
+    values[0] = 0
+    values[1] = np.round(values[1], 1)
+    vectors = [line.tobytes() for line in values.astype("<f4")]
+    lines = [(7 * n + 1, f"/project {n % 3}", n << 16) for n in range(40)]
+    with_numpy = vector_file.encode_records(vectors), vector_file.line_bytes(lines)
+    monkeypatch.setattr(vector_file, "needs_numpy", lambda count: False)
+
+    assert (vector_file.encode_records(vectors), vector_file.line_bytes(lines)) == with_numpy
+
+
+def test_small_writes_without_numpy_leave_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks that come, change and go give the same vectors and lines, whether numpy writes them or not."""
+    for place in ("with", "without"):
+        store = open_store(tmp_path / place)
+        put(store, "/a.md", ["one", "two", "three"])
+        put(store, "/a.md", ["one", "other", "three"])
+        with store.writer() as writer:
+            writer.remove(["/a.md"])
+        put(store, "/b.md", ["four"], sweep=True)
+        assert_right(store)
+        store.close()
+        for module in (vector_file, dense, catalog_writer):
+            monkeypatch.setattr(module, "needs_numpy", lambda count: False)
+
+    written = [
+        sorted(
+            (path.suffix, content) for path, content in bytes_on_disk(tmp_path / place).items() if path.suffix in FILES
+        )
+        for place in ("with", "without")
+    ]
+    assert len(written[0]) == len(FILES)
+    assert written[0] == written[1]

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import math
+import struct
 import sys
 from array import array
 
 from lorelog.core.errors import ModelFault
+
+FEW_VECTORS = 4
+"""So many vectors take Python less time than the import of numpy, which is as long as 25 of 1,536 dimensions. Fewer than the first
+batch of an index run, which goes on with more."""
+
+
+def needs_numpy(count: int) -> bool:
+    """Return whether numpy computes with so many vectors: with many, or if the process has imported it already."""
+    return count > FEW_VECTORS or "numpy" in sys.modules
+
+
+def is_finite_vector(vector: bytes) -> bool:
+    """Return whether all numbers of a little-endian float32 vector are finite."""
+    return all(map(math.isfinite, struct.unpack(f"<{len(vector) // 4}f", vector)))
 
 
 def unit_vector(vector: bytes) -> bytes:

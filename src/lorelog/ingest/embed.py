@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import ModelError, ModelFault
 from lorelog.core.ports import Embedder, Vector
+from lorelog.core.vectors import is_finite_vector, needs_numpy, unit_vector
 
 BATCH_SIZE = 32
 _FIRST_BATCH = 8
@@ -142,11 +143,16 @@ def _check_dimension(embedder: Embedder, vectors: Sequence[Vector], known_dimens
 
 
 def _unit_vectors(embedder: Embedder, vectors: Sequence[Vector], dimension: int) -> list[Vector]:
+    fault = "returned a vector with numbers that are not finite"
+    if not needs_numpy(len(vectors)):
+        if not all(map(is_finite_vector, vectors)):
+            raise _model_fault(embedder, fault)
+        return list(map(unit_vector, vectors))
     import numpy as np
 
     rows = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, dimension).astype(np.float64)
     if not np.isfinite(rows).all():
-        raise _model_fault(embedder, "returned a vector with numbers that are not finite")
+        raise _model_fault(embedder, fault)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     lengths[lengths == 0.0] = 1.0  # a zero vector has no direction and stays unchanged
     return [row.tobytes() for row in (rows / lengths).astype("<f4")]

@@ -13,6 +13,7 @@ import stat
 import time
 
 from lorelog.core.dataclasses import dataclass
+from lorelog.core.digests import sha256
 from lorelog.core.document import SourceFile
 from lorelog.core.errors import SourceError
 from lorelog.core.patterns import lazy_pattern
@@ -53,17 +54,15 @@ def read_text(file: SourceFile, before: tuple[int, str] | None = None) -> FileTe
     `before` are the size and digest of an earlier content, to learn whether the file only grew.
     A byte order mark is dropped and `\r\n` becomes `\n`; no other character ends a line. UTF-16 with a byte order mark is decoded.
     """
-    from hashlib import sha256  # OpenSSL's is the fastest, and takes 4 ms to load that an unchanged index does not need
-
     data = _read_bytes(file.path)
     text, note = _decode(data, printable_path(file.path))
-    digest, has_grown = sha256(), False
+    has_grown = False
     if before is not None and before[0] < len(data):
-        digest.update(memoryview(data)[: before[0]])
+        digest = sha256(memoryview(data)[: before[0]])
         has_grown = digest.hexdigest() == before[1]
         digest.update(memoryview(data)[before[0] :])
     else:
-        digest.update(data)
+        digest = sha256(data)
     return FileText(text.replace("\r\n", "\n"), digest.hexdigest(), note, len(data), has_grown)
 
 

@@ -192,21 +192,23 @@ def _without_contractions(token: str) -> list[str]:
 
 def _split_at_level(text: str, level: int) -> Iterator[Piece]:
     text = text.strip(_EDGES)
-    if not text:
-        return
-    if level == len(_SPLIT_LEVELS):
-        yield from _split_name(text)
-        return
-    if level == 1 and any(map(str.isdigit, text)):
-        numbers = list(_split_numbers(text))
-        if numbers:
-            yield from numbers
+    while level < len(_SPLIT_LEVELS) and not text.isalnum():  # letters and digits have nothing to split at
+        if level == 1 and any(map(str.isdigit, text)):
+            numbers = list(_split_numbers(text))
+            if numbers:
+                yield from numbers
+                return
+        parts = [part for part in _SPLIT_LEVELS[level].split(text) if part]
+        level += 1
+        if len(parts) != 1:
+            if parts:
+                yield from _whole_piece(text)
+            for part in parts:
+                yield from _split_at_level(part, level)
             return
-    parts = [part for part in _SPLIT_LEVELS[level].split(text) if part]
-    if len(parts) > 1:
-        yield from _whole_piece(text)
-    for part in parts:
-        yield from _split_at_level(part, level + 1)
+        text = parts[0].strip(_EDGES)
+    if text:
+        yield from _split_name(text)
 
 
 def _split_numbers(text: str) -> Iterator[Piece]:
@@ -237,6 +239,9 @@ def _prefixes(text: str, separator: str) -> Iterator[Piece]:
 def _split_name(name: str) -> Iterator[Piece]:
     if len(name) > MAX_TOKEN_CHARS:
         yield name[:MAX_TOKEN_CHARS], False
+        return
+    if name.isascii() and name.isalpha() and name.islower():  # the usual case: a plain word
+        yield name, True
         return
     spans = find_humps(name)
     if len(spans) > 1:

@@ -202,14 +202,17 @@ def test_imports_and_tools_are_not_the_user(home: Path, project: Path, memory: L
 def test_memories_from_before_the_registry_are_adopted_unless_committed(
     home: Path, project: Path, memory: Lorelog
 ) -> None:
-    """After an upgrade, rules in journals that Git does not track are the user's own."""
+    """After an upgrade, rules and notes of turns in journals that Git does not track are the user's own."""
     clone_with(project, entry("theirs", "use spaces"))
     (project / ".gitignore").write_text("2026-03-06.md\n", "utf-8")
+    turn = entry("turned", "Formatted all files.").replace("type:correction", "session:s1 turn:t1 type:turn")
     (project / ".lorelog" / "memory" / "2026-03-06.md").write_text(
-        "# 2026-03-06\n\n" + entry("mine", "use tabs"), "utf-8"
+        "# 2026-03-06\n\n" + entry("mine", "use tabs") + "\n" + turn, "utf-8"
     )
-    assert not (home / "data" / "default" / AUTHORED_FILE).exists()
+    registry = home / "data" / "default" / AUTHORED_FILE
+    assert not registry.exists()
     memory.index()
+    assert "turned" in registry.read_text("utf-8")
 
     assert {line["id"]: line["own"] for line in standing(home, project)} == {"mine": True, "theirs": False}
 
@@ -226,6 +229,19 @@ def test_nothing_is_written_when_nothing_changed(home: Path, project: Path, memo
         path.unlink()
     memory.index()
     assert texts(home, project) == ["use tabs"]
+
+
+def test_other_documents_leave_the_files_alone(home: Path, project: Path, memory: Lorelog) -> None:
+    """An index run that changed no memory writes nothing for hooks; the next memory does."""
+    memory.add("use pnpm, not npm", type="correction")
+    stamp = home / "cache" / "default" / "delivery" / "stamp"
+    before = stamp.stat().st_ino, stamp.read_text()
+    (project / "guide.md").write_text("# Guide\n\nInstall it first.\n")
+    memory.index([project / "guide.md"])
+    assert (stamp.stat().st_ino, stamp.read_text()) == before
+
+    memory.add("use tabs", type="preference")
+    assert texts(home, project) == ["use tabs", "use pnpm, not npm"]
 
 
 def test_a_failure_to_write_fails_no_operation(home: Path, project: Path, memory: Lorelog) -> None:

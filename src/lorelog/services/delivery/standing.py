@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.dataclasses import dataclass, replace
-from lorelog.core.document import ARCHIVE_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
+from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
 from lorelog.core.freshness import Freshness
 from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
@@ -35,16 +35,14 @@ from lorelog.services.delivery.files import project_key
 from lorelog.services.delivery.own_entries import replace_file, untracked_files
 from lorelog.services.delivery.ownership import HEADING, STANDING_TYPES, Ownership, memory_body
 from lorelog.services.delivery.programs import word_set
-from lorelog.services.delivery.refresh import FORMAT, DeliverySource, Verdicts
+from lorelog.services.delivery.refresh import FORMAT, MAX_MEMORIES, DeliverySource, MemoryMarks, Verdicts
 from lorelog.services.delivery.wildcard import has_wildcard
 from lorelog.services.memory_state.authored import AuthoredText
-from lorelog.services.places.workspace import RECORD_PAGES
 
 if TYPE_CHECKING:
     from lorelog.services.delivery.derive import DerivedCues
     from lorelog.services.freshness.checker import FreshnessChecker
 
-MAX_MEMORIES = 20_000
 MAX_STANDING = 2_000
 MAX_TEXT_CHARS = 400
 _LOCK_WAIT_S = 5.0
@@ -112,7 +110,9 @@ class StandingMemory:
         return fields | {name: value for name, value in optional.items() if value}
 
 
-def write_memories(source: DeliverySource, check: Callable[[Sequence[StoredChunk]], Verdicts] | None = None) -> bool:
+def write_memories(
+    source: DeliverySource, marks: MemoryMarks, check: Callable[[Sequence[StoredChunk]], Verdicts] | None = None
+) -> bool:
     """Write the files of all projects of a tenant; return True if any changed. `check` is that of `write_delivery_files`."""
     from lorelog.services.delivery.history import unused_counts
 
@@ -123,12 +123,12 @@ def write_memories(source: DeliverySource, check: Callable[[Sequence[StoredChunk
             return False
         if not source.authored.exists():
             _adopt_own_memories(source)
-        stamp = source.stamp
+        stamp = source.stamp_of(marks)
         verdicts = _update_verdicts(source, check)
         unused = unused_counts(source.workspace.tenant_folder / "deliveries")
         memories = [
             _with_usage(memory, verdicts.get(memory.id, memory.verdict), unused.get(memory.id, 0))
-            for memory in read_memories(source)
+            for memory in read_memories(source, marks)
         ]
         changed = _write_projects(folder, [memory for memory in memories if memory.verdict != Freshness.GONE])
         replace_file(source.stamp_file, stamp.encode())
@@ -168,9 +168,9 @@ def _known_drafts(folder: Path) -> dict[ChunkKey, _Draft]:
     return {}
 
 
-def read_memories(source: DeliverySource) -> list[StandingMemory]:
+def read_memories(source: DeliverySource, marks: MemoryMarks) -> list[StandingMemory]:
     """Return the memories that may be delivered, newest first; near-equal ones once."""
-    drafts = _read_drafts(source)
+    drafts = _read_drafts(source, marks)
     registered = source.authored.all()
     own: dict[ChunkKey, Anchor] = {}
     for draft in drafts:
@@ -194,12 +194,11 @@ def _is_own(claim: bool | tuple[str, str], known: AuthoredText | None) -> bool: 
     return claim if isinstance(claim, bool) else known is not None and known.confirms(claim)
 
 
-def _read_drafts(source: DeliverySource) -> list[_Draft]:
+def _read_drafts(source: DeliverySource, marks: MemoryMarks) -> list[_Draft]:
     """Return a draft of every memory, newest first. Only chunks that changed since the last call are read."""
     from lorelog.services.delivery.derive import DerivedCues
 
     known = _known_drafts(source.folder)
-    marks = source.store.authored_marks(MAX_MEMORIES, outside=_record_pages(source))
     new = {key: mark for key, mark in marks if key not in known or known[key].mark != mark}
     gone = known.keys() - {key for key, _ in marks}
     ownership = Ownership(source.workspace, source.authored)
@@ -213,10 +212,6 @@ def _read_drafts(source: DeliverySource) -> list[_Draft]:
         fields = (draft.derived for draft in known.values() if draft.derived)
         _replace_if_changed(source.folder / "derived.json", derived.contents(fields))
     return [known[key] for key, mark in marks if key in known and known[key].mark == mark]
-
-
-def _record_pages(source: DeliverySource) -> str:
-    return os.path.realpath(source.workspace.cache_folder / RECORD_PAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,9 +318,11 @@ def plain_text(text: str) -> str:
 
 def _adopt_own_memories(source: DeliverySource) -> None:
     """Register memories from before the registry existed, unless they may have come with a repository."""
-    pages = _record_pages(source)
+    pages = source.record_pages
     by_project: dict[str, list[StoredChunk]] = {}
-    for stored in source.store.recent(Filters(), MAX_MEMORIES):
+    # Not all recent sections: a first index run would read every chunk that it has just written.
+    memories = source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=pages)
+    for stored in (*memories, *source.store.recent(Filters(types=(TURN_TYPE,)), MAX_MEMORIES)):
         if stored.chunk.anchor and stored.chunk.anchor.memory and not is_below(stored.chunk.source, pages):
             by_project.setdefault(stored.project, []).append(stored)
     by_project.pop("", None)
@@ -498,7 +495,7 @@ def _update_verdicts(source: DeliverySource, check: Callable[[Sequence[StoredChu
         known = {}
     if check is None:
         return known
-    chunks = source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=_record_pages(source))
+    chunks = source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=source.record_pages)
     ids = {stored.chunk.anchor.memory for stored in chunks if stored.chunk.anchor}
     project = source.workspace.project.id
     current = [stored for stored in chunks if stored.project == project and stored.chunk.anchor]

@@ -11,7 +11,7 @@ It costs a few short queries whenever the index has grown or shrunk by a quarter
 from __future__ import annotations
 
 from contextlib import suppress
-from math import isfinite, sqrt
+from math import fsum, isfinite, sqrt
 
 from lorelog.core.errors import ModelError
 from lorelog.core.patterns import lazy_pattern
@@ -50,8 +50,6 @@ def refresh_model_fit(store: Store, embedder: Embedder) -> None:
 
 def measure_model_fit(store: Store, embedder: Embedder) -> float | None:
     """Return how far, on average, a sentence stands out near its own chunk; None if nothing could be measured."""
-    from statistics import fmean
-
     others = [stored.key for stored in store.sample(_OTHER_CHUNKS)]
     distances = []
     for stored in store.sample(_MAX_PROBES):
@@ -62,11 +60,11 @@ def measure_model_fit(store: Store, embedder: Embedder) -> float | None:
         own = cosines.pop(stored.key, None)
         if own is None or len(cosines) < 2:
             continue
-        mean = fmean(cosines.values())
-        deviation = sqrt(fmean((cosine - mean) ** 2 for cosine in cosines.values()))
+        mean = fsum(cosines.values()) / len(cosines)
+        deviation = sqrt(fsum((cosine - mean) ** 2 for cosine in cosines.values()) / len(cosines))
         if deviation > 1e-6:
             distances.append((own - mean) / deviation)
-    return fmean(distances) if distances else None
+    return fsum(distances) / len(distances) if distances else None
 
 
 def model_fit(store: Store) -> float:

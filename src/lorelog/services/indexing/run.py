@@ -310,9 +310,9 @@ class IndexRun:
     def _index_words(self, files: Sequence[SourceFile], documents: Mapping[str, Document]) -> None:
         self._counters.files = len(files)
         ready: list[DocumentUpdate] = []
-        waiting: list[tuple[SourceFile, Document | None]] = []
+        replacing: list[tuple[SourceFile, Document | None, DocumentUpdate | None]] = []
         touched: list[Document] = []
-        waiting_chunks = 0
+        waiting_chunks = replacing_chunks = 0
         for done, file in enumerate(files, 1):
             old = documents.get(file.path)
             if old is not None and not self._job.force and self._is_known(old, file):
@@ -320,7 +320,8 @@ class IndexRun:
                 continue
             update = self._read(file, self._owner(file), old, touched)
             if update is not None and self._replaces_text(update, old):
-                waiting.append((file, old))
+                replacing_chunks += len(update.chunks)
+                replacing.append((file, old, update if replacing_chunks <= _CHUNKS_PER_PUT else None))
             elif update is not None:
                 ready.append(update)
                 waiting_chunks += 1 + len(update.chunks)
@@ -335,7 +336,7 @@ class IndexRun:
             with self._writer() as writer:
                 writer.touch(touched)
             self._counters.touched += len(touched)
-        self._put_with_vectors(waiting)
+        self._put_with_vectors(replacing)
 
     def _is_known(self, old: Document, file: SourceFile) -> bool:
         root = self._owner(file)
@@ -416,13 +417,13 @@ class IndexRun:
 
     # -- vectors -----------------------------------------------------------------------------------------------------
 
-    def _put_with_vectors(self, files: Sequence[tuple[SourceFile, Document | None]]) -> None:
+    def _put_with_vectors(self, files: Sequence[tuple[SourceFile, Document | None, DocumentUpdate | None]]) -> None:
         """Put documents whose text was replaced, each group once its vectors exist.
 
-        They are read a second time instead of being held in memory: a branch switch may have replaced thousands.
+        Those without an update are read a second time instead of being held in memory: a branch switch may have replaced thousands.
         """
         kept = 0
-        updates = (self._read(file, self._owner(file), old, []) for file, old in files)
+        updates = (update or self._read(file, self._owner(file), old, []) for file, old, update in files)
         for group in _group_updates(update for update in updates if update is not None):
             texts = _unique_texts(chunk for update in group for chunk in update.chunks)
             missing = self._store.missing_vectors([text.vector_key for text in texts])

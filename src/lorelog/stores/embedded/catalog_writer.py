@@ -25,6 +25,7 @@ from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.document import Document, chunk_id
 from lorelog.core.errors import ModelFault, NotFound, UsageError
 from lorelog.core.ports import DocumentUpdate, Vector
+from lorelog.core.vectors import is_finite_vector, needs_numpy
 from lorelog.stores.embedded import catalog_reader, change_log, rows, vector_file
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.embedded.change_log import CatalogLane
@@ -140,12 +141,15 @@ def _check_vectors(owner: str, vectors: Mapping[str, Vector], dimension: int) ->
                 f"{owner} returned a vector of {len(vector) // 4} dimensions; the index has {dimension}",
                 hint="the model behind this name has changed: 'lorelog index --reembed' embeds everything again",
             )
-    import numpy as np
+    if needs_numpy(len(vectors)):
+        import numpy as np
 
-    numbers = np.frombuffer(b"".join(vectors.values()), dtype="<f4").reshape(len(vectors), dimension)
-    finite = np.isfinite(numbers).all(axis=1)
-    if not finite.all():
-        key = list(vectors)[int(np.argmin(finite))]
+        numbers = np.frombuffer(b"".join(vectors.values()), dtype="<f4").reshape(len(vectors), dimension)
+        finite = np.isfinite(numbers).all(axis=1).tolist()
+    else:
+        finite = list(map(is_finite_vector, vectors.values()))
+    if not all(finite):
+        key = list(vectors)[finite.index(False)]
         raise ModelFault(f"{owner} returned a vector with NaN or infinity (for {key})")
 
 

@@ -21,7 +21,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from lorelog.core.document import ChunkKey
 from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
 from lorelog.core.ports import Vector
 from lorelog.core.query import Candidate, make_candidates
+from lorelog.core.vectors import needs_numpy
 from lorelog.stores.embedded import change_log, vector_codes, vector_file
 from lorelog.stores.embedded.connection import translate_errors
 from lorelog.stores.embedded.vector_file import LineEntry, VectorFile, VectorSpace
@@ -525,31 +526,42 @@ class DenseLane:
 
     def _mark_removed(self, state: DenseState, removed: Sequence[int]) -> int:
         """Set removed rows to 0 and return their number. A reader sees each row either old or new: 8 aligned bytes."""
-        matrix = self._open_files() if removed and state.count else None
-        if matrix is None:
-            return 0
-        import numpy as np
-
-        lines = matrix.lines_of(np.fromiter(removed, dtype=np.int64, count=len(removed)))
-        if not len(lines):
+        lines = self._find_lines(state, removed) if removed and state.count else []
+        if not lines:
             return 0
         rows, _, _, sums = self._files(state.name)
         for file in (sums, rows):  # in this order: a reader that sees a row of 0 beside a sum looks again
             with file.open("r+b", buffering=0) as stream:
-                for line in lines.tolist():
+                for line in lines:
                     os.pwrite(stream.fileno(), bytes(8), line * 8)
                 os.fsync(stream.fileno())
         return len(lines)
 
+    def _find_lines(self, state: DenseState, rows: Sequence[int]) -> list[int]:
+        """Return the lines of some rows: a few are looked for in the file, which needs neither numpy nor an index of its rows."""
+        if needs_numpy(len(rows)):
+            matrix = self._open_files()
+            if matrix is None:
+                return []
+            import numpy as np
+
+            found: list[int] = matrix.lines_of(np.fromiter(rows, dtype=np.int64, count=len(rows))).tolist()
+            return found
+        return vector_file.find_lines(self._files(state.name)[0], state.count, rows)
+
     def _append(self, name: str, count: int, entries: Iterator[LineEntry]) -> int:
+        batches = _batches(entries)
+        first = next(batches, [])
+        if not first and count:
+            return count  # nothing to write, and nothing to sync
         files = [os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") for path in self._files(name)]
         with files[0], files[1], files[2], files[3]:
             for file, width in zip(files, _WIDTHS, strict=True):
                 file.seek(count * width)
                 file.truncate()
-            for batch in _batches(entries):
-                for file, part in zip(files, vector_file.encode_lines(batch), strict=True):
-                    file.write(part.tobytes())
+            for batch in chain([first] if first else [], batches):
+                for file, part in zip(files, vector_file.line_bytes(batch), strict=True):
+                    file.write(part)
                 count += len(batch)
             for file in files:
                 file.flush()

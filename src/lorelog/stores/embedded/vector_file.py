@@ -17,9 +17,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import struct
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +30,7 @@ from lorelog.core.dataclasses import dataclass
 from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelFault
 from lorelog.core.ports import Vector
+from lorelog.core.vectors import needs_numpy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _FACTOR, _OTHER_FACTOR = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
+_WORD_MASK = (1 << 64) - 1
 _RECORDS_PER_BLOCK = 4096
 _RECORDS_PER_SCAN = 512
 """Few enough to stay in the processor's cache between conversion and product."""
@@ -191,6 +196,28 @@ def encode(vectors: Array) -> Array:
     return records
 
 
+def encode_records(vectors: Sequence[Vector]) -> bytes:
+    """Return the records of little-endian float32 vectors as the file has them."""
+    if not needs_numpy(len(vectors)):
+        return b"".join(map(_encode_record, vectors))
+    import numpy as np
+
+    return encode(np.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), -1)).tobytes()
+
+
+def _encode_record(vector: Vector) -> bytes:
+    """Return the record of one vector, the same bytes as `encode`, without numpy."""
+    dimension = len(vector) // 4
+    numbers = struct.unpack(f"<{dimension}f", vector)
+    (scale,) = struct.unpack("<f", struct.pack("<f", max(map(abs, numbers)) / _LARGEST))
+    # Through an array of float32: its rounding decides the integer of a quotient near one half.
+    integers = map(round, array("f", [number / (scale or 1.0) for number in numbers]))
+    body = struct.pack(f"<f{dimension}h{dimension % 2 * 2}x", scale, *integers)
+    words = struct.unpack(f"<{len(body) // 4}I", body)
+    total = (sum(map(mul, words, _weight_numbers(len(words)))) + _FACTOR) & _WORD_MASK
+    return struct.pack("<Q", total or 1) + body
+
+
 def _sum_words(records: Array) -> Array:
     import numpy as np
 
@@ -206,8 +233,12 @@ def _sum_words(records: Array) -> Array:
 def _weights(count: int) -> Array:
     import numpy as np
 
-    numbers = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_FACTOR)
-    return ((numbers ^ (numbers >> np.uint64(29))) * np.uint64(_OTHER_FACTOR)) | np.uint64(1)
+    return np.array(_weight_numbers(count), dtype=np.uint64)
+
+
+def _weight_numbers(count: int) -> list[int]:
+    numbers = [place * _FACTOR & _WORD_MASK for place in range(1, count + 1)]
+    return [(number ^ (number >> 29)) * _OTHER_FACTOR & _WORD_MASK | 1 for number in numbers]
 
 
 def sum_labels(*labels: Array) -> Array:
@@ -241,6 +272,42 @@ LineEntry = tuple[int, str, int]
 def project_hash(project: str) -> bytes:
     """Return the 8 bytes that are stored for each line of this project."""
     return blake2b(project.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def line_bytes(entries: Sequence[LineEntry]) -> tuple[bytes, bytes, bytes, bytes]:
+    """Return rows, projects, slots and checksums of lines as the lane's files have them."""
+    if needs_numpy(len(entries)):
+        rows, projects, slots, sums = encode_lines(entries)
+        return rows.tobytes(), projects.tobytes(), slots.tobytes(), sums.tobytes()
+    lines = [
+        (row.to_bytes(8, "little"), project_hash(project), slot.to_bytes(4, "little"), _sum_label(row, project, slot))
+        for row, project, slot in entries
+    ]
+    first, second, third, fourth = map(b"".join, zip(*lines, strict=True))
+    return first, second, third, fourth
+
+
+def _sum_label(row: int, project: str, slot: int) -> bytes:
+    """Return the checksum of one line, as `sum_labels` does."""
+    total = 0
+    for place, word in enumerate((row, int.from_bytes(project_hash(project), "little"), slot)):
+        total += (word ^ (word >> 32)) * ((_FACTOR, _OTHER_FACTOR)[place % 2] + 2 * place)
+    return (total & _WORD_MASK or 1).to_bytes(8, "little")
+
+
+def find_lines(path: Path, count: int, rows: Iterable[int]) -> list[int]:
+    """Return the lines of some rows among the first `count` lines of a lane's file of rows, without numpy."""
+    with path.open("rb") as file:
+        content = file.read(count * 8)
+    found: list[int] = []
+    for row in rows:
+        number = row.to_bytes(8, "little")
+        place = content.find(number)
+        while place >= 0 and place % 8:  # a match across two numbers
+            place = content.find(number, place + 1)
+        if place >= 0:
+            found.append(place // 8)
+    return sorted(found)
 
 
 def encode_lines(entries: Sequence[LineEntry]) -> tuple[Array, Array, Array, Array]:
@@ -280,8 +347,6 @@ def read_vectors(database: sqlite3.Connection, space: VectorSpace | None, slots:
 
 def add_vectors(database: sqlite3.Connection, space: VectorSpace, vectors: Mapping[str, Vector]) -> None:
     """Store vectors that the space does not have. The caller has started a transaction."""
-    import numpy as np
-
     known = {
         key
         for part in _parts(list(vectors))
@@ -292,9 +357,9 @@ def add_vectors(database: sqlite3.Connection, space: VectorSpace, vectors: Mappi
     new = [key for key in vectors if key not in known]
     if not new:
         return
-    matrix = np.frombuffer(b"".join([vectors[key] for key in new]), dtype="<f4").reshape(len(new), -1)
     name = space.file or os.urandom(4).hex() + _SUFFIX
-    time = _append(folder_of(database) / name, space.slots, [encode(matrix)])
+    records = encode_records([vectors[key] for key in new])
+    time = _append(folder_of(database) / name, space.slots * record_bytes(space.dimension), [records])
     database.executemany(
         "INSERT INTO vectors (space, key, slot) VALUES (?, ?, ?)",
         sorted((space.id, key, slot) for slot, key in enumerate(new, space.slots)),
@@ -305,16 +370,14 @@ def add_vectors(database: sqlite3.Connection, space: VectorSpace, vectors: Mappi
     )
 
 
-def _append(path: Path, first: int, parts: Iterable[Array]) -> int:
-    """Write records from a slot on, to disk; return the time of the file."""
+def _append(path: Path, offset: int, parts: Iterable[bytes]) -> int:
+    """Write records from an offset on, to disk; return the time of the file."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
+        file.seek(offset)
+        file.truncate()
         for records in parts:
-            if first >= 0:
-                file.seek(first * records.dtype.itemsize)
-                file.truncate()
-                first = -1
-            file.write(records.tobytes())
+            file.write(records)
         file.flush()
         os.fsync(file.fileno())
         return os.fstat(file.fileno()).st_mtime_ns
@@ -409,7 +472,7 @@ def compact(database: sqlite3.Connection, space: VectorSpace | None) -> bool:
 
     slots = np.array([slot for _, slot in entries], dtype=np.int64)
     name = os.urandom(4).hex() + _SUFFIX
-    time = _append(folder_of(database) / name, 0, (file.take(slots[part]) for part in blocks(len(slots))))
+    time = _append(folder_of(database) / name, 0, (file.take(slots[part]).tobytes() for part in blocks(len(slots))))
     database.executemany(
         "UPDATE vectors SET slot = ? WHERE space = ? AND key = ?",
         [(slot, space.id, key) for slot, (key, _) in enumerate(entries)],
