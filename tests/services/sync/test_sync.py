@@ -208,3 +208,31 @@ def test_a_project_needs_a_name_that_other_machines_know(tmp_path: Path) -> None
     identity = ("-c", "user.name=m", "-c", "user.email=m@example.org")
     subprocess.run(["git", "-C", tmp_path, *identity, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
     assert project_name(str(tmp_path)).startswith("commit:")
+
+
+@pytest.mark.slow
+def test_a_deletion_and_its_undoing_reach_the_searches_of_the_other_machine(
+    machines: tuple[SyncMachine, SyncMachine],
+) -> None:
+    """A memory that was deleted or restored elsewhere is hidden or shown after a sync, although no journal changed."""
+    first, second = machines
+    memory_id = first.add("the otter lives in the river")
+    first.sync()
+    second.sync()
+    for operation, shown in (("memory.delete", 0), ("memory.restore", 1)):
+        with first.open() as memory:
+            memory.call(operation, {"id": memory_id})
+        first.sync()
+        second.sync()
+        with second.open() as memory:
+            assert len(memory.search("otter").hits) == shown
+
+
+def test_received_memories_stay_out_of_the_repository(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """A clone that gets its first memories by a sync has a .gitignore for them, as after `lorelog add`."""
+    first, second = machines
+    first.add("the otter lives in the river")
+    first.sync()
+    second.sync()
+    assert "otter" in second.journal()
+    assert git("-C", str(second.project), "status", "--short") == ""

@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from lorelog.core.document import GLOBAL_PROJECT
-from lorelog.core.errors import LorelogError, NotFound, UsageError
+from lorelog.core.errors import LorelogError, NotFound, StoreError, UsageError
 from lorelog.engine import Engine
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import OperationReply
@@ -18,6 +18,8 @@ from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES
 from lorelog.services.sync.exchange import Exchange, SyncFolder, SyncSettings, project_name
 from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport, find_writer
+
+_INDEX_WAIT_S = 10.0
 
 Remote = Annotated[str, Meta(max_length=2000, description="Address of a Git remote, or the name of an exchange.")]
 
@@ -185,19 +187,31 @@ def _choose(engine: Engine, folder: SyncFolder, request: SyncRequest) -> SyncSet
 
 
 def _deps(engine: Engine, request: SyncRequest | None = None) -> SyncDeps:
-    from lorelog.services.sessions.capture_context import index_journals
-
-    def index(paths: Sequence[Path], root: Root) -> Sequence[str]:
-        return index_journals(paths, root, engine.capture_context())
-
     return SyncDeps(
         workspace=engine.place,
         user=(request.user if request is not None else "") or engine.records().agent or _login(),
-        index=index,
+        index=lambda paths, root: _index(engine, paths, root),
         forget=lambda names: _forget(engine, names),
         refresh=lambda: _refresh(engine),
         patterns=tuple(engine.defaults.capture.patterns),
     )
+
+
+def _index(engine: Engine, paths: Sequence[Path], root: Root) -> list[str]:
+    """Index journals, and hide the memories that were deleted elsewhere: they may be in files that did not change."""
+    from lorelog.services.memory_state.tombstones import apply_missed_deletions, is_in_sync
+    from lorelog.services.sessions.capture_context import index_journals
+
+    context = engine.capture_context()
+    notes = index_journals(paths, root, context)
+    tombstones = context.job((root,)).tombstones
+    try:
+        if tombstones is not None and not is_in_sync(context.store, tombstones):
+            with context.store.writer(wait_s=_INDEX_WAIT_S) as writer:
+                apply_missed_deletions(context.store, writer, tombstones)
+    except StoreError as error:
+        notes.append(f"deletions are not applied to the index yet: {error.message}")
+    return notes
 
 
 def _login() -> str:

@@ -220,17 +220,20 @@ class Syncer:
             plan.records, restore=not self._settings.team, patterns=self._deps.patterns, dry_run=False
         )
         self._problems += [f"record {problem.id}: {problem.message}" for problem in report.problems]
-        for project, paths in local.changed.items():
-            self._problems += self._deps.index(sorted(paths), local.root(project))
-        if plan.logs or local.changed or report.written:
+        self._index(local)
+        if plan.logs or report.written:
             self._deps.refresh()
         return report.written
 
+    def _index(self, local: LocalFiles) -> None:
+        """Index all journals: one may have been written by a sync that was killed, and deletions change none."""
+        for project in self._settings.projects:
+            if paths := local.journal_paths(project):
+                self._problems += self._deps.index(paths, local.root(project))
+
     def _forget(self, local: LocalFiles, plan: ExchangePlan) -> None:
         """Forget what another machine forgot: everywhere, as `lorelog forget` does, and in any case in the journals."""
-        for project in self._settings.projects:  # a journal that was never indexed must be found
-            paths = [Path(local.root(project).path) / file for file in local.journals(project)]
-            self._problems += self._deps.index(paths, local.root(project))
+        self._index(local)  # a journal that was never indexed must be found
         self._problems += self._deps.forget(plan.forget)
         for project in self._settings.projects:
             left = [key for key in plan.forget if key in local.entries(project)]
