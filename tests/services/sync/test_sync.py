@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -236,3 +237,69 @@ def test_received_memories_stay_out_of_the_repository(machines: tuple[SyncMachin
     second.sync()
     assert "otter" in second.journal()
     assert git("-C", str(second.project), "status", "--short") == ""
+
+
+TOKEN = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+
+
+def test_a_secret_in_a_name_stops_the_push(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """A secret in the name of a journal or of the user is not pushed, and the finding does not repeat it."""
+    first, _ = machines
+    first.add("the otter lives in the river")
+    first.sync()
+    journal = first.project / ".lorelog/memory" / f"{TOKEN}.md"
+    journal.write_text("# x\n\n### 10:00\n<!-- memory:m-1 -->\na plain text\n", "utf-8")
+    reports = [first.sync()]
+    journal.unlink()
+    reports.append(first.sync(user=TOKEN))
+    for report in reports:
+        assert not report["pushed"]
+        assert [found["kinds"] for found in report["secrets"]] == [["github-token"]]
+        assert TOKEN not in str(report["secrets"])
+    assert TOKEN not in exchange_text(first.remote) + git("-C", str(first.remote), "log", "lorelog")
+
+
+def test_a_guard_with_a_secret_can_be_removed(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """A guard whose pattern holds a secret stops the push until it is removed; of a removed one nothing is sent."""
+    first, second = machines
+    with first.open() as memory:
+        kept = memory.call("guard.add", {"command": "npm *", "message": "use pnpm"})["guard"]["id"]
+        guard = memory.call("guard.add", {"command": f"curl {TOKEN}", "message": "no"})["guard"]["id"]
+    assert [found["id"] for found in first.sync()["secrets"]] == [guard]
+    with first.open() as memory:
+        memory.call("guard.remove", {"id": guard})
+    assert first.sync()["pushed"]
+    assert guard not in exchange_text(first.remote)
+    second.sync()
+    with second.open() as memory:
+        assert [found["id"] for found in memory.call("guard.list", {})["guards"]] == [kept]
+        memory.call("guard.remove", {"id": kept})
+    second.sync()
+    first.sync()
+    with first.open() as memory:
+        assert memory.call("guard.list", {})["guards"] == []
+
+
+def test_lines_that_cannot_be_read_are_not_taken_over() -> None:
+    """Garbage in the files of a writer, or a global guard where global memories are not chosen, changes nothing here."""
+    name = "git:example.org/app"
+    add = {"event": "add", "at": "2026-03-05", "by": "person", "command": "npm *", "message": "x", "paths": []}
+    lines = [
+        *("not json", "[1]", '{"event": "boom"}', "[" * 100_000),
+        json.dumps({**add, "id": "g1"}),
+        json.dumps({**add, "id": "g2", "project": name}),
+        json.dumps({"event": "remove", "id": "g1", "at": "2026-03-06", "by": "person"}),
+        json.dumps({**add, "id": "g3", "project": name, "by": "nobody"}),
+    ]
+    files = {
+        "lorelog-sync.json": b'{"version": 1}',
+        "writers/b2/guards.jsonl": "".join(f"{line}\n" for line in lines).encode(),
+        "writers/b2/lifecycle.jsonl": b'{"memory": "m1"}\nx\n',
+        "writers/b2/writer.json": b'"x"',
+        "writers/b2/forgotten.jsonl": b'x\n{"key": 5}\n',
+        "writers/b2/ledger.jsonl": b'{"prev": 1}\n',
+    }
+    plan = plan_exchange(MachineState(writer="a1", entries={name: {}}), files)
+    assert plan.logs == {"guards": [lines[5]]}
+    assert plan.records == ()
+    assert plan.files["writers/b2/guards.jsonl"] == files["writers/b2/guards.jsonl"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +18,7 @@ from lorelog.operations.requests import OperationRequest
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES
 from lorelog.services.sync.exchange import Exchange, SyncFolder, SyncSettings, project_name
-from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport, find_writer
+from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport, failed_report, find_writer
 
 _INDEX_WAIT_S = 10.0
 
@@ -89,28 +90,44 @@ def run(engine: Engine, request: SyncRequest, call: RequestContext) -> SyncReply
     _check_person(call)
     engine.place.create()
     folder = SyncFolder(engine.place.tenant_folder)
-    if request.remove:
-        settings = _find(folder, request.remote)
-        folder.remove(settings)
-        return SyncReply(exchanges=(), removed=settings.name)
-    chosen = [_choose(engine, folder, request)] if request.remote else folder.all()
-    if not chosen:
-        raise UsageError(
-            "no exchange is set up",
-            hint="lorelog sync git@host:me/memory.git, in a project; 'lorelog docs sync' explains it",
-        )
-    reports = []
-    for settings in chosen:
-        before = folder.find(settings.name)
-        if not request.dry_run and before != settings:
-            folder.write(settings)
-        try:
-            reports.append(Syncer(_deps(engine, request), settings).run(dry_run=request.dry_run))
-        except LorelogError:
-            if before is None and not request.dry_run:
-                folder.remove(settings)
-            raise
-    return SyncReply(exchanges=tuple(reports), removed="")
+    with folder.locked():  # before the settings are read: a sync that has just finished changed them
+        if request.remove:
+            settings = _find(folder, request.remote)
+            folder.remove(settings)
+            shutil.rmtree(_copy_folder(engine, settings), ignore_errors=True)
+            return SyncReply(exchanges=(), removed=settings.name)
+        chosen = [_choose(engine, folder, request)] if request.remote else folder.all()
+        if not chosen:
+            raise UsageError(
+                "no exchange is set up",
+                hint="lorelog sync git@host:me/memory.git, in a project; 'lorelog docs sync' explains it",
+            )
+        if len(chosen) == 1:
+            return SyncReply(exchanges=(_exchange(engine, folder, chosen[0], request),), removed="")
+        reports = []
+        for settings in chosen:
+            try:
+                reports.append(_exchange(engine, folder, settings, request))
+            except LorelogError as error:  # the other exchanges are not concerned
+                reports.append(failed_report(settings, f"{error.message}; {error.hint}", dry_run=request.dry_run))
+        return SyncReply(exchanges=tuple(reports), removed="")
+
+
+def _exchange(engine: Engine, folder: SyncFolder, settings: SyncSettings, request: SyncRequest) -> SyncReport:
+    """Run one exchange. One that is new and fails is not kept."""
+    before = folder.find(settings.name)
+    if not request.dry_run and before != settings:
+        folder.write(settings)
+    try:
+        return Syncer(_deps(engine, request), settings).run(dry_run=request.dry_run)
+    except LorelogError:
+        if before is None and not request.dry_run:
+            folder.remove(settings)
+        raise
+
+
+def _copy_folder(engine: Engine, settings: SyncSettings) -> Path:
+    return engine.place.cache_folder / SYNC_COPIES / f"{settings.name}.git"
 
 
 def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> SyncStatusReply:
@@ -120,8 +137,8 @@ def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> 
     chosen = [_find(folder, request.remote)] if request.remote else folder.all()
     written_by = ""
     for settings in chosen if request.who else ():
-        clone = engine.place.cache_folder / SYNC_COPIES / f"{settings.name}.git"
-        writer, user = find_writer(Exchange(clone, settings.url, settings.branch).fetch(), request.who)
+        exchange = Exchange(_copy_folder(engine, settings), settings.url, settings.branch)
+        writer, user = find_writer(exchange.fetch(), request.who)
         written_by = written_by or user or writer
     if request.who and not written_by:
         raise NotFound(f"no exchange says who wrote {request.who!r}", hint="give the whole id of a memory or record")
@@ -160,9 +177,14 @@ def _find(folder: SyncFolder, remote: str) -> SyncSettings:
 
 def _choose(engine: Engine, folder: SyncFolder, request: SyncRequest) -> SyncSettings:
     """Return the settings of the named exchange, with this project among its projects."""
-    settings = folder.find(request.remote)
+    settings = folder.find(request.remote, request.branch)
     if settings is None:
         settings = folder.add(request.remote, name=request.name, team=request.team, branch=request.branch)
+    elif request.branch not in ("", settings.branch) or request.name not in ("", settings.name):
+        raise UsageError(
+            f"{settings.url} is exchanged as {settings.name}, on the branch {settings.branch}",
+            hint=f"lorelog sync {settings.name} --remove, and set it up again",
+        )
     elif request.team and not settings.team:
         raise UsageError(
             f"{settings.name} is a personal exchange",
@@ -178,7 +200,9 @@ def _choose(engine: Engine, folder: SyncFolder, request: SyncRequest) -> SyncSet
     if project not in settings.projects and (engine.place.project.git or request.shared_name or not settings.projects):
         name = project_name(project, request.shared_name)
         other = next((path for path, known in settings.projects.items() if known == name), "")
-        if other:
+        if other and not Path(other).is_dir():  # it was moved here
+            del settings.projects[other]
+        elif other:
             raise UsageError(
                 f"{other} is exchanged under the name of this project ({name})", hint="sync one clone of it"
             )

@@ -260,11 +260,16 @@ def merge_logs(own: str, writers: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _line_time(line: str) -> str:
+    return str(json_object(line).get("at", ""))
+
+
+def json_object(text: bytes | str) -> dict[str, Any]:
+    """Return a JSON object; an empty one for any other text. Files of the exchange may hold anything."""
     try:
-        values = json.loads(line)
-    except ValueError:
-        return ""
-    return str(values.get("at", "")) if isinstance(values, dict) else ""
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
 
 
 # -- chains of records -----------------------------------------------------------------------------------------------
@@ -303,7 +308,7 @@ def read_chain(text: str) -> RecordChain:
         try:
             values = json.loads(line)
             record, previous, original = values["record"], values["prev"], values.get("original")
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return RecordChain(tuple(lines), tuple(records), head, f"line {number} is not a record")
         if previous != head or not isinstance(record, dict):
             return RecordChain(tuple(lines), tuple(records), head, f"line {number} does not follow the one before it")

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         return _show_status(args, call_operation(args, "sync.status", {"remote": args.remote, "who": args.who}))
     names = ("remote", "name", "branch", "team", "shared_name", "with_global", "user", "dry_run", "remove")
     reply = call_operation(args, "sync.exchange", {name: getattr(args, name) for name in names})
-    failed = any(report["is_offline"] or report["secrets"] for report in reply["exchanges"])
+    failed = any(report["reason"] or report["secrets"] for report in reply["exchanges"])
     if args.json:
         print_json(reply)
         return 1 if failed else 0
@@ -92,8 +92,10 @@ def _show_report(report: dict[str, Any]) -> None:
     sent = f"{plural(report['sent'], 'entry')} and {plural(report['records_sent'], 'record')}"
     print(
         f"{name}: {receive} {plural(report['received'], 'entry')} and {plural(report['records_received'], 'record')}, "
-        f"{send} {'nothing' if report['secrets'] else sent}."
+        f"{send} {'nothing' if report['secrets'] or report['reason'] else sent}."
     )
+    if report["reason"]:
+        print_note(one_line(report["reason"]))
     if report["updated"]:
         print(f"{plural(report['updated'], 'entry')} {would}updated: edited on another machine.")
     if report["forgotten"]:
@@ -104,7 +106,9 @@ def _show_report(report: dict[str, Any]) -> None:
         place = f"{short_path(secret['source'])}:{secret['line']}" if secret["line"] else short_path(secret["source"])
         print_note(f"not pushed: {place}: {secret['id']} contains a secret ({', '.join(secret['kinds'])})")
     if report["secrets"]:
-        print_note("take the secret out of the file, or 'lorelog forget ID', and sync again")
+        print_note(
+            "take the secret out of the file, or 'lorelog forget ID' ('lorelog guard remove ID'), and sync again"
+        )
     for project in report["other_projects"][:_MAX_SHOWN]:
         print_note(f"also in this exchange, and not chosen here: {one_line(project)}")
     for problem in report["problems"][:_MAX_SHOWN]:
