@@ -56,15 +56,19 @@ def test_what_one_machine_forgets_is_gone_everywhere(machines: tuple[SyncMachine
     first, second = machines
     memory_id = first.add("the launch code of the heron project is on the blue card in the drawer")
     first.add("herons wade in the shallow water")
+    with next((first.project / ".lorelog/memory").glob("*.md")).open("a", encoding="utf-8") as stream:
+        stream.write("\n### 10:00\na section by hand, without an id: the launch code is on a blue card, too\n")
     first.sync()
     second.sync()
     with second.open() as memory:
+        by_hand = memory.search("section by hand").hits[0].id
+        memory.call("memory.forget", {"ids": [by_hand], "confirm": True})
         reply = memory.call("memory.forget", {"ids": [memory_id], "confirm": True})
     assert str(second.remote) in reply["unreached"]
     second.sync()
     report = first.sync()
 
-    assert report["forgotten"] == 1
+    assert report["forgotten"] == 2
     assert "launch code" not in first.journal() + second.journal() + exchange_text(first.remote)
     assert "herons wade" in first.journal()
     assert first.sync()["received"] == second.sync()["received"] == 0

@@ -216,6 +216,9 @@ def _deps(engine: Engine, request: SyncRequest | None = None) -> SyncDeps:
         user=(request.user if request is not None else "") or engine.records().agent or _login(),
         index=lambda paths, root: _index(engine, paths, root),
         forget=lambda names: _forget(engine, names),
+        chunks_at=lambda source, first, last: [
+            stored.id for stored in engine.store.chunks_of(source) if first <= stored.chunk.start_line <= last
+        ],
         refresh=lambda: _refresh(engine),
         patterns=tuple(engine.defaults.capture.patterns),
     )

@@ -97,6 +97,8 @@ class SyncDeps:
     """Indexes journals; returns problems."""
     forget: Callable[[Sequence[str]], Sequence[str]]
     """Takes memories and records out for good; returns problems."""
+    chunks_at: Callable[[str, int, int], Sequence[str]]
+    """Returns the ids of the indexed chunks that begin in some lines of a file: from the first one up to the last."""
     refresh: Callable[[], None]
     """Called after logs have changed."""
     patterns: tuple[str, ...] = ()
@@ -246,7 +248,19 @@ class Syncer:
     def _forget(self, local: LocalFiles, plan: ExchangePlan) -> None:
         """Forget what another machine forgot: everywhere, as `lorelog forget` does, and in any case in the journals."""
         self._index(local)  # a journal that was never indexed must be found
-        self._problems += self._deps.forget(plan.forget)
+        without_id = {
+            key: (project, entry)
+            for project in self._projects
+            for key, entry in local.entries(project).items()
+            if not entry.memory
+        }
+        for key in plan.forget:
+            names: Sequence[str] = (key,)
+            if key in without_id:  # the index knows it by its chunks only, whose ids change with the file
+                project, entry = without_id[key]
+                source, line = local.locate(project, key)
+                names = self._deps.chunks_at(source, line, line + entry.text.count("\n"))
+            self._problems += self._deps.forget(names)
         for project in self._projects:
             left = [key for key in plan.forget if key in local.entries(project)]
             if left:
