@@ -16,8 +16,6 @@ examples:
 
 from __future__ import annotations
 
-import os
-
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
@@ -142,9 +140,12 @@ def _merge(files: list[str]) -> int:
 
     if len(files) != _DRIVER_FILES:
         raise UsageError("--merge takes three files", hint='git runs: lorelog sync --merge "%O" "%A" "%B"')
-    base, ours, theirs = (Path(file).read_text("utf-8", "replace") for file in files)
-    text, _ = merge_journal_texts(base, ours, theirs)
-    Path(files[1]).write_text(text, "utf-8")
+    # Bytes that are not UTF-8, and the ends of lines, are the user's: they stay as they are.
+    base, ours, theirs = (Path(file).read_bytes().decode("utf-8", "surrogateescape") for file in files)
+    text, conflicts = merge_journal_texts(base, ours, theirs)
+    Path(files[1]).write_bytes(text.encode("utf-8", "surrogateescape"))
+    for memory in conflicts[:_MAX_SHOWN]:
+        print_note(f"{memory} was changed on both sides; what both wrote is kept")
     return 0
 
 
@@ -152,20 +153,16 @@ def _install_driver() -> int:
     """Register the merge driver in the settings of this clone, and name the line that activates it for everybody."""
     import subprocess
 
-    command = 'lorelog sync --merge "%O" "%A" "%B"'
+    # Without lorelog Git would keep our side alone, and no marks of a conflict: then lines are merged, as by default.
+    command = 'lorelog sync --merge "%O" "%A" "%B" || git merge-file "%A" "%O" "%B"'
     settings = {"merge.lorelog.name": "lorelog journals, merged by entry", "merge.lorelog.driver": command}
     for name, value in settings.items():
         done = subprocess.run(["git", "config", name, value], capture_output=True, text=True, check=False)
         if done.returncode:
             raise UsageError(f"git config failed: {done.stderr.strip()[:200]}", hint="run it inside a Git repository")
     print("Git merges journals by entry in this clone now.")
-    if "merge=lorelog" not in _read(".gitattributes"):
+    top = subprocess.run(["git", "rev-parse", "--show-toplevel"], capture_output=True, text=True, check=False)
+    query = ["git", "-C", top.stdout.strip(), "check-attr", "merge", "--", ".lorelog/memory/2026-01-01.md"]
+    if not subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip().endswith(": lorelog"):
         print_note("add this line to .gitattributes and commit it: .lorelog/memory/*.md merge=lorelog")
     return 0
-
-
-def _read(path: str) -> str:
-    if not os.path.isfile(path):  # noqa: PTH113
-        return ""
-    with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-        return file.read()
