@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -307,3 +308,68 @@ def test_lines_that_cannot_be_read_are_not_taken_over() -> None:
     assert plan.logs == {"guards": [lines[5]]}
     assert plan.records == ()
     assert plan.files["writers/b2/guards.jsonl"] == files["writers/b2/guards.jsonl"]
+
+
+def test_nobody_in_a_team_forgets_records_of_others() -> None:
+    """In a team, what a teammate forgot is taken out here, except what this machine wrote: that is named, and stays."""
+    name = "git:example.org/app"
+
+    def record(identity: str) -> dict[str, str]:
+        return {"id": identity, "project": name, "text": "a decision"}
+
+    mine = MachineState(writer="a1", team=True, entries={name: {}}, records={"r1": record("r1")}, record_ids={"r1"})
+    files = plan_exchange(mine, {}).files
+    other = MachineState(
+        writer="b2",
+        team=True,
+        entries={name: {}},
+        records={"r1": {**record("r1"), "redacted": "x"}, "r2": {**record("r2"), "redacted": "x"}},
+        record_ids={"r1", "r2"},
+        forgotten={"r1": "2026-03-05", "r2": "2026-03-05"},
+    )
+    files = plan_exchange(other, files).files
+    both = MachineState(
+        writer="a1",
+        team=True,
+        entries={name: {}},
+        records={"r1": record("r1"), "r2": record("r2")},
+        record_ids={"r1", "r2"},
+    )
+    plan = plan_exchange(both, files)
+    assert plan.forget == ("r2",)
+    assert "r1" in plan.problems[0]
+
+
+@pytest.mark.slow
+def test_a_change_that_was_made_later_wins_whatever_the_clocks_say(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """A date that was set on a machine whose clock is a day ahead can be changed on another one at once."""
+    first, second = machines
+    memory_id = first.add("the otter lives in the river")
+    ahead = (datetime.now(UTC) + timedelta(days=1)).isoformat(timespec="seconds")
+    with (first.data / "lifecycle.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps({"memory": memory_id, "at": ahead, "expires": "2026-01-01"}) + "\n")
+    first.sync()
+    second.sync()
+    with second.open() as memory:
+        assert memory.search("otter").hits == ()
+        memory.call("memory.set_expiry", {"id": memory_id, "expires": "never"})
+    second.sync()
+    first.sync()
+    for machine in machines:
+        with machine.open() as memory:
+            assert len(memory.search("otter").hits) == 1
+
+
+def test_bytes_that_are_not_text_stay_in_a_journal(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """A sync that adds entries to a journal keeps the other bytes of it as they are."""
+    first, second = machines
+    first.add("the otter lives in the river")
+    second.add("badgers dig at night")
+    journal = next((second.project / ".lorelog/memory").glob("*.md"))
+    with journal.open("ab") as stream:
+        stream.write(b"\n### 10:00\nan old caf\xe9, \xe2\x82 and nothing else\n")
+    first.sync()
+    assert second.sync()["received"] == 1
+    assert second.sync()["received"] == 0
+    assert b"an old caf\xe9, \xe2\x82 and" in journal.read_bytes()
+    assert b"otter" in journal.read_bytes()

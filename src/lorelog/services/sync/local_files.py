@@ -118,10 +118,10 @@ class LocalFiles:
         """Replace a journal by its edited text, while others are kept from appending to it."""
         try:
             with open_locked(path) as content:
-                before = (content or b"").decode("utf-8", "replace")
+                before = (content or b"").decode("utf-8", "surrogateescape")  # bytes that are not UTF-8 stay
                 after = edit(before)
                 if after != before:
-                    write_whole_file(path, after.encode("utf-8", "replace"), replaces=content is not None)
+                    write_whole_file(path, after.encode("utf-8", "surrogateescape"), replaces=content is not None)
         except OSError as error:
             raise StoreUnwritable(
                 f"{path} cannot be written: {error.strerror or error}", hint="free some space, and sync again"

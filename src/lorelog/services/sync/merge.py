@@ -76,8 +76,9 @@ def portable_text(text: str) -> str:
 
 def entry_digest(text: str) -> str:
     """Return a digest of an entry's text without white space and without paths of a machine."""
+    if _INVALID_BYTE.search(text):
+        text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # as it is exchanged
     bare = "".join(portable_text(text).split())
-    bare = _INVALID_BYTE.sub("\ufffd", bare)  # as others will read it
     return hashlib.sha256(bare.encode("utf-8", "replace")).hexdigest()[:_DIGEST_CHARS]
 
 

@@ -299,12 +299,22 @@ class _Planner:
         ]
         if not state.team:
             return tuple(dict.fromkeys(wanted))
-        own = [key for key in wanted if key in state.authored]
+        own = [key for key in dict.fromkeys(wanted) if key in state.authored or self._is_own_record(key)]
         if own:
             self._problems.append(
-                f"others forgot {len(own)} of your memories, which stay here: {', '.join(own[:3])}; 'lorelog forget' takes them out"
+                f"others forgot {len(own)} of your memories or records, which stay here: {', '.join(own[:3])}; "
+                "'lorelog forget' takes them out"
             )
-        return tuple(key for key in dict.fromkeys(wanted) if key not in state.authored)
+        return tuple(key for key in dict.fromkeys(wanted) if key not in own)
+
+    def _is_own_record(self, key: str) -> bool:
+        """Return True for a record that this machine wrote: it is in its own chain, or in nobody's."""
+        writers = {
+            writer
+            for writer, chain in self._there.chains.items()
+            if any(str(record.get("id")) == key for record in chain.records)
+        }
+        return key in self._state.records and (not writers or self._state.writer in writers)
 
     # -- files -------------------------------------------------------------------------------------------------------
 
