@@ -197,8 +197,8 @@ class World:
             }
             machine.dates.append(json.dumps(line))
         elif action == "delete" and known:
-            line = {"memory": known[choice % len(known)], "deleted": choice % 3 > 0, "at": str(1000 + number)}
-            machine.deletions.append(json.dumps(line))
+            stone = {"memory": known[choice % len(known)], "deleted": choice % 3 > 0, "at": str(1000 + number)}
+            machine.deletions.append(json.dumps(stone))
             self.deleted.add(machine.deletions[-1])
         elif action == "record":
             machine.records[f"r{number}"] = {"id": f"r{number}", "project": PROJECT, "text": body}
