@@ -51,6 +51,7 @@ class Machine:
     name: str
     journals: dict[str, str] = field(default_factory=dict)
     dates: list[str] = field(default_factory=list)
+    deletions: list[str] = field(default_factory=list)
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     forgotten: dict[str, str] = field(default_factory=dict)
     base: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -87,14 +88,18 @@ class Machine:
             self.forgotten[key] = at
             if key in self.records:
                 self.records[key] = {"id": key, "project": PROJECT, "redacted": "x"}
-        self.dates = [line for line in self.dates if not is_forgotten(json.loads(line)["memory"], self.forgotten)]
+        for log in (self.dates, self.deletions):
+            log[:] = [line for line in log if not is_forgotten(json.loads(line)["memory"], self.forgotten)]
 
     def state(self) -> MachineState:
         found = by_key(entry for file, text in self.journals.items() for entry in read_journal(file, text))
         return MachineState(
             writer=self.name,
             entries={PROJECT: found},
-            logs={"lifecycle": [SyncLogLine(line, json.loads(line)["memory"]) for line in self.dates]},
+            logs={
+                name: [SyncLogLine(line, json.loads(line)["memory"]) for line in lines]
+                for name, lines in (("lifecycle", self.dates), ("tombstones", self.deletions))
+            },
             records=self.records,
             record_ids=set(self.records),
             forgotten=self.forgotten,
@@ -109,6 +114,7 @@ class Machine:
             new = [entry for entry in added if entry.file == file]
             self.journals[file] = add_to_journal(self.journals.get(file, ""), file, new, replaced)
         self.dates = list(plan.logs.get("lifecycle", self.dates))
+        self.deletions = list(plan.logs.get("tombstones", self.deletions))
         self.records |= {str(record["id"]): dict(record) for record in plan.records}
 
     def sync(self, remote: Remote, how: str = "") -> bool:
@@ -147,7 +153,7 @@ def _copy(digests: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]
 
 
 ACTIONS = (
-    *("add", "edit", "edit", "edit", "forget", "date", "record", "redact"),
+    *("add", "edit", "edit", "edit", "forget", "date", "delete", "record", "redact"),
     *("sync", "sync", "sync", "sync", "killed-first", "killed-applied", "killed-before", "killed-after", "other-first"),
 )
 STEP = st.tuples(st.integers(0, 2), st.sampled_from(ACTIONS), st.integers(0, 10**6))
@@ -164,6 +170,8 @@ class World:
         self.replaced: set[str] = set()
         self.forgotten: set[str] = set()
         self.records: set[str] = set()
+        self.deleted: set[str] = set()
+        """Lines of deletions and restorations."""
         self.redacted: set[str] = set()
 
     def do(self, number: int, machine: Machine, action: str, choice: int) -> None:
@@ -188,13 +196,17 @@ class World:
                 "at": str(1000 + number),
             }
             machine.dates.append(json.dumps(line))
+        elif action == "delete" and known:
+            stone = {"memory": known[choice % len(known)], "deleted": choice % 3 > 0, "at": str(1000 + number)}
+            machine.deletions.append(json.dumps(stone))
+            self.deleted.add(machine.deletions[-1])
         elif action == "record":
             machine.records[f"r{number}"] = {"id": f"r{number}", "project": PROJECT, "text": body}
             self.records.add(f"r{number}")
         elif action == "redact" and live:
             machine.forget((live[choice % len(live)],), str(number))
             self.redacted.add(live[choice % len(live)])
-        elif action not in {"edit", "forget", "date", "redact"}:
+        elif action not in {"edit", "forget", "date", "delete", "redact"}:
             machine.sync(self.remote, "" if action == "sync" else action)
 
     def settle(self) -> None:
@@ -211,6 +223,7 @@ def check(world: World) -> None:
         assert Counter(machine.bodies()) == Counter(first.bodies())
         assert machine.entries().keys() == first.entries().keys()
         assert machine.dates == first.dates
+        assert machine.deletions == first.deletions
         assert machine.records == first.records
     shown = Counter(first.bodies())
     assert all(count == 1 for count in shown.values())
@@ -221,6 +234,8 @@ def check(world: World) -> None:
             other.startswith(f"{key}{CONFLICT_MARK}") for other in world.forgotten
         ):
             assert body in shown
+    about = {line: json.loads(line)["memory"] for line in world.deleted}
+    assert set(first.deletions) == {line for line, key in about.items() if not is_forgotten(key, world.forgotten)}
     assert first.records.keys() == world.records
     for identity in world.redacted:
         assert "text" not in first.records[identity]

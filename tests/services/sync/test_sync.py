@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -55,15 +57,19 @@ def test_what_one_machine_forgets_is_gone_everywhere(machines: tuple[SyncMachine
     first, second = machines
     memory_id = first.add("the launch code of the heron project is on the blue card in the drawer")
     first.add("herons wade in the shallow water")
+    with next((first.project / ".lorelog/memory").glob("*.md")).open("a", encoding="utf-8") as stream:
+        stream.write("\n### 10:00\na section by hand, without an id: the launch code is on a blue card, too\n")
     first.sync()
     second.sync()
     with second.open() as memory:
+        by_hand = memory.search("section by hand").hits[0].id
+        memory.call("memory.forget", {"ids": [by_hand], "confirm": True})
         reply = memory.call("memory.forget", {"ids": [memory_id], "confirm": True})
     assert str(second.remote) in reply["unreached"]
     second.sync()
     report = first.sync()
 
-    assert report["forgotten"] == 1
+    assert report["forgotten"] == 2
     assert "launch code" not in first.journal() + second.journal() + exchange_text(first.remote)
     assert "herons wade" in first.journal()
     assert first.sync()["received"] == second.sync()["received"] == 0
@@ -208,3 +214,162 @@ def test_a_project_needs_a_name_that_other_machines_know(tmp_path: Path) -> None
     identity = ("-c", "user.name=m", "-c", "user.email=m@example.org")
     subprocess.run(["git", "-C", tmp_path, *identity, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
     assert project_name(str(tmp_path)).startswith("commit:")
+
+
+@pytest.mark.slow
+def test_a_deletion_and_its_undoing_reach_the_searches_of_the_other_machine(
+    machines: tuple[SyncMachine, SyncMachine],
+) -> None:
+    """A memory that was deleted or restored elsewhere is hidden or shown after a sync, although no journal changed."""
+    first, second = machines
+    memory_id = first.add("the otter lives in the river")
+    first.sync()
+    second.sync()
+    for operation, shown in (("memory.delete", 0), ("memory.restore", 1)):
+        with first.open() as memory:
+            memory.call(operation, {"id": memory_id})
+        first.sync()
+        second.sync()
+        with second.open() as memory:
+            assert len(memory.search("otter").hits) == shown
+
+
+def test_received_memories_stay_out_of_the_repository(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """A clone that gets its first memories by a sync has a .gitignore for them, as after `lorelog add`."""
+    first, second = machines
+    first.add("the otter lives in the river")
+    first.sync()
+    second.sync()
+    assert "otter" in second.journal()
+    assert git("-C", str(second.project), "status", "--short") == ""
+
+
+TOKEN = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+
+
+def test_a_secret_in_a_name_stops_the_push(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """A secret in the name of a journal or of the user is not pushed, and the finding does not repeat it."""
+    first, _ = machines
+    first.add("the otter lives in the river")
+    first.sync()
+    journal = first.project / ".lorelog/memory" / f"{TOKEN}.md"
+    journal.write_text("# x\n\n### 10:00\n<!-- memory:m-1 -->\na plain text\n", "utf-8")
+    reports = [first.sync()]
+    journal.unlink()
+    reports.append(first.sync(user=TOKEN))
+    for report in reports:
+        assert not report["pushed"]
+        assert [found["kinds"] for found in report["secrets"]] == [["github-token"]]
+        assert TOKEN not in str(report["secrets"])
+    assert TOKEN not in exchange_text(first.remote) + git("-C", str(first.remote), "log", "lorelog")
+
+
+def test_a_guard_with_a_secret_can_be_removed(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """A guard whose pattern holds a secret stops the push until it is removed; of a removed one nothing is sent."""
+    first, second = machines
+    with first.open() as memory:
+        kept = memory.call("guard.add", {"command": "npm *", "message": "use pnpm"})["guard"]["id"]
+        guard = memory.call("guard.add", {"command": f"curl {TOKEN}", "message": "no"})["guard"]["id"]
+    assert [found["id"] for found in first.sync()["secrets"]] == [guard]
+    with first.open() as memory:
+        memory.call("guard.remove", {"id": guard})
+    assert first.sync()["pushed"]
+    assert guard not in exchange_text(first.remote)
+    second.sync()
+    with second.open() as memory:
+        assert [found["id"] for found in memory.call("guard.list", {})["guards"]] == [kept]
+        memory.call("guard.remove", {"id": kept})
+    second.sync()
+    first.sync()
+    with first.open() as memory:
+        assert memory.call("guard.list", {})["guards"] == []
+
+
+def test_lines_that_cannot_be_read_are_not_taken_over() -> None:
+    """Garbage in the files of a writer, or a global guard where global memories are not chosen, changes nothing here."""
+    name = "git:example.org/app"
+    add = {"event": "add", "at": "2026-03-05", "by": "person", "command": "npm *", "message": "x", "paths": []}
+    lines = [
+        *("not json", "[1]", '{"event": "boom"}', "[" * 100_000),
+        json.dumps({**add, "id": "g1"}),
+        json.dumps({**add, "id": "g2", "project": name}),
+        json.dumps({"event": "remove", "id": "g1", "at": "2026-03-06", "by": "person"}),
+        json.dumps({**add, "id": "g3", "project": name, "by": "nobody"}),
+    ]
+    files = {
+        "lorelog-sync.json": b'{"version": 1}',
+        "writers/b2/guards.jsonl": "".join(f"{line}\n" for line in lines).encode(),
+        "writers/b2/lifecycle.jsonl": b'{"memory": "m1"}\nx\n',
+        "writers/b2/writer.json": b'"x"',
+        "writers/b2/forgotten.jsonl": b'x\n{"key": 5}\n',
+        "writers/b2/ledger.jsonl": b'{"prev": 1}\n',
+    }
+    plan = plan_exchange(MachineState(writer="a1", entries={name: {}}), files)
+    assert plan.logs == {"guards": [lines[5]]}
+    assert plan.records == ()
+    assert plan.files["writers/b2/guards.jsonl"] == files["writers/b2/guards.jsonl"]
+
+
+def test_nobody_in_a_team_forgets_records_of_others() -> None:
+    """In a team, what a teammate forgot is taken out here, except what this machine wrote: that is named, and stays."""
+    name = "git:example.org/app"
+
+    def record(identity: str) -> dict[str, str]:
+        return {"id": identity, "project": name, "text": "a decision"}
+
+    mine = MachineState(writer="a1", team=True, entries={name: {}}, records={"r1": record("r1")}, record_ids={"r1"})
+    files = plan_exchange(mine, {}).files
+    other = MachineState(
+        writer="b2",
+        team=True,
+        entries={name: {}},
+        records={"r1": {**record("r1"), "redacted": "x"}, "r2": {**record("r2"), "redacted": "x"}},
+        record_ids={"r1", "r2"},
+        forgotten={"r1": "2026-03-05", "r2": "2026-03-05"},
+    )
+    files = plan_exchange(other, files).files
+    both = MachineState(
+        writer="a1",
+        team=True,
+        entries={name: {}},
+        records={"r1": record("r1"), "r2": record("r2")},
+        record_ids={"r1", "r2"},
+    )
+    plan = plan_exchange(both, files)
+    assert plan.forget == ("r2",)
+    assert "r1" in plan.problems[0]
+
+
+@pytest.mark.slow
+def test_a_change_that_was_made_later_wins_whatever_the_clocks_say(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """A date that was set on a machine whose clock is a day ahead can be changed on another one at once."""
+    first, second = machines
+    memory_id = first.add("the otter lives in the river")
+    ahead = (datetime.now(UTC) + timedelta(days=1)).isoformat(timespec="seconds")
+    with (first.data / "lifecycle.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps({"memory": memory_id, "at": ahead, "expires": "2026-01-01"}) + "\n")
+    first.sync()
+    second.sync()
+    with second.open() as memory:
+        assert memory.search("otter").hits == ()
+        memory.call("memory.set_expiry", {"id": memory_id, "expires": "never"})
+    second.sync()
+    first.sync()
+    for machine in machines:
+        with machine.open() as memory:
+            assert len(memory.search("otter").hits) == 1
+
+
+def test_bytes_that_are_not_text_stay_in_a_journal(machines: tuple[SyncMachine, SyncMachine]) -> None:
+    """A sync that adds entries to a journal keeps the other bytes of it as they are."""
+    first, second = machines
+    first.add("the otter lives in the river")
+    second.add("badgers dig at night")
+    journal = next((second.project / ".lorelog/memory").glob("*.md"))
+    with journal.open("ab") as stream:
+        stream.write(b"\n### 10:00\nan old caf\xe9, \xe2\x82 and nothing else\n")
+    first.sync()
+    assert second.sync()["received"] == 1
+    assert second.sync()["received"] == 0
+    assert b"an old caf\xe9, \xe2\x82 and" in journal.read_bytes()
+    assert b"otter" in journal.read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta, structs
 
 from lorelog.core.document import GLOBAL_PROJECT
-from lorelog.core.errors import LorelogError, NotFound, StoreUnreachable, UsageError
+from lorelog.core.errors import LorelogError, NotFound, StoreError, StoreUnreachable, UsageError
 from lorelog.engine import Engine
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import OperationReply
@@ -17,7 +18,9 @@ from lorelog.operations.requests import OperationRequest
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES
 from lorelog.services.sync.exchange import Exchange, SyncFolder, SyncSettings, absolute_remote, project_name
-from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport, find_writer
+from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport, failed_report, find_writer
+
+_INDEX_WAIT_S = 10.0
 
 Remote = Annotated[str, Meta(max_length=2000, description="Address of a Git remote, or the name of an exchange.")]
 
@@ -88,35 +91,51 @@ def run(engine: Engine, request: SyncRequest, call: RequestContext) -> SyncReply
     engine.place.create()
     folder = SyncFolder(engine.place.tenant_folder)
     request = structs.replace(request, remote=_absolute(request.remote, call))
-    if request.remove:
-        settings = _find(folder, request.remote)
-        if not request.dry_run:
-            folder.remove(settings)
-        return SyncReply(exchanges=(), removed=settings.name)
-    chosen = [_choose(engine, folder, request)] if request.remote else folder.all()
-    if not chosen:
-        raise UsageError(
-            "no exchange is set up",
-            hint="lorelog sync git@host:me/memory.git, in a project; 'lorelog docs sync' explains it",
-        )
-    reports = []
-    for settings in chosen:
-        before = folder.find(settings.name)
-        if not request.dry_run and before != settings:
-            folder.write(settings)
-        try:
-            report = Syncer(_deps(engine, request), settings).run(dry_run=request.dry_run)
-            if before is None and report.is_offline:  # an address that was never reached may be mistyped
-                raise StoreUnreachable(
-                    f"no exchange was set up: {report.reason}",
-                    hint="check the address and your access with 'git ls-remote', then run the command again",
-                )
-        except LorelogError:
-            if before is None and not request.dry_run:
+    with folder.locked():  # before the settings are read: a sync that has just finished changed them
+        if request.remove:
+            settings = _find(folder, request.remote)
+            if not request.dry_run:
                 folder.remove(settings)
-            raise
-        reports.append(report)
-    return SyncReply(exchanges=tuple(reports), removed="")
+                shutil.rmtree(_copy_folder(engine, settings), ignore_errors=True)
+            return SyncReply(exchanges=(), removed=settings.name)
+        chosen = [_choose(engine, folder, request)] if request.remote else folder.all()
+        if not chosen:
+            raise UsageError(
+                "no exchange is set up",
+                hint="lorelog sync git@host:me/memory.git, in a project; 'lorelog docs sync' explains it",
+            )
+        if len(chosen) == 1:
+            return SyncReply(exchanges=(_exchange(engine, folder, chosen[0], request),), removed="")
+        reports = []
+        for settings in chosen:
+            try:
+                reports.append(_exchange(engine, folder, settings, request))
+            except LorelogError as error:  # the other exchanges are not concerned
+                reports.append(failed_report(settings, f"{error.message}; {error.hint}", dry_run=request.dry_run))
+        return SyncReply(exchanges=tuple(reports), removed="")
+
+
+def _exchange(engine: Engine, folder: SyncFolder, settings: SyncSettings, request: SyncRequest) -> SyncReport:
+    """Run one exchange. One that is new and fails is not kept."""
+    before = folder.find(settings.name)
+    if not request.dry_run and before != settings:
+        folder.write(settings)
+    try:
+        report = Syncer(_deps(engine, request), settings).run(dry_run=request.dry_run)
+        if before is None and report.is_offline:  # an address that was never reached may be mistyped
+            raise StoreUnreachable(
+                f"no exchange was set up: {report.reason}",
+                hint="check the address and your access with 'git ls-remote', then run the command again",
+            )
+    except LorelogError:
+        if before is None and not request.dry_run:
+            folder.remove(settings)
+        raise
+    return report
+
+
+def _copy_folder(engine: Engine, settings: SyncSettings) -> Path:
+    return engine.place.cache_folder / SYNC_COPIES / f"{settings.name}.git"
 
 
 def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> SyncStatusReply:
@@ -127,8 +146,8 @@ def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> 
     written_by = ""
     memory = _memory_id(engine, request.who)
     for settings in chosen if request.who else ():
-        clone = engine.place.cache_folder / SYNC_COPIES / f"{settings.name}.git"
-        writer, user = find_writer(Exchange(clone, settings.url, settings.branch).fetch(), memory)
+        exchange = Exchange(_copy_folder(engine, settings), settings.url, settings.branch)
+        writer, user = find_writer(exchange.fetch(), memory)
         written_by = written_by or user or writer
     if request.who and not written_by:
         if not chosen:
@@ -218,7 +237,9 @@ def _choose(engine: Engine, folder: SyncFolder, request: SyncRequest) -> SyncSet
     if project not in settings.projects and (engine.place.project.git or request.shared_name or not settings.projects):
         name = project_name(project, request.shared_name)
         other = next((path for path, known in settings.projects.items() if known == name), "")
-        if other:
+        if other and not Path(other).is_dir():  # it was moved here
+            del settings.projects[other]
+        elif other:
             raise UsageError(
                 f"{other} is exchanged under the name of this project ({name})", hint="sync one clone of it"
             )
@@ -227,19 +248,34 @@ def _choose(engine: Engine, folder: SyncFolder, request: SyncRequest) -> SyncSet
 
 
 def _deps(engine: Engine, request: SyncRequest | None = None) -> SyncDeps:
-    from lorelog.services.sessions.capture_context import index_journals
-
-    def index(paths: Sequence[Path], root: Root) -> Sequence[str]:
-        return index_journals(paths, root, engine.capture_context())
-
     return SyncDeps(
         workspace=engine.place,
         user=(request.user if request is not None else "") or engine.records().agent or _login(),
-        index=index,
+        index=lambda paths, root: _index(engine, paths, root),
         forget=lambda names: _forget(engine, names),
+        chunks_at=lambda source, first, last: [
+            stored.id for stored in engine.store.chunks_of(source) if first <= stored.chunk.start_line <= last
+        ],
         refresh=lambda: _refresh(engine),
         patterns=tuple(engine.defaults.capture.patterns),
     )
+
+
+def _index(engine: Engine, paths: Sequence[Path], root: Root) -> list[str]:
+    """Index journals, and hide the memories that were deleted elsewhere: they may be in files that did not change."""
+    from lorelog.services.memory_state.tombstones import apply_missed_deletions, is_in_sync
+    from lorelog.services.sessions.capture_context import index_journals
+
+    context = engine.capture_context()
+    notes = index_journals(paths, root, context)
+    tombstones = context.job((root,)).tombstones
+    try:
+        if tombstones is not None and not is_in_sync(context.store, tombstones):
+            with context.store.writer(wait_s=_INDEX_WAIT_S) as writer:
+                apply_missed_deletions(context.store, writer, tombstones)
+    except StoreError as error:
+        notes.append(f"deletions are not applied to the index yet: {error.message}")
+    return notes
 
 
 def _login() -> str:

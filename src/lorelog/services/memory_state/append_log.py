@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -87,6 +88,10 @@ class AppendLog(Generic[LineT]):
 
     def append(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Append lines; they are on disk when this returns."""
+        lines = list(lines)
+        # Lines of several machines are ordered by `at`: a change must not be earlier than what it changes, whatever the clocks say.
+        if latest := self._latest_time():
+            lines = [{**line, "at": _later(line["at"], latest)} if "at" in line else line for line in lines]
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -97,6 +102,16 @@ class AppendLog(Generic[LineT]):
                 f"{self.path} cannot be written: {error.strerror}", hint="nothing was changed; make the file writable"
             ) from error
         self._seen = None
+
+    def _latest_time(self) -> str:
+        """Return the time of the last line; empty if it has none."""
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(max(0, self.path.stat().st_size - _COMPARED_BYTES))
+                values = json.loads(stream.read().rstrip(b"\n").rpartition(b"\n")[2])
+        except (OSError, ValueError):
+            return ""
+        return str(values.get("at", "")) if isinstance(values, dict) else ""
 
     def _append(self, data: bytes) -> bool:
         """Append to the file; return False if another process replaced it while we waited for the lock."""
@@ -157,6 +172,15 @@ class AppendLog(Generic[LineT]):
         self._line_count += data.count(b"\n")
         self._bad_lines += tuple(bad)
         return parsed
+
+
+def _later(at: str, latest: str) -> str:
+    """Return a time, or the second after the latest one if that is in the future."""
+    try:
+        now, before = datetime.fromisoformat(at), datetime.fromisoformat(latest)
+        return at if now >= before else (before + timedelta(seconds=1)).isoformat(timespec="seconds")
+    except (ValueError, TypeError, OverflowError):
+        return at
 
 
 def _append_text(descriptor: int, text: bytes) -> None:

@@ -32,6 +32,7 @@ from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnreacha
 from lorelog.core.ids import new_id
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
+from lorelog.ingest.redaction.redact import redact
 from lorelog.services.backup.restore import write_whole_file
 from lorelog.services.places.project import shared_name
 from lorelog.services.places.workspace import SYNC_COPIES
@@ -42,6 +43,8 @@ _OPTIONS = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "commit.gpgSign=false",
+    "push.gpgSign=false",
+    "push.followTags=false",
     "protocol.ext.allow=never",
     "gc.auto=0",
     "maintenance.auto=false",
@@ -53,22 +56,28 @@ _NAME = lazy_pattern(r"[\w][\w.-]{0,63}")
 _BRANCH_NAME = lazy_pattern(r"(?!.*(?:\.\.|//|/$|\.lock$|\.$))[\w][\w./-]{0,199}")
 _SLUG_CHARS = lazy_pattern(r"[^a-z0-9]+")
 _WRITER = lazy_pattern(r"[0-9a-f]{12}")
-_FETCHED, _NEXT = "refs/lorelog/fetched", "refs/lorelog/next"
-
-
-_MOVED_SIGNS = (
-    b"[rejected]",
-    b"stale info",
-    b"cannot lock ref",
-    b"failed to update ref",
-    b"incorrect old value",
-    b"reference already exists",
+_SHA256_CHARS = 64
+_MAX_STEM_CHARS = 50
+_RACE_WORDS = (
+    "stale info",
+    "fetch first",
+    "non-fast-forward",
+    "cannot lock ref",
+    "failed to update ref",
+    "incorrect old value",
+    "reference already exists",
 )
-"""What Git says when the branch moved meanwhile; the last four come from the remote."""
+"""What Git says of a branch that another machine changes at the same moment."""
+FORMAT_FILE = "lorelog-sync.json"
+_FETCHED, _NEXT = "refs/lorelog/fetched", "refs/lorelog/next"
 
 
 class ExchangeMoved(Exception):
     """Another machine pushed at the same moment; the caller fetches and merges again."""
+
+
+class PushRefused(Exception):
+    """The remote was reached and does not take the commit: a hook or a rule of it says no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,26 +108,40 @@ class Exchange:
 
     def fetch(self) -> ExchangeState:
         """Fetch the newest commit and return its files. Raise StoreUnreachable."""
-        self._open()
         listed = self._git("ls-remote", "--", self._url, f"refs/heads/{self._branch}")
         if listed.returncode:
             raise _unreachable(self._url, listed.stderr)
-        if not listed.stdout.strip():
+        commit = listed.stdout.split()[0] if listed.stdout.strip() else b""
+        is_sha256 = len(commit) == _SHA256_CHARS
+        self._open(is_sha256=is_sha256)
+        if not commit:
             return ExchangeState("", {})
         try:
-            return self._fetch()
+            state = self._fetch()
         except (StoreDamaged, StoreUnreachable):  # the remote answered: our copy is damaged, or partly deleted
             self.drop()
-            self._open()
-            return self._fetch()
+            self._open(is_sha256=is_sha256)
+            state = self._fetch()
+        if FORMAT_FILE not in state.files and self._run("ls-tree", state.commit):
+            raise StoreDamaged(
+                f"the branch {self._branch} of {self._url} holds something else than an exchange",
+                hint="choose another remote or branch; nothing was changed",
+            )
+        return state
 
     def _fetch(self) -> ExchangeState:
+        before = self._git("rev-parse", "--verify", "--quiet", _FETCHED).stdout
         reference = f"+refs/heads/{self._branch}:{_FETCHED}"
         fetched = self._git("fetch", "--quiet", "--no-tags", "--depth=1", "--", self._url, reference)
         if fetched.returncode:
             raise _unreachable(self._url, fetched.stderr)
         commit = self._run("rev-parse", "--verify", f"{_FETCHED}^{{commit}}").decode().strip()
-        return ExchangeState(commit, self._read_files(commit))
+        files = self._read_files(commit)
+        if before.decode().strip() not in ("", commit):
+            # The commit before may hold what was forgotten meanwhile, and every fetch would add to the repository.
+            self._run("update-ref", "-d", _NEXT)
+            self._run("gc", "--quiet", "--prune=now")
+        return ExchangeState(commit, files)
 
     def _read_files(self, commit: str) -> dict[str, bytes]:
         """Return the regular files of a commit; other paths than ours are not read."""
@@ -134,25 +157,38 @@ class Exchange:
         files: dict[str, bytes] = {}
         position = 0
         for path in names:
-            end = output.index(b"\n", position)
-            size = int(output[position:end].split()[2])
+            end = output.find(b"\n", position)
+            header = output[position:end].split()
+            if end < 0 or header[1:2] != [b"blob"]:  # an object is missing
+                raise StoreDamaged(
+                    f"{self._folder} lacks files of the exchange", hint=f"delete {self._folder}, and sync again"
+                )
+            size = int(header[2])
             files[path] = output[end + 1 : end + 1 + size]
             position = end + 1 + size + 1
         return files
 
     def push(self, before: ExchangeState, files: Mapping[str, bytes], author: CommitAuthor, message: str) -> None:
-        """Commit files on top of a state and push them. Raise ExchangeMoved or StoreUnreachable; then nothing was pushed."""
-        self._run("fast-import", "--quiet", "--force", stdin=_import_stream(before.commit, files, author, message))
+        """Commit changed files on top of a state and push them. Files that are not ours stay as they are there.
+
+        Raise ExchangeMoved, PushRefused or StoreUnreachable; then nothing was pushed.
+        """
+        stream = _import_stream(before, files, author, message)
+        self._run("fast-import", "--quiet", "--force", stdin=stream)
         lease = f"--force-with-lease=refs/heads/{self._branch}:{before.commit}"
         target = f"{_NEXT}:refs/heads/{self._branch}"
         pushed = self._git("push", "--quiet", "--porcelain", "--no-verify", lease, "--", self._url, target)
         if pushed.returncode:
-            text = pushed.stderr + pushed.stdout
-            if any(sign in text for sign in _MOVED_SIGNS):
+            text = (pushed.stdout + b"\n" + pushed.stderr).decode("utf-8", "replace")
+            if any(words in text for words in _RACE_WORDS):
                 raise ExchangeMoved(f"another machine pushed to {self._url} at the same moment")
-            if b"[remote rejected]" in text:
-                raise _refused(self._url, self._branch, text)
-            raise _unreachable(self._url, text)
+            if "[remote rejected]" in text:
+                said = [
+                    line.removeprefix("remote:").strip() for line in text.splitlines() if line.startswith("remote:")
+                ]
+                reason = " ".join([text.partition("[remote rejected]")[2].partition("\n")[0].strip(" ()"), *said])
+                raise PushRefused(f"{self._url} refused the push to the branch {self._branch}: {reason[:300]}")
+            raise _unreachable(self._url, pushed.stderr + pushed.stdout)
 
     def drop(self) -> None:
         """Delete the local repository. The next fetch makes a new one, which holds the newest commit only."""
@@ -160,10 +196,11 @@ class Exchange:
 
     # -- git ---------------------------------------------------------------------------------------------------------
 
-    def _open(self) -> None:
+    def _open(self, *, is_sha256: bool = False) -> None:
         if not (self._folder / "HEAD").exists():
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._run("init", "--quiet", "--bare", "--template=", str(self._folder))
+            kind = f"--object-format={'sha256' if is_sha256 else 'sha1'}"
+            self._run("init", "--quiet", "--bare", "--template=", kind, str(self._folder))
 
     def _run(self, *words: str, stdin: bytes = b"") -> bytes:
         """Run a local Git command. Raise StoreDamaged if it fails: the repository is ours alone."""
@@ -189,7 +226,13 @@ class Exchange:
 
 
 def check_remote(url: str) -> None:
-    """Raise UsageError for a text that Git would take for an option or a program."""
+    """Raise UsageError for a text that Git would take for an option or a program, and for an address with a password."""
+    login, _, host = url.partition("://")[2].partition("/")[0].rpartition("@")
+    if ":" in login or (login and redact(login).kinds):
+        raise UsageError(
+            f"the address of the remote at {host[:200]} contains a password or a token, which would be stored and shown",
+            hint="leave it out, and let a credential helper of Git or an SSH key log you in",
+        )
     if not url or url.startswith("-") or "::" in url or not url.isprintable():
         raise UsageError(
             f"{url[:200]!r} is not a Git remote", hint="give a URL, as in git@host:me/memory.git, or a path"
@@ -220,19 +263,20 @@ def _git_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _import_stream(parent: str, files: Mapping[str, bytes], author: CommitAuthor, message: str) -> bytes:
-    """Return a stream for `git fast-import`: one commit with exactly these files."""
+def _import_stream(before: ExchangeState, files: Mapping[str, bytes], author: CommitAuthor, message: str) -> bytes:
+    """Return a stream for `git fast-import`: one commit that changes the files of a state to these."""
     import time
 
     name = "".join(char for char in author.name if char.isprintable() and char not in "<>") or "lorelog"
     who = f"{name} <{author.machine}@lorelog.invalid> {int(time.time())} +0000"
     body = message.encode("utf-8", "replace")
     parts = [f"reset {_NEXT}\n".encode(), f"commit {_NEXT}\ncommitter {who}\ndata {len(body)}\n".encode(), body, b"\n"]
-    if parent:
-        parts.append(f"from {parent}\n".encode())
-    parts.append(b"deleteall\n")
+    if before.commit:
+        parts.append(f"from {before.commit}\n".encode())
+    parts += [f"D {path}\n".encode() for path in sorted(before.files.keys() - files.keys())]
     for path, content in sorted(files.items()):
-        parts += [f"M 100644 inline {path}\ndata {len(content)}\n".encode(), content, b"\n"]
+        if before.files.get(path) != content:
+            parts += [f"M 100644 inline {path}\ndata {len(content)}\n".encode(), content, b"\n"]
     parts.append(b"done\n")
     return b"feature done\n" + b"".join(parts)
 
@@ -243,15 +287,6 @@ def _unreachable(url: str, text: bytes) -> StoreUnreachable:
     return StoreUnreachable(
         f"{url} cannot be reached: {reason[:200] or 'git failed'}",
         hint="nothing is lost: what waits is sent by the next sync; try 'git ls-remote' on this address",
-    )
-
-
-def _refused(url: str, branch: str, text: bytes) -> StoreUnwritable:
-    line = next((line for line in text.decode("utf-8", "replace").splitlines() if "[remote rejected]" in line), "")
-    reason = line.partition("[remote rejected]")[2].strip(" ()")
-    return StoreUnwritable(
-        f"{url} refused the push to the branch {branch}: {reason[:200] or 'no reason given'}",
-        hint="nothing is lost: what others wrote is here; allow pushes to this branch there, or set up another --branch",
     )
 
 
@@ -292,11 +327,18 @@ def project_name(project: str, chosen: str = "") -> str:
     """
     if chosen:
         return f"name:{chosen}"
-    name = shared_name(project)
+    name, is_shallow = shared_name(project), False
     if not name and project != GLOBAL_PROJECT:
-        commits = Git(project).run("rev-list", "--max-parents=0", "HEAD")
+        git = Git(project)
+        is_shallow = (git.run("rev-parse", "--is-shallow-repository") or b"").strip() == b"true"
+        commits = None if is_shallow else git.run("rev-list", "--max-parents=0", "HEAD")
         first = sorted((commits or b"").decode("ascii", "replace").split())
         name = f"commit:{first[0]}" if first else ""
+    if is_shallow and not name:
+        raise UsageError(
+            f"{project} is a shallow clone without the address of a server: its first commit is not there",
+            hint="'git fetch --unshallow' gets it; or --as NAME, the same on every machine",
+        )
     if not name:
         raise UsageError(
             f"{project} has neither a Git remote nor a commit, by which other machines would know it",
@@ -317,8 +359,9 @@ class SyncFolder:
 
     def find(self, remote: str, branch: str = "") -> SyncSettings | None:
         """Return an exchange by its name, or by its address and branch (default: any branch)."""
-        found = [each for each in self.all() if remote in (each.name, each.url)]
-        return next((each for each in found if branch in ("", each.branch)), None)
+        known = [each for each in self.all() if branch in ("", each.branch)]
+        by_name = next((each for each in known if each.name == remote), None)
+        return by_name or next((each for each in known if each.url == remote), None)
 
     def add(self, url: str, *, name: str = "", team: bool = False, branch: str = "") -> SyncSettings:
         """Return a new exchange, which is not written yet. Raise NotFound if the text is only a name."""
@@ -328,10 +371,13 @@ class SyncFolder:
                 f"there is no exchange {url!r}", hint="give the address of a Git remote, as in git@host:me/memory.git"
             )
         if branch and not _BRANCH_NAME.fullmatch(branch):
-            raise UsageError(f"{branch!r} is not the name of a branch", hint="use letters, digits, '-', '_' and '/'")
+            raise UsageError(
+                f"{branch[:100]!r} is not the name of a branch", hint="use letters, digits, '-', '_' and '/'"
+            )
         taken = {each.name for each in self.all()}
         stem = name or _SLUG_CHARS.sub("-", url.rstrip("/").removesuffix(".git").rpartition("/")[2].lower()).strip("-")
-        chosen, number = stem or "memory", 1
+        stem = stem[:_MAX_STEM_CHARS].strip("-") or "memory"
+        chosen, number = stem, 1
         while chosen in taken:
             number += 1
             chosen = f"{stem}-{number}"

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field
+from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.patterns import lazy_pattern
@@ -23,6 +23,7 @@ from lorelog.services.backup.merge import ForgottenMemories, forgotten_lines
 from lorelog.services.backup.restore import open_locked, write_whole_file
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memory_key
+from lorelog.services.places.project_folder import create_project_folder
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.records.exchange.formats import parse_import_line, record_to_json
@@ -62,8 +63,6 @@ class LocalFiles:
 
     workspace: Workspace
     projects: Mapping[str, str]
-    changed: dict[str, set[Path]] = field(default_factory=dict)
-    """Journals that were written, by project."""
 
     @property
     def folder(self) -> Path:
@@ -80,11 +79,15 @@ class LocalFiles:
 
     def journals(self, project: str) -> dict[str, str]:
         """Return the texts of a project's journals by name."""
-        texts = {}
-        for path in sorted(Path(self.root(project).path).glob("*.md")):
-            if _JOURNAL_FILE.fullmatch(path.name) and path.is_file() and not path.is_symlink():
-                texts[path.name] = read_consistently(path).decode("utf-8", "replace")
-        return texts
+        paths = self.journal_paths(project)
+        return {path.name: read_consistently(path).decode("utf-8", "replace") for path in paths}
+
+    def journal_paths(self, project: str) -> list[Path]:
+        """Return the paths of a project's journals."""
+        paths = sorted(Path(self.root(project).path).glob("*.md"))
+        return [
+            path for path in paths if _JOURNAL_FILE.fullmatch(path.name) and path.is_file() and not path.is_symlink()
+        ]
 
     def entries(self, project: str) -> dict[str, SyncEntry]:
         """Return the entries of a project by key."""
@@ -93,6 +96,8 @@ class LocalFiles:
     def write_entries(self, project: str, added: Mapping[str, SyncEntry], replaced: Mapping[str, SyncEntry]) -> None:
         """Add entries that are still missing, and replace those that still have the text they had."""
         root = self.root(project)
+        if project != GLOBAL_PROJECT:
+            create_project_folder(project)  # with a .gitignore: what came from other machines is not for the repository
         known = self.entries(project) if added else {}
         missing = {key: entry for key, entry in added.items() if key not in known}
         files = {entry.file for entry in missing.values() if _JOURNAL_FILE.fullmatch(entry.file)}
@@ -100,24 +105,23 @@ class LocalFiles:
             files |= self.journals(project).keys()
         for file in sorted(files):
             own = [entry for entry in missing.values() if entry.file == file]
-            self._edit(project, Path(root.path) / file, partial(_add_missing, file=file, added=own, replaced=replaced))
+            self._edit(Path(root.path) / file, partial(_add_missing, file=file, added=own, replaced=replaced))
 
     def cut_entries(self, project: str, keys: Collection[str]) -> None:
         """Take entries out of the journals of a project."""
         folder = Path(self.root(project).path)
         for file, text in self.journals(project).items():
             if cut_from_journal(text, keys) != text:
-                self._edit(project, folder / file, partial(cut_from_journal, keys=keys))
+                self._edit(folder / file, partial(cut_from_journal, keys=keys))
 
-    def _edit(self, project: str, path: Path, edit: Callable[[str], str]) -> None:
+    def _edit(self, path: Path, edit: Callable[[str], str]) -> None:
         """Replace a journal by its edited text, while others are kept from appending to it."""
         try:
             with open_locked(path) as content:
-                before = (content or b"").decode("utf-8", "replace")
+                before = (content or b"").decode("utf-8", "surrogateescape")  # bytes that are not UTF-8 stay
                 after = edit(before)
                 if after != before:
-                    write_whole_file(path, after.encode("utf-8", "replace"), replaces=content is not None)
-                    self.changed.setdefault(project, set()).add(path)
+                    write_whole_file(path, after.encode("utf-8", "surrogateescape"), replaces=content is not None)
         except OSError as error:
             raise StoreUnwritable(
                 f"{path} cannot be written: {error.strerror or error}", hint="free some space, and sync again"

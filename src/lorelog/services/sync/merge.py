@@ -31,6 +31,7 @@ _ANCHOR = lazy_pattern(r"\A(?:#{1,6} [^\n]*\n)?\s*<!--(.*?)-->", re.DOTALL)
 _ANCHOR_MEMORY = lazy_pattern(r"(?:^|\s)memory:([^\s<>]+)")
 _MACHINE_WORD = lazy_pattern(r"(?:^|(?<=\s))(?:transcript|rollout|db):\S*\s?")
 _TIME = lazy_pattern(r"\A### (\d\d:\d\d(?::\d\d)?)")
+_INVALID_BYTE = lazy_pattern("[\\udc80-\\udcff]")
 _WORD_FIELD = r"(?:^|\s){}:(\S+)"
 
 
@@ -75,6 +76,8 @@ def portable_text(text: str) -> str:
 
 def entry_digest(text: str) -> str:
     """Return a digest of an entry's text without white space and without paths of a machine."""
+    if _INVALID_BYTE.search(text):
+        text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # as it is exchanged
     bare = "".join(portable_text(text).split())
     return hashlib.sha256(bare.encode("utf-8", "replace")).hexdigest()[:_DIGEST_CHARS]
 
@@ -197,13 +200,66 @@ def _as_conflict(entry: SyncEntry) -> SyncEntry:
 
 
 def merge_journal_texts(base: str, ours: str, theirs: str, file: str = "") -> tuple[str, tuple[str, ...]]:
-    """Return the merged text of one journal in three versions, and the ids that both sides changed. For Git's merge driver."""
-    digests = {key: entry.digest for key, entry in by_key(read_journal(file, base)).items()}
-    merged = merge_entries(digests, by_key(read_journal(file, ours)), by_key(read_journal(file, theirs)))
-    parts = split_journal(ours or theirs)
-    title = next((part.text.strip() for part in parts if part.text.startswith("# ")), "").partition("\n")[0]
-    entries = sorted(merged.entries.values(), key=lambda entry: entry.order)
-    return "\n\n".join([*([title] if title else []), *(entry.text for entry in entries)]) + "\n", merged.conflicts
+    """Return the merged text of one journal in three versions, and the ids that both sides changed. For Git's merge driver.
+
+    Other than in an exchange, the base is the common ancestor: an entry that one side took out, and the other one left as it
+    was, is gone. Headings and text of a person's own stay where they are in our version.
+    """
+    line_end = "\r\n" if "\r\n" in (ours or theirs) else "\n"
+    before, here, there = (by_key(read_journal(file, text.replace("\r\n", "\n"))) for text in (base, ours, theirs))
+    conflicts = []
+    for key, former in before.items():
+        if (key in here) == (key in there):
+            continue
+        single = here if key in here else there
+        if single[key].digest == former.digest:
+            del single[key]
+        else:
+            conflicts.append(key)  # taken out there and edited here: the text stays
+    merged = merge_entries({key: entry.digest for key, entry in before.items()}, here, there)
+    text = _place_entries(ours.replace("\r\n", "\n"), theirs.replace("\r\n", "\n"), merged.entries)
+    return text.replace("\n", line_end), tuple(dict.fromkeys((*merged.conflicts, *conflicts)))
+
+
+def _place_entries(ours: str, theirs: str, entries: Mapping[str, SyncEntry]) -> str:
+    """Return our version of a journal with these entries: in order of time, unless it has headings of a person's own."""
+    own, foreign = split_journal(ours), split_journal(theirs)
+    raw = {_part_key(part): part.text.strip("\n") for part in (*foreign, *own) if part.is_entry}
+    texts = {
+        key: raw.get(key, "") if _has_digest(raw.get(key, ""), entry) else entry.text for key, entry in entries.items()
+    }
+    headings = [part.text for part in own if not part.is_entry and part.text.strip()]
+    is_plain = not headings or (headings == [own[0].text] and headings[0].startswith("# "))
+    if is_plain:
+        title = (
+            headings or [part.text for part in foreign[:1] if part.text.startswith("# ") and not part.is_entry] or [""]
+        )[0]
+        ordered = sorted(entries.values(), key=lambda entry: entry.order)
+        pieces = [title.strip("\n"), *(texts[entry.key] for entry in ordered)]
+        return "\n\n".join(filter(None, pieces)) + "\n"
+    placed: list[tuple[tuple[str, str] | None, str]] = []
+    known: set[str] = set()
+    for part in own:
+        key = _part_key(part) if part.is_entry else ""
+        if not part.is_entry:
+            placed.append((None, part.text.strip("\n")))
+        elif key in entries and key not in known:
+            placed.append((entries[key].order, texts[key]))
+        known.add(key)
+    for entry in sorted(entries.values(), key=lambda entry: entry.order):
+        if entry.key not in known:
+            after = [number for number, (order, _) in enumerate(placed) if order is not None and order < entry.order]
+            placed.insert(after[-1] + 1 if after else len(placed), (entry.order, texts[entry.key]))
+    return "\n\n".join(text for _, text in placed if text) + "\n"
+
+
+def _part_key(part: JournalPart) -> str:
+    return anchor_field(part.text, "memory") or entry_digest(part.text)
+
+
+def _has_digest(text: str, entry: SyncEntry) -> bool:
+    """Return True if a text is that of an entry; it may have the path of a transcript, which the entry lacks."""
+    return bool(text) and entry_digest(text) == entry.digest
 
 
 def add_to_journal(text: str, file: str, added: Iterable[SyncEntry], replaced: Mapping[str, SyncEntry]) -> str:
@@ -237,7 +293,7 @@ def cut_from_journal(text: str, keys: Collection[str]) -> str:
     """Return a journal without the entries of these keys. All other text stays."""
     pieces = []
     for part in split_journal(text):
-        key = (anchor_field(part.text, "memory") or entry_digest(part.text)) if part.is_entry else ""
+        key = _part_key(part) if part.is_entry else ""
         if not key or not is_forgotten(key, keys):
             pieces.append(part.text)
     return "\n".join(pieces)
@@ -260,11 +316,16 @@ def merge_logs(own: str, writers: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _line_time(line: str) -> str:
+    return str(json_object(line).get("at", ""))
+
+
+def json_object(text: bytes | str) -> dict[str, Any]:
+    """Return a JSON object; an empty one for any other text. Files of the exchange may hold anything."""
     try:
-        values = json.loads(line)
-    except ValueError:
-        return ""
-    return str(values.get("at", "")) if isinstance(values, dict) else ""
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
 
 
 # -- chains of records -----------------------------------------------------------------------------------------------
@@ -303,7 +364,7 @@ def read_chain(text: str) -> RecordChain:
         try:
             values = json.loads(line)
             record, previous, original = values["record"], values["prev"], values.get("original")
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return RecordChain(tuple(lines), tuple(records), head, f"line {number} is not a record")
         if previous != head or not isinstance(record, dict):
             return RecordChain(tuple(lines), tuple(records), head, f"line {number} does not follow the one before it")

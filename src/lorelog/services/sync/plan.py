@@ -22,7 +22,9 @@ from typing import Any
 
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import StoreDamaged
-from lorelog.services.sync.exchange import project_slug
+from lorelog.services.delivery.guard_check import parse_event
+from lorelog.services.places.project import GLOBAL_NAME
+from lorelog.services.sync.exchange import FORMAT_FILE, project_slug
 from lorelog.services.sync.merge import (
     MergedEntries,
     RecordChain,
@@ -31,6 +33,7 @@ from lorelog.services.sync.merge import (
     extend_chain,
     extends,
     is_forgotten,
+    json_object,
     merge_entries,
     merge_logs,
     read_chain,
@@ -39,9 +42,9 @@ from lorelog.services.sync.merge import (
     render_journal,
 )
 
-FORMAT_FILE = "lorelog-sync.json"
 FORMAT_VERSION = 1
-LOGS = ("lifecycle", "tombstones", "authored", "guards")
+GUARDS = "guards"
+LOGS = ("lifecycle", "tombstones", "authored", GUARDS)
 _TEAM_LOGS = ("authored",)
 """Of these, others only learn who wrote what: dates, deletions and guards are personal."""
 
@@ -135,7 +138,7 @@ class _Exchange:
 
 def _parse(files: Mapping[str, bytes]) -> _Exchange:
     if files:
-        version = _json(files.get(FORMAT_FILE, b"")).get("version")
+        version = json_object(files.get(FORMAT_FILE, b"")).get("version")
         if version != FORMAT_VERSION:
             raise StoreDamaged(
                 "the branch is not an exchange of this version of lorelog"
@@ -150,17 +153,17 @@ def _parse(files: Mapping[str, bytes]) -> _Exchange:
         text = content.decode("utf-8", "replace")
         match parts:
             case ["projects", slug, "project.json"]:
-                name = str(_json(content).get("name", ""))
+                name = str(json_object(content).get("name", ""))
                 if project_slug(name) == slug:
                     found.slugs[name] = slug
             case ["projects", slug, "journals", file] if file.endswith(".md"):
                 journals.setdefault(slug, []).extend(read_journal(file, text))
             case ["writers", writer, "writer.json"]:
-                found.users[writer] = str(_json(content).get("user", ""))
+                found.users[writer] = str(json_object(content).get("user", ""))
             case ["writers", writer, "ledger.jsonl"]:
                 found.chains[writer] = read_chain(text)
             case ["writers", writer, "forgotten.jsonl"]:
-                lines = map(_json, content.splitlines())
+                lines = map(json_object, content.splitlines())
                 found.forgotten[writer] = {str(line["key"]): str(line.get("at", "")) for line in lines if "key" in line}
             case ["writers", writer, log] if log.removesuffix(".jsonl") in LOGS:
                 lines_of = found.logs.setdefault(log.removesuffix(".jsonl"), {})
@@ -168,14 +171,6 @@ def _parse(files: Mapping[str, bytes]) -> _Exchange:
     for name, slug in found.slugs.items():
         found.projects[name] = by_key(journals.get(slug, ()))
     return found
-
-
-def _json(text: bytes) -> dict[str, Any]:
-    try:
-        values = json.loads(text)
-    except ValueError:
-        return {}
-    return values if isinstance(values, dict) else {}
 
 
 def plan_exchange(state: MachineState, files: Mapping[str, bytes]) -> ExchangePlan:
@@ -304,12 +299,22 @@ class _Planner:
         ]
         if not state.team:
             return tuple(dict.fromkeys(wanted))
-        own = [key for key in wanted if key in state.authored]
+        own = [key for key in dict.fromkeys(wanted) if key in state.authored or self._is_own_record(key)]
         if own:
             self._problems.append(
-                f"others forgot {len(own)} of your memories, which stay here: {', '.join(own[:3])}; 'lorelog forget' takes them out"
+                f"others forgot {len(own)} of your memories or records, which stay here: {', '.join(own[:3])}; "
+                "'lorelog forget' takes them out"
             )
-        return tuple(key for key in dict.fromkeys(wanted) if key not in state.authored)
+        return tuple(key for key in dict.fromkeys(wanted) if key not in own)
+
+    def _is_own_record(self, key: str) -> bool:
+        """Return True for a record that this machine wrote: it is in its own chain, or in nobody's."""
+        writers = {
+            writer
+            for writer, chain in self._there.chains.items()
+            if any(str(record.get("id")) == key for record in chain.records)
+        }
+        return key in self._state.records and (not writers or self._state.writer in writers)
 
     # -- files -------------------------------------------------------------------------------------------------------
 
@@ -350,7 +355,9 @@ class _Planner:
             foreign = {line for writer, lines in writers.items() if writer != state.writer for line in lines}
             here = list(state.logs.get(log, ()))
             mine = [line for line in here if line.text not in foreign]
+            unsent = self._unsent_guards(here, writers) if log == GUARDS else frozenset()
             shared = [line.text for line in mine if line.in_scope and (not line.memory or line.memory in keys)]
+            shared = [line for line in shared if not unsent or json_object(line).get("id") not in unsent]
             if state.team and log not in _TEAM_LOGS:
                 shared = []
             own = list(dict.fromkeys([*writers.get(state.writer, ()), *shared]))
@@ -358,20 +365,41 @@ class _Planner:
                 self._put_log(f"writers/{writer}/{log}.jsonl", lines)
             if not state.team:
                 merged = merge_logs(state.writer, {**writers, state.writer: [line.text for line in mine]})
-                wanted = [line for line in merged if line not in foreign or self._may_add(log, line, keys)]
+                known = self._guard_ids(merged, foreign) if log == GUARDS else keys
+                wanted = [line for line in merged if line not in foreign or self._may_add(log, line, known)]
                 if wanted != [line.text for line in here]:
                     changed[log] = wanted
         return changed
 
-    def _may_add(self, log: str, line: str, keys: Collection[str]) -> bool:
-        """Return True for lines about memories that are here, and for guards of projects that are here."""
-        values = _json(line.encode())
-        if log == "guards":
-            return str(values.get("project", "")) in ("", *self._state.entries)
-        return str(values.get("memory", "")) in keys
+    def _may_add(self, log: str, line: str, known: Collection[str]) -> bool:
+        """Return True for lines about memories or guards that are here. A guard's line that cannot be read would stop them all."""
+        values = json_object(line)
+        if log == GUARDS:
+            return _is_guard_event(values) and values["id"] in known
+        return isinstance(values.get("at"), str) and str(values.get("memory", "")) in known
+
+    def _guard_ids(self, lines: Iterable[str], foreign: Collection[str]) -> set[str]:
+        """Return the ids of guards that were added here, or elsewhere for a project that is here."""
+        found = set()
+        for line in lines:
+            event = json_object(line)
+            project = str(event.get("project") or "") or GLOBAL_NAME
+            if event.get("event") == "add" and (line not in foreign or project in self._state.entries):
+                found.add(str(event.get("id")))
+        return found
+
+    def _unsent_guards(self, here: Iterable[SyncLogLine], writers: Mapping[str, Sequence[str]]) -> frozenset[str]:
+        """Return the ids of guards that were removed before the exchange had them: there is nothing to send of them."""
+        removed: dict[str, bool] = {}
+        for line in here:
+            event = json_object(line.text)
+            if event.get("event") in {"add", "remove"}:
+                removed[str(event.get("id"))] = event["event"] == "remove"
+        known = {str(json_object(line).get("id")) for lines in writers.values() for line in lines}
+        return frozenset(identity for identity, is_gone in removed.items() if is_gone and identity not in known)
 
     def _is_about_forgotten(self, line: str) -> bool:
-        memory = str(_json(line.encode()).get("memory") or "")
+        memory = str(json_object(line).get("memory") or "")
         return bool(memory) and is_forgotten(memory, self._forgotten)
 
     def _put_log(self, path: str, lines: Sequence[str]) -> None:
@@ -421,7 +449,7 @@ class _Planner:
 
     def _is_wanted(self, record: Mapping[str, Any]) -> bool:
         identity = str(record.get("id", ""))
-        project = str(record.get("project", "")) or "global"
+        project = str(record.get("project", "")) or GLOBAL_NAME
         if not identity or identity in self._state.record_ids or project not in self._state.entries:
             return False
         return "redacted" in record or identity not in self._forgotten
@@ -436,6 +464,14 @@ class _Planner:
         if tuple(lines) != chain.lines and not chain.fault:
             self._files[f"writers/{writer}/ledger.jsonl"] = _join(lines)
             self._takes_out = True
+
+
+def _is_guard_event(values: Mapping[str, Any]) -> bool:
+    try:
+        parse_event(values)
+    except ValueError:
+        return False
+    return True
 
 
 def _by_file(entries: Iterable[SyncEntry]) -> dict[str, list[SyncEntry]]:

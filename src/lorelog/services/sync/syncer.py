@@ -7,7 +7,7 @@ A text with a secret stops the push, not the rest.
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,12 +24,13 @@ from lorelog.services.sync.exchange import (
     Exchange,
     ExchangeMoved,
     ExchangeState,
+    PushRefused,
     SyncFolder,
     SyncSettings,
     project_slug,
 )
 from lorelog.services.sync.local_files import LocalFiles, is_personal
-from lorelog.services.sync.merge import SyncEntry, read_chain
+from lorelog.services.sync.merge import SyncEntry, json_object, read_chain
 from lorelog.services.sync.plan import LOGS, ExchangePlan, MachineState, plan_exchange
 
 _MAX_TRIES = 8
@@ -59,7 +60,7 @@ class SyncReport(Serializable):
     dry_run: bool
     is_offline: bool = False
     reason: str = ""
-    """Why it is offline."""
+    """Why it is offline, or why nothing was sent although it was reached."""
     pushed: bool = False
     projects: tuple[str, ...] = ()
     """Names of the exchanged projects."""
@@ -96,6 +97,8 @@ class SyncDeps:
     """Indexes journals; returns problems."""
     forget: Callable[[Sequence[str]], Sequence[str]]
     """Takes memories and records out for good; returns problems."""
+    chunks_at: Callable[[str, int, int], Sequence[str]]
+    """Returns the ids of the indexed chunks that begin in some lines of a file: from the first one up to the last."""
     refresh: Callable[[], None]
     """Called after logs have changed."""
     patterns: tuple[str, ...] = ()
@@ -107,6 +110,8 @@ class Syncer:
 
     def __init__(self, deps: SyncDeps, settings: SyncSettings) -> None:
         self._deps, self._settings = deps, settings
+        self._projects = {path: name for path, name in settings.projects.items() if not path or os.path.isdir(path)}  # noqa: PTH112
+        """The chosen projects that are there. One that was moved or deleted is not created again."""
         self._folder = SyncFolder(deps.workspace.tenant_folder)
         self._exchange = Exchange(
             deps.workspace.cache_folder / SYNC_COPIES / f"{settings.name}.git",
@@ -117,33 +122,37 @@ class Syncer:
         self._problems: list[str] = []
 
     def run(self, *, dry_run: bool = False) -> SyncReport:
-        """Exchange. Raise StoreBusy if another sync runs, and StoreDamaged if the remote holds something else."""
-        if not self._settings.projects:
+        """Exchange; the caller holds the lock of syncs. Raise StoreBusy, and StoreDamaged if the remote holds something else."""
+        if not self._projects:
+            gone = f"; gone: {', '.join(self._settings.projects)}" if self._settings.projects else ""
             raise UsageError(
-                f"no project is exchanged with {self._settings.url}", hint="lorelog sync REMOTE, in a project"
+                f"no project is exchanged with {self._settings.url}{gone}", hint="lorelog sync REMOTE, in a project"
             )
-        with self._folder.locked():
-            for _ in range(_MAX_TRIES):
-                try:
-                    return self._run(dry_run=dry_run)
-                except StoreUnreachable as error:
-                    return self._offline_report(error, dry_run=dry_run)
-                except ExchangeMoved:
-                    continue
+        for _ in range(_MAX_TRIES):
+            try:
+                return self._run(dry_run=dry_run)
+            except StoreUnreachable as error:
+                return self._offline_report(error, dry_run=dry_run)
+            except ExchangeMoved:
+                continue
         raise StoreBusy(f"other machines keep pushing to {self._settings.url}", hint="nothing is lost; sync again")
 
     def waiting(self) -> int:
         """Return the number of entries that were written or edited since the last exchange."""
         local = self._local()
         count = 0
-        for project, name in self._settings.projects.items():
+        for project, name in self._projects.items():
             base = self._settings.base.get(name, {})
             entries = self._shared(local.entries(project))
             count += sum(base.get(key) != entry.digest for key, entry in entries.items())
         return count
 
     def _run(self, *, dry_run: bool) -> SyncReport:
-        self._problems = []
+        self._problems = [
+            f"{path} is gone, and {name} is not exchanged: run 'lorelog sync {self._settings.name}' where it is now"
+            for path, name in self._settings.projects.items()
+            if path not in self._projects
+        ]
         before = self._exchange.fetch()
         local = self._local()
         plan = self._plan(local, before)
@@ -160,15 +169,20 @@ class Syncer:
         self._remember(plan, is_complete=False)
         secrets = self._find_secrets(local, plan, before)
         is_changed = dict(plan.files) != dict(before.files)
+        refusal = ""
         if not secrets and is_changed:
             author = CommitAuthor(self._deps.user, self._folder.writer())
-            self._exchange.push(before, plan.files, author, _commit_message(plan))
+            try:
+                self._exchange.push(before, plan.files, author, _commit_message(plan))
+            except PushRefused as error:
+                refusal = str(error)
         if plan.takes_out:
             self._exchange.drop()  # its objects hold the forgotten text
-        if not secrets:
+        is_complete = not secrets and not refusal
+        if is_complete:
             self._remember(plan, is_complete=True)
-        report = self._report(plan, dry_run=False, secrets=secrets)
-        return replace(report, pushed=is_changed and not secrets, records_received=records, forgotten=len(forget))
+        report = replace(self._report(plan, dry_run=False, secrets=secrets), reason=refusal)
+        return replace(report, pushed=is_changed and is_complete, records_received=records, forgotten=len(forget))
 
     def _plan(self, local: LocalFiles, before: ExchangeState) -> ExchangePlan:
         plan = plan_exchange(self._state(local, before, self._folder.writer()), before.files)
@@ -178,7 +192,7 @@ class Syncer:
         return plan
 
     def _local(self) -> LocalFiles:
-        return LocalFiles(self._deps.workspace, self._settings.projects)
+        return LocalFiles(self._deps.workspace, self._projects)
 
     def _shared(self, entries: Mapping[str, SyncEntry]) -> dict[str, SyncEntry]:
         """Return the entries that others may have: in a team, without the user's corrections and preferences."""
@@ -191,11 +205,11 @@ class Syncer:
             writer=writer,
             user=self._deps.user,
             team=settings.team,
-            entries={name: self._shared(local.entries(project)) for project, name in settings.projects.items()},
+            entries={name: self._shared(local.entries(project)) for project, name in self._projects.items()},
             logs={log: tuple(line for _, line in local.log_lines(log)) for log in LOGS},
             records=records,
             record_ids=ids,
-            forgotten=local.forgotten(_journals_there(before, settings)),
+            forgotten=local.forgotten(_journals_there(before, self._projects)),
             authored=local.authored(),
             base=settings.base,
             pending=settings.pending,
@@ -206,7 +220,7 @@ class Syncer:
 
     def _apply(self, local: LocalFiles, plan: ExchangePlan) -> int:
         """Write what others have to the files here, and return the number of records that were added."""
-        directories = {name: project for project, name in self._settings.projects.items()}
+        directories = {name: project for project, name in self._projects.items()}
         if self._settings.team:  # a home without a registry would adopt what others wrote as the user's own
             self._deps.refresh()
             local.ensure_registry()
@@ -220,19 +234,34 @@ class Syncer:
             plan.records, restore=not self._settings.team, patterns=self._deps.patterns, dry_run=False
         )
         self._problems += [f"record {problem.id}: {problem.message}" for problem in report.problems]
-        for project, paths in local.changed.items():
-            self._problems += self._deps.index(sorted(paths), local.root(project))
-        if plan.logs or local.changed or report.written:
+        self._index(local)
+        if plan.logs or report.written:
             self._deps.refresh()
         return report.written
 
+    def _index(self, local: LocalFiles) -> None:
+        """Index all journals: one may have been written by a sync that was killed, and deletions change none."""
+        for project in self._projects:
+            if paths := local.journal_paths(project):
+                self._problems += self._deps.index(paths, local.root(project))
+
     def _forget(self, local: LocalFiles, plan: ExchangePlan) -> None:
         """Forget what another machine forgot: everywhere, as `lorelog forget` does, and in any case in the journals."""
-        for project in self._settings.projects:  # a journal that was never indexed must be found
-            paths = [Path(local.root(project).path) / file for file in local.journals(project)]
-            self._problems += self._deps.index(paths, local.root(project))
-        self._problems += self._deps.forget(plan.forget)
-        for project in self._settings.projects:
+        self._index(local)  # a journal that was never indexed must be found
+        without_id = {
+            key: (project, entry)
+            for project in self._projects
+            for key, entry in local.entries(project).items()
+            if not entry.memory
+        }
+        for key in plan.forget:
+            names: Sequence[str] = (key,)
+            if key in without_id:  # the index knows it by its chunks only, whose ids change with the file
+                project, entry = without_id[key]
+                source, line = local.locate(project, key)
+                names = self._deps.chunks_at(source, line, line + entry.text.count("\n"))
+            self._problems += self._deps.forget(names)
+        for project in self._projects:
             left = [key for key in plan.forget if key in local.entries(project)]
             if left:
                 local.cut_entries(project, left)
@@ -244,14 +273,16 @@ class Syncer:
     def _find_secrets(self, local: LocalFiles, plan: ExchangePlan, before: ExchangeState) -> tuple[SecretFinding, ...]:
         """Return the secrets in everything that the exchange does not have yet."""
         found: list[SecretFinding] = []
-        directories = {name: project for project, name in self._settings.projects.items()}
+        directories = {name: project for project, name in self._projects.items()}
         for name, entries in plan.sent.items():
             for key, entry in entries.items():
                 result = redact(entry.text, self._deps.patterns)
                 if result.kinds:
                     source, first = local.locate(directories[name], key)
                     line = first + _first_difference(entry.text, result.text)
-                    found.append(SecretFinding(id=key, source=source, line=line, kinds=tuple(sorted(result.kinds))))
+                    kinds = tuple(sorted(result.kinds))
+                    found.append(SecretFinding(id=redact(key).text, source=source, line=line, kinds=kinds))
+        found += self._secret_names(plan, before)
         writer = self._folder.writer()
         for log in (_LEDGER, *LOGS):
             path = f"writers/{writer}/{log}.jsonl"
@@ -264,8 +295,25 @@ class Syncer:
                     )
         return tuple(found)
 
+    def _secret_names(self, plan: ExchangePlan, before: ExchangeState) -> list[SecretFinding]:
+        """Return the secrets in names of files, projects and the user, which the exchange does not have yet."""
+        found = []
+        for path, content in plan.files.items():
+            if before.files.get(path) == content:
+                continue
+            name = path.rpartition("/")[2]
+            names = [name] if path not in before.files else []
+            names += _texts(json_object(content)) if path.endswith(".json") else []
+            for text in names:
+                result = redact(text, self._deps.patterns)
+                if result.kinds:
+                    what = f"the name {result.text}"
+                    kinds = tuple(sorted(result.kinds))
+                    found.append(SecretFinding(id=what, source=redact(path).text, line=0, kinds=kinds))
+        return found
+
     def _secret_kinds(self, line: bytes) -> tuple[str, ...]:
-        texts = _texts(json.loads(line))
+        texts = _texts(json_object(line))
         return tuple(sorted({kind for text in texts for kind in redact(text, self._deps.patterns).kinds}))
 
     # -- state and report --------------------------------------------------------------------------------------------
@@ -303,18 +351,21 @@ class Syncer:
         )
 
     def _offline_report(self, error: LorelogError, *, dry_run: bool) -> SyncReport:
-        settings = self._settings
-        return SyncReport(
-            name=settings.name,
-            url=settings.url,
-            team=settings.team,
-            dry_run=dry_run,
-            is_offline=True,
-            reason=error.message,
-            projects=tuple(settings.projects.values()),
-            sent=self.waiting(),
-            last=settings.last,
-        )
+        report = failed_report(self._settings, error.message, dry_run=dry_run)
+        return replace(report, is_offline=True, sent=self.waiting())
+
+
+def failed_report(settings: SyncSettings, reason: str, *, dry_run: bool) -> SyncReport:
+    """Return the report of an exchange that did not take place."""
+    return SyncReport(
+        name=settings.name,
+        url=settings.url,
+        team=settings.team,
+        dry_run=dry_run,
+        reason=reason,
+        projects=tuple(settings.projects.values()),
+        last=settings.last,
+    )
 
 
 def find_writer(state: ExchangeState, memory: str) -> tuple[str, str]:
@@ -328,15 +379,15 @@ def find_writer(state: ExchangeState, memory: str) -> tuple[str, str]:
         else:
             ids = {_line_id(line) for line in content.split(b"\n") if line}
         if memory in ids:
-            user = json.loads(state.files.get(f"writers/{parts[1]}/writer.json", b"{}")).get("user", "")
+            user = json_object(state.files.get(f"writers/{parts[1]}/writer.json", b"")).get("user", "")
             return parts[1], str(user)
     return "", ""
 
 
-def _journals_there(before: ExchangeState, settings: SyncSettings) -> dict[str, dict[str, str]]:
+def _journals_there(before: ExchangeState, projects: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return the journals of the exchange by project name and file."""
     found: dict[str, dict[str, str]] = {}
-    for name in settings.projects.values():
+    for name in projects.values():
         prefix = f"projects/{project_slug(name)}/journals/"
         found[name] = {
             path.removeprefix(prefix): content.decode("utf-8", "replace")
@@ -364,12 +415,9 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _line_id(line: bytes) -> str:
-    try:
-        values = json.loads(line)
-    except ValueError:
-        return ""
-    record = values.get("record", values) if isinstance(values, dict) else {}
-    return str(record.get("memory") or record.get("id") or "")
+    values = json_object(line)
+    record = values.get("record", values)
+    return str(record.get("memory") or record.get("id") or "") if isinstance(record, dict) else ""
 
 
 def _commit_message(plan: ExchangePlan) -> str:

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         return _show_status(args, call_operation(args, "sync.status", {"remote": args.remote, "who": args.who}))
     names = ("remote", "name", "branch", "team", "shared_name", "with_global", "user", "dry_run", "remove")
     reply = call_operation(args, "sync.exchange", {name: getattr(args, name) for name in names})
-    failed = any(report["is_offline"] or report["secrets"] for report in reply["exchanges"])
+    failed = any(report["reason"] or report["secrets"] for report in reply["exchanges"])
     if args.json:
         print_json(reply)
         return 1 if failed else 0
@@ -113,7 +113,7 @@ def _spell(option: str) -> str:
 def _absolute_remote(remote: str) -> str:
     from lorelog.services.sync.exchange import absolute_remote
 
-    return absolute_remote(remote, os.getcwd())  # noqa: PTH109  (not the directory of --project)
+    return absolute_remote(remote, os.getcwd())  # noqa: PTH109
 
 
 def _show_report(report: dict[str, Any]) -> None:
@@ -127,8 +127,10 @@ def _show_report(report: dict[str, Any]) -> None:
     sent = f"{plural(report['sent'], 'entry')} and {plural(report['records_sent'], 'record')}"
     print(
         f"{name}: {receive} {plural(report['received'], 'entry')} and {plural(report['records_received'], 'record')}, "
-        f"{send} {'nothing' if report['secrets'] else sent}."
+        f"{send} {'nothing' if report['secrets'] or report['reason'] else sent}."
     )
+    if report["reason"]:
+        print_note(one_line(report["reason"]))
     if report["updated"]:
         print(f"{plural(report['updated'], 'entry')} {would}updated: edited on another machine.")
     if report["forgotten"]:
@@ -139,7 +141,9 @@ def _show_report(report: dict[str, Any]) -> None:
         place = f"{short_path(secret['source'])}:{secret['line']}" if secret["line"] else short_path(secret["source"])
         print_note(f"not pushed: {place}: {secret['id']} contains a secret ({', '.join(secret['kinds'])})")
     if report["secrets"]:
-        print_note("take the secret out of the file, or 'lorelog forget ID', and sync again")
+        print_note(
+            "take the secret out of the file, or 'lorelog forget ID' ('lorelog guard remove ID'), and sync again"
+        )
     for project in report["other_projects"][:_MAX_SHOWN]:
         print_note(f"also in this exchange, and not chosen here: {one_line(project)}")
     for problem in report["problems"][:_MAX_SHOWN]:
@@ -173,15 +177,19 @@ def _merge(files: list[str]) -> int:
 
     if len(files) != _DRIVER_FILES:
         raise UsageError("--merge takes three files", hint='git runs: lorelog sync --merge "%O" "%A" "%B"')
-    base, ours, theirs = (Path(file).read_text("utf-8", "replace") for file in files)
-    text, _ = merge_journal_texts(base, ours, theirs)
-    Path(files[1]).write_text(text, "utf-8")
+    # Bytes that are not UTF-8, and the ends of lines, are the user's: they stay as they are.
+    base, ours, theirs = (Path(file).read_bytes().decode("utf-8", "surrogateescape") for file in files)
+    text, conflicts = merge_journal_texts(base, ours, theirs)
+    Path(files[1]).write_bytes(text.encode("utf-8", "surrogateescape"))
+    for memory in conflicts[:_MAX_SHOWN]:
+        print_note(f"{memory} was changed on both sides; what both wrote is kept")
     return 0
 
 
 def _install_driver(*, as_json: bool) -> int:
     """Register the merge driver in the settings of this clone, and name the line that activates it for everybody."""
-    command = 'lorelog sync --merge "%O" "%A" "%B"'
+    # Without lorelog Git would keep our side alone, and no marks of a conflict: then lines are merged, as by default.
+    command = 'lorelog sync --merge "%O" "%A" "%B" || git merge-file "%A" "%O" "%B"'
     settings = {"merge.lorelog.name": "lorelog journals, merged by entry", "merge.lorelog.driver": command}
     attributes = os.path.join(_git("rev-parse", "--show-toplevel"), ".gitattributes")  # noqa: PTH118
     for name, value in settings.items():

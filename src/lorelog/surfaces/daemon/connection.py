@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# ruff: noqa: PTH116, PTH117, PTH118, PTH123  (hundreds of files between two requests: pathlib takes three times as long)
 import json
 import os
 import socket
@@ -9,10 +10,12 @@ import struct
 import sys
 import time
 from contextlib import suppress
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.errors import DaemonError
 from lorelog.core.version import VERSION
+from lorelog.surfaces.daemon_client.connection import PACKAGE_FOLDER
 from lorelog.surfaces.daemon_client.wire import MAX_REQUEST_BYTES, PROTOCOL
 
 if TYPE_CHECKING:
@@ -21,6 +24,63 @@ if TYPE_CHECKING:
     from lorelog.surfaces.daemon_client.address import DaemonAddress
 
 _CHUNK_BYTES = 262_144
+_CODE_CHECK_S = 2.0
+
+
+class RunningCode:
+    """The modules that this process runs. They may be replaced on disk, and a client may have others of the same version."""
+
+    def __init__(self, folder: str = PACKAGE_FOLDER) -> None:
+        self._folder = folder
+        self._stamp = _stamp_modules(folder)
+        self._digest = ""
+        self._checked_at = time.monotonic()
+        self._is_replaced = False
+        self._others: dict[tuple[str, int], bool] = {}
+
+    def is_replaced(self) -> bool:
+        """Return True if a module was added, changed or removed since the start. Looks at the files every few seconds only."""
+        if not self._is_replaced and time.monotonic() - self._checked_at >= _CODE_CHECK_S:
+            self._is_replaced = _stamp_modules(self._folder) != self._stamp
+            self._checked_at = time.monotonic()
+        return self._is_replaced
+
+    def is_same(self, folder: str) -> bool:
+        """Return True if the modules in another folder have the same text, or are not there to be read."""
+        if folder == self._folder or not os.path.isabs(folder):
+            return True
+        key = (folder, _stamp_modules(folder))
+        if key not in self._others:
+            self._digest = self._digest or _digest_modules(self._folder)
+            self._others[key] = _digest_modules(folder) in ("", self._digest)
+        return self._others[key]
+
+
+def _module_files(folder: str) -> list[str]:
+    found = [
+        os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names if name.endswith(".py")
+    ]
+    return sorted(found)
+
+
+def _stamp_modules(folder: str) -> int:
+    """Return a number that changes when a module is written, replaced or removed."""
+    stamps = []
+    for path in _module_files(folder):
+        with suppress(OSError):
+            status = os.stat(path)
+            stamps.append((path, status.st_size, status.st_mtime_ns, status.st_ino))
+    return hash(tuple(stamps))
+
+
+def _digest_modules(folder: str) -> str:
+    """Return a digest of all modules below a folder; empty if there are none."""
+    whole = sha256()
+    paths = _module_files(folder)
+    for path in paths:
+        with suppress(OSError), open(path, "rb") as file:
+            whole.update(f"{path[len(folder) :]}\0".encode("utf-8", "surrogateescape") + sha256(file.read()).digest())
+    return whole.hexdigest() if paths else ""
 
 
 def daemon_identity() -> dict[str, Any]:

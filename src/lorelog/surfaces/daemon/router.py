@@ -19,6 +19,7 @@ from lorelog.core.version import VERSION
 from lorelog.operations.meter import resident_bytes
 from lorelog.surfaces.daemon.connection import (
     ClientConnection,
+    RunningCode,
     daemon_identity,
     error_response,
     success_response,
@@ -95,6 +96,7 @@ class RequestRouter:
     ) -> None:
         self._transport, self._address, self._runner, self._hooks, self._pool = transport, address, runner, hooks, pool
         self.streams: set[socket.socket] = set()
+        self._code = RunningCode()
         self._umask = os.umask(0o077)
         os.umask(self._umask)
 
@@ -152,8 +154,15 @@ class RequestRouter:
         if version_key(request.version) > version_key(VERSION):
             self._transport.shut_down(f"a newer client connected ({request.version[:50]})", after_work=True)
             raise DaemonError(f"the daemon has an older version ({VERSION}) and is stopping")
+        if self._code.is_replaced():  # by an update of the same version: new modules would be loaded next to old ones
+            self._transport.shut_down("lorelog was updated", after_work=True)
+            raise DaemonError("lorelog was updated, and the daemon is stopping")
         if self._transport.shutdown_mode:
             raise DaemonError("the daemon is stopping")
+        if request.version == VERSION and not self._code.is_same(request.code):
+            raise DaemonError(
+                f"the daemon runs another lorelog {VERSION} than {request.code}", hint="lorelog daemon restart"
+            )
         self._check_environment(request)
 
     def _check_environment(self, request: DaemonRequest) -> None:

@@ -47,6 +47,8 @@ class DaemonRequest:
     wants_progress: bool
     protocol: int
     version: str
+    code: str = ""
+    """Folder of the client's modules, if sent."""
 
 
 def parse_request(line: bytes) -> DaemonRequest:
@@ -77,6 +79,7 @@ def parse_request(line: bytes) -> DaemonRequest:
         wants_progress=_typed_field(fields, "progress", bool, False),
         protocol=_typed_field(fields, "protocol", int, 0),
         version=_typed_field(fields, "version", str, ""),
+        code=_typed_field(caller, "code", str, ""),
     )
 
 

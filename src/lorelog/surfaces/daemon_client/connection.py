@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from lorelog.surfaces.daemon_client.address import DaemonAddress
 
 _CONNECT_S = 2.0
+PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+"""Folder of this program's modules."""
 _UMASK_LOCK = allocate_lock()
 
 
@@ -68,7 +70,8 @@ def caller_fields(
     except OSError:
         raise DaemonError("the current directory was deleted", hint="change to a directory that exists") from None
     forwarded = forwarded_environment(os.environ if environment is None else environment, address.home)
-    return {"directory": directory, "environment": forwarded, "umask": _umask(), "zone": local_zone()}
+    fields = {"directory": directory, "environment": forwarded, "umask": _umask(), "zone": local_zone()}
+    return {**fields, "code": PACKAGE_FOLDER}
 
 
 def request_line(

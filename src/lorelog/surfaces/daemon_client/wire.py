@@ -1,7 +1,7 @@
 """Wire protocol of the daemon: JSON objects, one per line.
 
     request    {"protocol", "version", "op", "arguments", "caller": {…}, "progress"}
-    caller     {"directory", "environment", "own", "names_files", "umask", "zone", "wants_value"}
+    caller     {"directory", "environment", "own", "names_files", "umask", "zone", "wants_value", "code"}
     responses  {"progress": {"stage", "done", "total"}} or {"working": seconds}, any number of times, then one of
                {"ok": true, "result": {…}, "daemon": {"pid", "version", "protocol"}}
                {"ok": false, "error": {"code", "message", "hint"}, "daemon": {…}}
