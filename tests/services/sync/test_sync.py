@@ -13,7 +13,7 @@ from tests.services.sync.machines import SyncMachine, exchange_text, git
 from lorelog.core.errors import UsageError
 from lorelog.services.sync.exchange import project_name
 from lorelog.services.sync.merge import extend_chain, merge_journal_texts, read_chain
-from lorelog.services.sync.plan import MachineState, plan_exchange
+from lorelog.services.sync.plan import MachineState, find_writer, plan_exchange
 
 
 @pytest.fixture
@@ -192,6 +192,17 @@ def test_a_record_forgotten_here_leaves_the_exchange_at_once() -> None:
     assert b"heron" not in b"".join(plan.files.values())
     assert read_chain(plan.files["writers/a1/ledger.jsonl"].decode()).fault == ""
     assert plan_exchange(writer, plan.files).forget == ("r1",)
+
+
+def test_the_writer_is_known_without_a_name() -> None:
+    """The machine that wrote a record is found even if the file with its user's name is damaged."""
+    record = {"id": "r1", "project": "git:example.org/app"}
+    state = MachineState(writer="a1", user="mara", entries={}, records={"r1": record}, record_ids={"r1"})
+    files = plan_exchange(state, {}).files
+
+    assert find_writer(files, "r1") == ("a1", "mara")
+    assert find_writer({**files, "writers/a1/writer.json": b"<<<<"}, "r1") == ("a1", "")
+    assert find_writer(files, "r2") == ("", "")
 
 
 def test_git_merges_tracked_journals_by_entry(tmp_path: Path) -> None:

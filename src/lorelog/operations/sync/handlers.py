@@ -18,7 +18,8 @@ from lorelog.operations.requests import OperationRequest
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES
 from lorelog.services.sync.exchange import Exchange, SyncFolder, SyncSettings, absolute_remote, project_name
-from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport, failed_report, find_writer
+from lorelog.services.sync.plan import find_writer
+from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport, failed_report
 
 _INDEX_WAIT_S = 10.0
 
@@ -147,7 +148,7 @@ def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> 
     memory = _memory_id(engine, request.who)
     for settings in chosen if request.who else ():
         exchange = Exchange(_copy_folder(engine, settings), settings.url, settings.branch)
-        writer, user = find_writer(exchange.fetch(), memory)
+        writer, user = find_writer(exchange.fetch().files, memory)
         written_by = written_by or user or writer
     if request.who and not written_by:
         if not chosen:

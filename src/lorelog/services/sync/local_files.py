@@ -16,7 +16,7 @@ from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.patterns import lazy_pattern
-from lorelog.core.record import REDACTION_KIND
+from lorelog.core.record import REDACTION_KIND, Record
 from lorelog.records.ledger import Ledger
 from lorelog.services.backup.archive import project_workspace, read_consistently
 from lorelog.services.backup.merge import ForgottenMemories, forgotten_lines
@@ -37,14 +37,14 @@ from lorelog.services.sync.merge import (
     by_key,
     cut_from_journal,
     entry_digest,
+    json_object,
     read_journal,
     split_journal,
 )
 from lorelog.services.sync.plan import SyncLogLine
 
-GLOBAL = "global"
-SHARED_TAG = "shared"
-PERSONAL_TYPES = ("correction", "preference")
+_SHARED_TAG = "shared"
+_PERSONAL_TYPES = ("correction", "preference")
 _JOURNAL_FILE = lazy_pattern(r"[\w][\w.-]{0,100}\.md")
 _LEFT_OUT_FIELDS = ("address",)
 _BLANK_FIELDS: Mapping[str, Mapping[str, Any]] = {"tombstones": {"source": "", "ids": []}}
@@ -54,7 +54,7 @@ _BLANK_FIELDS: Mapping[str, Mapping[str, Any]] = {"tombstones": {"source": "", "
 def is_personal(text: str) -> bool:
     """Return True for a user's correction or preference that is not tagged as shared: a team does not get it."""
     tags = anchor_field(text, "tags").split(",")
-    return anchor_field(text, "type") in PERSONAL_TYPES and SHARED_TAG not in tags
+    return anchor_field(text, "type") in _PERSONAL_TYPES and _SHARED_TAG not in tags
 
 
 @dataclass(slots=True)
@@ -63,6 +63,11 @@ class LocalFiles:
 
     workspace: Workspace
     projects: Mapping[str, str]
+
+    @property
+    def directories(self) -> dict[str, str]:
+        """The directories of the chosen projects by their names across machines."""
+        return {name: directory for directory, name in self.projects.items()}
 
     @property
     def folder(self) -> Path:
@@ -165,7 +170,7 @@ class LocalFiles:
     def write_log(self, log: str, lines: Sequence[str]) -> None:
         """Write a log with exchanged lines. A line that is here already stays as it is here."""
         path = self.folder / f"{log}.jsonl"
-        directories = {name: directory for directory, name in self.projects.items()}
+        directories = self.directories
         with open_locked(path) as content:
             here = self.log_lines(log, content or b"")
             raw = {line.text: own for own, line in here}
@@ -179,15 +184,8 @@ class LocalFiles:
         if content is None:
             path = self.folder / f"{log}.jsonl"
             content = read_consistently(path) if path.exists() else b""
-        found = []
-        for raw in content.decode("utf-8", "replace").split("\n")[:-1]:
-            try:
-                values = json.loads(raw)
-            except ValueError:
-                values = None
-            if raw.strip():
-                found.append((raw, values if isinstance(values, dict) else {}))
-        return found
+        lines = content.decode("utf-8", "replace").split("\n")[:-1]
+        return [(raw, json_object(raw)) for raw in lines if raw.strip()]
 
     # -- records -----------------------------------------------------------------------------------------------------
 
@@ -195,18 +193,21 @@ class LocalFiles:
         """Return the records of chosen projects as they are exchanged, by id and in order, and the ids of all records."""
         found: dict[str, dict[str, Any]] = {}
         ids: set[str] = set()
-        for record in Ledger(self.folder).read() if self.folder.is_dir() else ():
+        for record in self._ledger():
             ids.add(record.id)
             if record.project in self.projects and record.kind != REDACTION_KIND and record.verified:
                 values = record_to_json(record)
                 found[record.id] = {**values, "project": self.projects[record.project]} if record.project else values
         return found, ids
 
+    def _ledger(self) -> Iterable[Record]:
+        return Ledger(self.folder).read() if self.folder.is_dir() else ()
+
     def add_records(
-        self, records: Iterable[Mapping[str, Any]], *, restore: bool, patterns: tuple[str, ...], dry_run: bool
+        self, records: Iterable[Mapping[str, Any]], *, restore: bool, patterns: tuple[str, ...]
     ) -> ImportReport:
         """Append records of other machines to the ledger. Without `restore` they count as imported, unless signed."""
-        directories = {name: directory for directory, name in self.projects.items()}
+        directories = self.directories
         lines = []
         for values in records:
             project = directories.get(str(values.get("project", "")), "")
@@ -217,7 +218,7 @@ class LocalFiles:
         keyring = Keyring(self.workspace.home / "identities")
         store = RecordStore(self.folder, keyring.signing_key)
         try:
-            options = ImportOptions(restore=restore, dry_run=dry_run, patterns=patterns)
+            options = ImportOptions(restore=restore, patterns=patterns)
             importer = RecordImporter(store, keyring, options, lambda _: None)
             return importer.run(lambda: (parse_import_line(number, line) for number, line in enumerate(lines, 1)))
         finally:
@@ -232,11 +233,7 @@ class LocalFiles:
         """
         stones = [stone for stone in self._tombstones().all() if stone.forgotten]
         found = {stone.memory: stone.at for stone in stones if stone.memory}
-        found |= {
-            record.id: record.at
-            for record in (Ledger(self.folder).read() if self.folder.is_dir() else ())
-            if record.redacted
-        }
+        found |= {record.id: record.at for record in self._ledger() if record.redacted}
         without_id = {stone.key: stone.at for stone in stones if not stone.memory}
         if without_id:
             gone = ForgottenMemories(frozenset(without_id), frozenset())
@@ -288,8 +285,8 @@ def _sections_at(text: str, lines: Collection[int]) -> list[str]:
 
 def _localized(line: str, directories: Mapping[str, str]) -> str:
     """Return an exchanged line with the directory that its project has here."""
-    values = json.loads(line)
-    project = str(values.get("project", "")) if isinstance(values, dict) else ""
+    values = json_object(line)
+    project = str(values.get("project", ""))
     return _dump({**values, "project": directories[project]}) if project in directories else line
 
 

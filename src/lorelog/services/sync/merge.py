@@ -20,10 +20,10 @@ from typing import Any
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.outline import read_outline
+from lorelog.records.chain import GENESIS_HASH
 
 CONFLICT_MARK = "~conflict-"
 """Between the id of a memory and the digest of a text that lost a conflict, in the id of that text."""
-GENESIS = "0" * 64
 _ENTRY_LEVEL = 3
 _DIGEST_CHARS = 32
 _CONFLICT_CHARS = 8
@@ -128,8 +128,17 @@ def by_key(entries: Iterable[SyncEntry]) -> dict[str, SyncEntry]:
 
 def render_journal(file: str, entries: Iterable[SyncEntry]) -> str:
     """Return a journal with these entries, in order of time."""
-    title = f"# {file.removesuffix('.md')}"
-    return "\n\n".join([title, *(entry.text for entry in sorted(entries, key=lambda entry: entry.order))]) + "\n"
+    return _with_entries(_title(file), entries)
+
+
+def _title(file: str) -> str:
+    return f"# {file.removesuffix('.md')}"
+
+
+def _with_entries(head: str, entries: Iterable[SyncEntry]) -> str:
+    """Return a text with entries below it, in order of time."""
+    texts = [entry.text for entry in sorted(entries, key=lambda entry: entry.order)]
+    return "\n\n".join([head, *texts] if head else texts) + "\n"
 
 
 def is_forgotten(key: str, forgotten: Collection[str]) -> bool:
@@ -199,14 +208,14 @@ def _as_conflict(entry: SyncEntry) -> SyncEntry:
     return SyncEntry(key, entry.file, text, entry_digest(text))
 
 
-def merge_journal_texts(base: str, ours: str, theirs: str, file: str = "") -> tuple[str, tuple[str, ...]]:
+def merge_journal_texts(base: str, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
     """Return the merged text of one journal in three versions, and the ids that both sides changed. For Git's merge driver.
 
     Other than in an exchange, the base is the common ancestor: an entry that one side took out, and the other one left as it
     was, is gone. Headings and text of a person's own stay where they are in our version.
     """
     line_end = "\r\n" if "\r\n" in (ours or theirs) else "\n"
-    before, here, there = (by_key(read_journal(file, text.replace("\r\n", "\n"))) for text in (base, ours, theirs))
+    before, here, there = (by_key(read_journal("", text.replace("\r\n", "\n"))) for text in (base, ours, theirs))
     conflicts = []
     for key, former in before.items():
         if (key in here) == (key in there):
@@ -273,11 +282,8 @@ def add_to_journal(text: str, file: str, added: Iterable[SyncEntry], replaced: M
             space = part.text[len(part.text.rstrip("\n")) :]
             pieces.append(_with_machine_words(new.text, part.text) + space)
     whole = "\n".join(pieces)
-    ordered = sorted(added, key=lambda entry: entry.order)
-    if not ordered:
-        return whole
-    before = whole.rstrip("\n") or f"# {file.removesuffix('.md')}"
-    return "\n\n".join([before, *(entry.text for entry in ordered)]) + "\n"
+    new_entries = list(added)
+    return _with_entries(whole.rstrip("\n") or _title(file), new_entries) if new_entries else whole
 
 
 def _with_machine_words(text: str, before: str) -> str:
@@ -337,29 +343,36 @@ class RecordChain:
 
     lines: tuple[str, ...] = ()
     records: tuple[Mapping[str, Any], ...] = ()
-    head: str = GENESIS
+    head: str = GENESIS_HASH
     fault: str = ""
 
 
 def chain_line(record: Mapping[str, Any], previous: str) -> tuple[str, str]:
     """Return a line of a writer's chain, and its hash."""
-    line = json.dumps({"prev": previous, "record": record}, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return line, hashlib.sha256(line.encode("utf-8", "replace")).hexdigest()
+    line = _encode_line({"prev": previous, "record": record})
+    return line, _line_hash(line)
 
 
 def redacted_line(line: str, record: Mapping[str, Any]) -> str:
     """Return a line whose record was redacted. It keeps the hash of the original line, which the next line names."""
     values = json.loads(line)
-    original = values.get("original") or hashlib.sha256(line.encode("utf-8", "replace")).hexdigest()
-    new = {"original": original, "prev": values["prev"], "record": record}
-    return json.dumps(new, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    original = values.get("original") or _line_hash(line)
+    return _encode_line({"original": original, "prev": values["prev"], "record": record})
+
+
+def _encode_line(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def _line_hash(line: str) -> str:
+    return hashlib.sha256(line.encode("utf-8", "replace")).hexdigest()
 
 
 def read_chain(text: str) -> RecordChain:
     """Read and verify the records of a writer, up to the first line that does not follow the one before it."""
     lines: list[str] = []
     records: list[Mapping[str, Any]] = []
-    head = GENESIS
+    head = GENESIS_HASH
     for number, line in enumerate(filter(str.strip, text.split("\n")), 1):
         try:
             values = json.loads(line)
@@ -370,7 +383,7 @@ def read_chain(text: str) -> RecordChain:
             return RecordChain(tuple(lines), tuple(records), head, f"line {number} does not follow the one before it")
         if original is not None and not (isinstance(original, str) and "redacted" in record):
             return RecordChain(tuple(lines), tuple(records), head, f"line {number} was changed")
-        head = original or hashlib.sha256(line.encode("utf-8", "replace")).hexdigest()
+        head = original or _line_hash(line)
         lines.append(line)
         records.append(record)
     return RecordChain(tuple(lines), tuple(records), head)

@@ -125,7 +125,7 @@ class ExchangePlan:
 
 
 @dataclass(slots=True)
-class _Exchange:
+class _ParsedExchange:
     """The files of the exchange, parsed."""
 
     projects: dict[str, dict[str, SyncEntry]] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class _Exchange:
     users: dict[str, str] = field(default_factory=dict)
 
 
-def _parse(files: Mapping[str, bytes]) -> _Exchange:
+def _parse(files: Mapping[str, bytes]) -> _ParsedExchange:
     if files:
         version = json_object(files.get(FORMAT_FILE, b"")).get("version")
         if version != FORMAT_VERSION:
@@ -146,12 +146,11 @@ def _parse(files: Mapping[str, bytes]) -> _Exchange:
                 else f"the exchange has version {version}",
                 hint="update lorelog on this machine, or choose another remote or branch",
             )
-    found = _Exchange()
+    found = _ParsedExchange()
     journals: dict[str, list[SyncEntry]] = {}
     for path, content in files.items():
-        parts = path.split("/")
         text = content.decode("utf-8", "replace")
-        match parts:
+        match path.split("/"):
             case ["projects", slug, "project.json"]:
                 name = str(json_object(content).get("name", ""))
                 if project_slug(name) == slug:
@@ -173,6 +172,37 @@ def _parse(files: Mapping[str, bytes]) -> _Exchange:
     return found
 
 
+def writer_file(writer: str, log: str) -> str:
+    """Return the path of a log of one machine in the exchange."""
+    return f"writers/{writer}/{log}.jsonl"
+
+
+def _journal_folder(name: str) -> str:
+    return f"projects/{project_slug(name)}/journals/"
+
+
+def read_journals(files: Mapping[str, bytes], name: str) -> dict[str, str]:
+    """Return the journals of a project in the exchange, by file."""
+    folder = _journal_folder(name)
+    return {
+        path.removeprefix(folder): content.decode("utf-8", "replace")
+        for path, content in files.items()
+        if path.startswith(folder)
+    }
+
+
+def find_writer(files: Mapping[str, bytes], memory: str) -> tuple[str, str]:
+    """Return the id of the machine that wrote a memory or a record, and the name of its user; empty if nobody says so."""
+    there = _parse(files)
+    authored = there.logs.get("authored", {})
+    for writer in sorted({*authored, *there.chains}):
+        ids = {str(json_object(line).get("memory", "")) for line in authored.get(writer, ())}
+        ids |= {str(record.get("id", "")) for record in there.chains.get(writer, RecordChain()).records}
+        if memory in ids:
+            return writer, there.users.get(writer, "")
+    return "", ""
+
+
 def plan_exchange(state: MachineState, files: Mapping[str, bytes]) -> ExchangePlan:
     """Return the plan of one exchange. Raise StoreDamaged if the files are of another format."""
     return _Planner(state, files).plan()
@@ -189,6 +219,16 @@ class _ProjectPlan:
     received: Mapping[str, str]
     pending: Mapping[str, str]
     conflicts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordPlan:
+    """The fields of a plan, for records."""
+
+    added: tuple[Mapping[str, Any], ...]
+    sent: int
+    seen: Mapping[str, tuple[int, str]]
+    is_fork: bool = False
 
 
 def _plan_project(
@@ -253,7 +293,7 @@ class _Planner:
             projects[name] = _plan_project(merged, before, here, other)
         keys = {key for project in projects.values() for key in project.base}
         logs = self._plan_logs(keys)
-        records, sent_records, is_fork, seen = self._plan_records()
+        records = self._plan_records()
         self._write_own()
         return ExchangePlan(
             files=self._files,
@@ -262,19 +302,19 @@ class _Planner:
             forget=self._to_forget(),
             forgotten=self._forgotten,
             logs=logs,
-            records=records,
+            records=records.added,
             base={name: project.base for name, project in projects.items()},
             received_base={name: project.received for name, project in projects.items()},
             pending={name: project.pending for name, project in projects.items()},
-            seen=seen,
+            seen=records.seen,
             sent={name: project.sent for name, project in projects.items()},
-            sent_records=sent_records,
+            sent_records=records.sent,
             conflicts=tuple(key for project in projects.values() for key in project.conflicts),
             other_projects=tuple(sorted(set(there.projects) - set(state.entries))),
             users={**there.users, state.writer: state.user},
             problems=tuple(self._problems),
             takes_out=self._takes_out,
-            is_fork=is_fork,
+            is_fork=records.is_fork,
         )
 
     def _to_forget(self) -> tuple[str, ...]:
@@ -320,10 +360,9 @@ class _Planner:
 
     def _write_journals(self, name: str, before: Mapping[str, SyncEntry], after: Mapping[str, SyncEntry]) -> None:
         """Write the journals of a project that change."""
-        slug = project_slug(name)
-        folder = f"projects/{slug}/journals/"
+        folder = _journal_folder(name)
         project = json.dumps({"name": name}, ensure_ascii=False) + "\n"
-        self._files.setdefault(f"projects/{slug}/project.json", project.encode())
+        self._files.setdefault(f"projects/{project_slug(name)}/project.json", project.encode())
         own, former = _by_file(after.values()), _by_file(before.values())
         self._takes_out = self._takes_out or any(is_forgotten(key, self._forgotten) for key in before)
         for file in former.keys() - own.keys():
@@ -335,11 +374,11 @@ class _Planner:
     def _write_own(self) -> None:
         state = self._state
         self._files.setdefault(FORMAT_FILE, (json.dumps({"version": FORMAT_VERSION}) + "\n").encode())
-        folder = f"writers/{state.writer}/"
-        self._files[f"{folder}writer.json"] = (json.dumps({"user": state.user}, ensure_ascii=False) + "\n").encode()
+        user = json.dumps({"user": state.user}, ensure_ascii=False) + "\n"
+        self._files[f"writers/{state.writer}/writer.json"] = user.encode()
         if self._own_forgotten:
             lines = [json.dumps({"key": key, "at": at}) for key, at in sorted(self._own_forgotten.items())]
-            self._files[f"{folder}forgotten.jsonl"] = _join(lines)
+            self._files[writer_file(state.writer, "forgotten")] = _join(lines)
 
     # -- logs --------------------------------------------------------------------------------------------------------
 
@@ -362,7 +401,7 @@ class _Planner:
                 shared = []
             own = list(dict.fromkeys([*writers.get(state.writer, ()), *shared]))
             for writer, lines in ({**writers, state.writer: own}).items():
-                self._put_log(f"writers/{writer}/{log}.jsonl", lines)
+                self._put_log(writer_file(writer, log), lines)
             if not state.team:
                 merged = merge_logs(state.writer, {**writers, state.writer: [line.text for line in mine]})
                 known = self._guard_ids(merged, foreign) if log == GUARDS else keys
@@ -410,15 +449,15 @@ class _Planner:
 
     # -- records -----------------------------------------------------------------------------------------------------
 
-    def _plan_records(self) -> tuple[tuple[Mapping[str, Any], ...], int, bool, dict[str, tuple[int, str]]]:
-        """Write the chain of this writer; return records to add, the number sent, whether the id is in use twice, and heads."""
+    def _plan_records(self) -> _RecordPlan:
+        """Write the chain of this writer, and return what the records come to."""
         state, there = self._state, self._there
         seen = dict(state.seen)
         chain = there.chains.get(state.writer, RecordChain())
         count, head = seen.get(state.writer, (0, ""))
         unknown = [record for record in chain.records if str(record.get("id")) not in state.record_ids]
         if chain.fault or unknown or not extends(chain, count, head):
-            return (), 0, True, seen
+            return _RecordPlan((), 0, seen, is_fork=True)
         fresh: dict[str, Mapping[str, Any]] = {}
         elsewhere: set[str] = set()
         for writer, other in sorted(there.chains.items()):
@@ -443,9 +482,9 @@ class _Planner:
         if extended.lines[: len(chain.lines)] != chain.lines:
             self._takes_out = True
         if extended.lines:
-            self._files[f"writers/{state.writer}/ledger.jsonl"] = _join(extended.lines)
+            self._files[writer_file(state.writer, "ledger")] = _join(extended.lines)
         seen[state.writer] = (len(extended.lines), extended.head)
-        return tuple(fresh.values()), len(extended.lines) - len(chain.lines), False, seen
+        return _RecordPlan(tuple(fresh.values()), len(extended.lines) - len(chain.lines), seen)
 
     def _is_wanted(self, record: Mapping[str, Any]) -> bool:
         identity = str(record.get("id", ""))
@@ -462,7 +501,7 @@ class _Planner:
             if "redacted" in own and "redacted" not in record:
                 lines[number] = redacted_line(lines[number], own)
         if tuple(lines) != chain.lines and not chain.fault:
-            self._files[f"writers/{writer}/ledger.jsonl"] = _join(lines)
+            self._files[writer_file(writer, "ledger")] = _join(lines)
             self._takes_out = True
 
 

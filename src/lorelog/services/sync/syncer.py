@@ -27,14 +27,19 @@ from lorelog.services.sync.exchange import (
     PushRefused,
     SyncFolder,
     SyncSettings,
-    project_slug,
 )
 from lorelog.services.sync.local_files import LocalFiles, is_personal
-from lorelog.services.sync.merge import SyncEntry, json_object, read_chain
-from lorelog.services.sync.plan import LOGS, ExchangePlan, MachineState, plan_exchange
+from lorelog.services.sync.merge import SyncEntry, json_object
+from lorelog.services.sync.plan import (
+    LOGS,
+    ExchangePlan,
+    MachineState,
+    plan_exchange,
+    read_journals,
+    writer_file,
+)
 
 _MAX_TRIES = 8
-_LEDGER = "ledger"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +107,7 @@ class SyncDeps:
     refresh: Callable[[], None]
     """Called after logs have changed."""
     patterns: tuple[str, ...] = ()
-    environment: Mapping[str, str] | None = None
+    """Regular expressions of additional secrets."""
 
 
 class Syncer:
@@ -117,7 +122,6 @@ class Syncer:
             deps.workspace.cache_folder / SYNC_COPIES / f"{settings.name}.git",
             settings.url,
             settings.branch,
-            deps.environment,
         )
         self._problems: list[str] = []
 
@@ -201,6 +205,7 @@ class Syncer:
     def _state(self, local: LocalFiles, before: ExchangeState, writer: str) -> MachineState:
         settings = self._settings
         records, ids = local.records()
+        journals_there = {name: read_journals(before.files, name) for name in self._projects.values()}
         return MachineState(
             writer=writer,
             user=self._deps.user,
@@ -209,7 +214,7 @@ class Syncer:
             logs={log: tuple(line for _, line in local.log_lines(log)) for log in LOGS},
             records=records,
             record_ids=ids,
-            forgotten=local.forgotten(_journals_there(before, self._projects)),
+            forgotten=local.forgotten(journals_there),
             authored=local.authored(),
             base=settings.base,
             pending=settings.pending,
@@ -220,19 +225,16 @@ class Syncer:
 
     def _apply(self, local: LocalFiles, plan: ExchangePlan) -> int:
         """Write what others have to the files here, and return the number of records that were added."""
-        directories = {name: project for project, name in self._projects.items()}
         if self._settings.team:  # a home without a registry would adopt what others wrote as the user's own
             self._deps.refresh()
             local.ensure_registry()
-        for name, project in directories.items():
+        for project, name in self._projects.items():
             added, replaced = plan.added.get(name, {}), plan.replaced.get(name, {})
             if added or replaced:
                 local.write_entries(project, added, replaced)
         for log, lines in plan.logs.items():
             local.write_log(log, lines)
-        report = local.add_records(
-            plan.records, restore=not self._settings.team, patterns=self._deps.patterns, dry_run=False
-        )
+        report = local.add_records(plan.records, restore=not self._settings.team, patterns=self._deps.patterns)
         self._problems += [f"record {problem.id}: {problem.message}" for problem in report.problems]
         self._index(local)
         if plan.logs or report.written:
@@ -273,19 +275,18 @@ class Syncer:
     def _find_secrets(self, local: LocalFiles, plan: ExchangePlan, before: ExchangeState) -> tuple[SecretFinding, ...]:
         """Return the secrets in everything that the exchange does not have yet."""
         found: list[SecretFinding] = []
-        directories = {name: project for project, name in self._projects.items()}
         for name, entries in plan.sent.items():
             for key, entry in entries.items():
                 result = redact(entry.text, self._deps.patterns)
                 if result.kinds:
-                    source, first = local.locate(directories[name], key)
+                    source, first = local.locate(local.directories[name], key)
                     line = first + _first_difference(entry.text, result.text)
                     kinds = tuple(sorted(result.kinds))
                     found.append(SecretFinding(id=redact(key).text, source=source, line=line, kinds=kinds))
         found += self._secret_names(plan, before)
         writer = self._folder.writer()
-        for log in (_LEDGER, *LOGS):
-            path = f"writers/{writer}/{log}.jsonl"
+        for log in ("ledger", *LOGS):
+            path = writer_file(writer, log)
             known = set(before.files.get(path, b"").split(b"\n"))
             for row in plan.files.get(path, b"").split(b"\n"):
                 kinds = self._secret_kinds(row) if row and row not in known else ()
@@ -329,13 +330,8 @@ class Syncer:
         self._folder.write(settings)
 
     def _report(self, plan: ExchangePlan, *, dry_run: bool, secrets: tuple[SecretFinding, ...]) -> SyncReport:
-        settings = self._settings
-        return SyncReport(
-            name=settings.name,
-            url=settings.url,
-            team=settings.team,
-            dry_run=dry_run,
-            projects=tuple(settings.projects.values()),
+        return replace(
+            _empty_report(self._settings, dry_run=dry_run),
             other_projects=plan.other_projects,
             writers=plan.users,
             received=sum(map(len, plan.added.values())),
@@ -347,7 +343,6 @@ class Syncer:
             conflicts=plan.conflicts,
             secrets=secrets,
             problems=tuple(dict.fromkeys((*plan.problems, *self._problems))),
-            last=settings.last,
         )
 
     def _offline_report(self, error: LorelogError, *, dry_run: bool) -> SyncReport:
@@ -357,44 +352,18 @@ class Syncer:
 
 def failed_report(settings: SyncSettings, reason: str, *, dry_run: bool) -> SyncReport:
     """Return the report of an exchange that did not take place."""
+    return replace(_empty_report(settings, dry_run=dry_run), reason=reason)
+
+
+def _empty_report(settings: SyncSettings, *, dry_run: bool) -> SyncReport:
     return SyncReport(
         name=settings.name,
         url=settings.url,
         team=settings.team,
         dry_run=dry_run,
-        reason=reason,
         projects=tuple(settings.projects.values()),
         last=settings.last,
     )
-
-
-def find_writer(state: ExchangeState, memory: str) -> tuple[str, str]:
-    """Return the id of the machine that wrote a memory or a record, and the name of its user; empty if nobody says so."""
-    for path, content in sorted(state.files.items()):
-        parts = path.split("/")
-        if len(parts) != 3 or parts[0] != "writers" or parts[2] not in {"authored.jsonl", "ledger.jsonl"}:
-            continue
-        if parts[2] == "ledger.jsonl":
-            ids = {str(record.get("id")) for record in read_chain(content.decode("utf-8", "replace")).records}
-        else:
-            ids = {_line_id(line) for line in content.split(b"\n") if line}
-        if memory in ids:
-            user = json_object(state.files.get(f"writers/{parts[1]}/writer.json", b"")).get("user", "")
-            return parts[1], str(user)
-    return "", ""
-
-
-def _journals_there(before: ExchangeState, projects: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return the journals of the exchange by project name and file."""
-    found: dict[str, dict[str, str]] = {}
-    for name in projects.values():
-        prefix = f"projects/{project_slug(name)}/journals/"
-        found[name] = {
-            path.removeprefix(prefix): content.decode("utf-8", "replace")
-            for path, content in before.files.items()
-            if path.startswith(prefix)
-        }
-    return found
 
 
 def _first_difference(text: str, redacted: str) -> int:
