@@ -110,10 +110,10 @@ def test_nothing_recorded_is_said_in_a_line(shell: Shell) -> None:
 
 
 def test_a_file_that_is_not_there_cannot_be_imported(shell: Shell, tmp_path: Path) -> None:
-    """The error names the file, and its hint says how to make one."""
+    """The error names the file, and its hint says how to find files to import."""
     done = shell("import", tmp_path / "nothing.jsonl")
 
-    assert (done.status, "there is no file" in done.err, "lorelog export" in done.err) == (1, True, True)
+    assert (done.status, "there is no file" in done.err, "lorelog import" in done.err) == (1, True, True)
 
 
 def test_a_restored_backup_is_not_called_imported(
