@@ -72,6 +72,7 @@ class Browser:
         self._next = 0
         self._replies: dict[int, Queue[dict[str, Any]]] = {}
         self._listeners: list[Callable[[dict[str, Any]], None]] = []
+        self._contexts: list[str] = []
         threading.Thread(target=self._receive, daemon=True).start()
 
     def __enter__(self) -> Self:
@@ -102,7 +103,14 @@ class Browser:
     def open(self, url: str = "about:blank", **emulated: Any) -> Tab:
         """Open a tab in a context of its own, with its own cookies."""
         context = self.send("Target.createBrowserContext")["browserContextId"]
+        self._contexts.append(context)
         return self.tab(context, url, **emulated)
+
+    def close_tabs(self) -> None:
+        """Close all tabs: each has processes of its own and goes on asking its server."""
+        self._listeners.clear()
+        while self._contexts:
+            self.send("Target.disposeBrowserContext", browserContextId=self._contexts.pop())
 
     def tab(self, context: str, url: str, **emulated: Any) -> Tab:
         """Open a tab beside others of a context."""

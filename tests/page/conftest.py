@@ -29,13 +29,20 @@ AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def running_browser() -> Iterator[Browser]:
     """A browser for all tests."""
     program = find_chromium()
     if program is None:
         pytest.skip("NO CHROMIUM HERE: the page is NOT tested. Install it, or set LORELOG_TEST_CHROMIUM.")
     with Browser(program) as running:
         yield running
+
+
+@pytest.fixture
+def browser(running_browser: Browser) -> Iterator[Browser]:
+    """The browser, whose tabs are closed after the test."""
+    yield running_browser
+    running_browser.close_tabs()
 
 
 @dataclass
