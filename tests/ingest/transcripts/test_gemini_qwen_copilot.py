@@ -188,11 +188,12 @@ def copilot_hook(name: str, event: str, second: int, **given: Any) -> dict[str, 
     return copilot_event(name, "hook.start", data, second)
 
 
-def test_a_prompt_that_copilot_did_not_write_before_it_was_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("hook", "field"), [("userPromptSubmitted", "prompt"), ("sessionStart", "initialPrompt")])
+def test_a_prompt_that_copilot_did_not_write_before_it_was_killed(tmp_path: Path, hook: str, field: str) -> None:
     """A prompt that only its hook's line holds is an interrupted turn, once the session goes on."""
     records = [
         *copilot_talk()[:1],
-        copilot_hook("h1", "userPromptSubmitted", 1, prompt="Run the checks"),
+        copilot_hook("h1", hook, 1, **{field: "Run the checks"}),
         copilot_event("e2", "session.resume", {"eventCount": 2}, 2),
         copilot_hook("h2", "userPromptSubmitted", 3, prompt="And now?"),
         copilot_event("u1", "user.message", {"content": "And now?"}, 3),

@@ -25,6 +25,8 @@ from lorelog.ingest.transcripts.turns import (
 )
 
 _PREFIXES = ("session.", "user.", "assistant.", "tool.", "hook.", "system.", "skill.", "subagent.")
+_PROMPT_FIELDS = {"sessionStart": "initialPrompt", "userPromptSubmitted": "prompt"}
+"""Where the hooks that get a prompt have it; the first one has the prompt of the command line."""
 _HOOK_NOTE = lazy_pattern(r'\s*Tool "[^"\n]{1,100}" \w+\. Additional guidance from \w+ hooks:.*', re.DOTALL)
 
 
@@ -65,8 +67,8 @@ class CopilotReader(OneTurnReader):
     def _take_hook(self, record: JsonObject, data: JsonObject) -> None:
         self._stats.skipped += 1
         event, given = to_text(data.get("hookType")), as_object(data.get("input"))
-        if event == "userPromptSubmitted":
-            self._submitted = record if to_text(given.get("prompt")) else {}
+        if event in _PROMPT_FIELDS:
+            self._submitted = record if to_text(given.get(_PROMPT_FIELDS[event])) else {}
         elif self._turn is not None and event in {"agentStop", "sessionEnd"}:
             self._turn.add_alias(f"{event}@{given.get('timestamp')}")
 
@@ -74,7 +76,9 @@ class CopilotReader(OneTurnReader):
         """Begin a turn with a prompt after which the program was killed. What follows is of another run."""
         yield from self.flush()
         self._turn = TurnBuilder(self._submitted.get("id"), self._submitted.get("timestamp"))
-        self._turn.add_request(to_text(as_object(as_object(self._submitted.get("data")).get("input")).get("prompt")))
+        data = as_object(self._submitted.get("data"))
+        field = _PROMPT_FIELDS[to_text(data.get("hookType"))]
+        self._turn.add_request(to_text(as_object(data.get("input")).get(field)))
         self._turn.interrupted = True
         self._submitted = {}
 
