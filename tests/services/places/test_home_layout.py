@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -18,6 +19,7 @@ from lorelog import Lorelog
 from lorelog.core.errors import StoreBusy, StoreUnwritable
 from lorelog.core.paths import HOME_LAYOUT, first_layout_folder, tenant_folder
 from lorelog.services.places import home_layout
+from lorelog.services.places.project_folder import ignore_folder
 from lorelog.stores.embedded.migrations import rename_sources
 from lorelog.wiring import update_home
 
@@ -202,3 +204,17 @@ def test_a_deleted_cache_is_said_and_rebuilt(home: Path, tmp_path: Path) -> None
         memory.index()
         assert "otter" in memory.search("otter river").hits[0].snippet
         assert [hit.type for hit in memory.search("count fish").hits][:1] == ["task_start"]
+
+
+def test_two_processes_that_create_a_home_at_once_do_not_fail(tmp_path: Path) -> None:
+    """A `.gitignore` that another process has just written, or that the user changed, is left as it is."""
+    ignored = tmp_path / ".gitignore"
+    ignore_folder(str(tmp_path))
+    written = ignored.read_text()
+    ignored.write_text("mine\n")
+
+    with mock.patch("os.path.lexists", return_value=False):
+        ignore_folder(str(tmp_path))
+
+    assert written.endswith("\n*\n")
+    assert ignored.read_text() == "mine\n"

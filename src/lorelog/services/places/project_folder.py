@@ -20,10 +20,11 @@ GITIGNORE_TEXT = (
 
 def ignore_folder(folder: str) -> None:
     """Write a `.gitignore` that keeps a folder out of commits, unless there is one."""
-    path = os.path.join(folder, ".gitignore")
-    if not os.path.lexists(path):
-        with open(path, "x", encoding="utf-8", opener=_open_private) as file:
+    try:  # no look before: another process may create it in between
+        with open(os.path.join(folder, ".gitignore"), "x", encoding="utf-8", opener=_open_private) as file:
             file.write(GITIGNORE_TEXT)
+    except FileExistsError:
+        return
 
 
 def _open_private(path: str, flags: int) -> int:
