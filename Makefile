@@ -27,7 +27,7 @@ test-rest: $(VENV)/.ready  ## what `make test` leaves out: slow tests, and prope
 	LORELOG_TEST_EXAMPLES=all $(BIN)/python -m pytest -n auto --dist worksteal -m "slow or property"
 
 test-failed: $(VENV)/.ready  ## the tests that failed last time, one after the other
-	LORELOG_TEST_EXAMPLES=all $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -m "slow or property"
+	LORELOG_TEST_EXAMPLES=all $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 test-all: test test-rest  ## every test
 
