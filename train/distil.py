@@ -25,7 +25,7 @@ from torch.nn import functional
 from train import measure
 from train.network import Encoder, TokenStore, embed, find_ranges
 from train.teach import Sum, Taught, read_shards, student_prefixes
-from train.tokens import KINDS, HeldPairs, Sequences, WordPieces, read_held
+from train.tokens import KINDS, Pairs, WordPieces, read_pairs
 from train.weights import read, with_layers, write
 
 SEED = 20
@@ -33,6 +33,8 @@ SHARPNESS = 1.25
 """Of the sum, whose spread over pairs of chance is 1, in a softmax."""
 PAIR_SHARE = 0.35
 """Of the aim that lies on the passage that a question is known to ask for, and on those that say the same."""
+FOREIGN_PAIR_SHARE = 0.85
+"""The same for other languages, which the teachers hardly read: there all passages are alike to them."""
 SAME = 0.93
 """Cosine of two passages, in the sum's main directions, from which on they say the same."""
 AIM_WEIGHT = 2.0
@@ -46,9 +48,10 @@ TOPIC_SIZE = 160
 class Lessons:
     """Training text on the device, what the teachers say of it, and batches of a few topics each."""
 
-    def __init__(self, texts: tuple[Sequences, Sequences], vectors: Taught, device: str, per_batch: int) -> None:
+    def __init__(self, pairs: Pairs, vectors: Taught, device: str, per_batch: int) -> None:
         self.device = device
-        self.asked, self.told = TokenStore(texts[0], device), TokenStore(texts[1], device)
+        self.asked, self.told = TokenStore(pairs.questions, device), TokenStore(pairs.passages, device)
+        self.is_foreign = torch.from_numpy(pairs.kinds == KINDS.index("languages")).to(device)
         self.sum = Sum(vectors)
         self.asked_aim, self.told_aim = self.sum.narrow(vectors, 0), self.sum.narrow(vectors, 1)
         # Their means are left in what ranks: without them it ranks worse (measured on the judged sets: .610 for .625).
@@ -123,7 +126,7 @@ class Lessons:
         """Return for each question how the known part of the aim lies: on its passage and on those that say the same."""
         own = functional.normalize(self.told_aim[questions].float(), dim=-1)
         others = functional.normalize(self.told_aim[passages].float(), dim=-1)
-        same = (own @ others.T > SAME) & self.has_passage[questions][:, None]
+        same = (own @ others.T > SAME) & self.has_passage[questions][:, None] & ~self.is_foreign[questions][:, None]
         same |= questions[:, None] == passages[None, :]
         return same.float() / same.sum(1, keepdim=True).clamp(min=1)
 
@@ -185,7 +188,8 @@ class Student:
             judged = lessons.judgement(questions, passages)
             by_question, by_passage = functional.softmax(judged, 1), functional.softmax(judged.T, 1)
             known = lessons.known(questions, passages)
-            by_question = by_question * (1 - self.pair_share * known.sum(1, keepdim=True)) + self.pair_share * known
+            share = torch.where(lessons.is_foreign[questions], FOREIGN_PAIR_SHARE, self.pair_share)[:, None]
+            by_question = by_question * (1 - share * known.sum(1, keepdim=True)) + share * known
         scores = asked @ told.T * self.sharpness.clamp(1.0, 4.6).exp()
         ranked = functional.kl_div(functional.log_softmax(scores, 1), by_question, reduction="batchmean")
         ranked = ranked + 0.5 * functional.kl_div(
@@ -193,13 +197,14 @@ class Student:
         )
         aims = torch.cat([lessons.asked_aim[questions], lessons.told_aim[passages]]).float()
         missed = 1 - functional.cosine_similarity(torch.cat([asked, told]) @ self.turn, aims, dim=-1)
+        missed = missed * ~lessons.is_foreign[torch.cat([questions, passages])]
         return ranked + aim_weight * missed.mean()
 
 
 class HeldOut:
     """Pairs that are not trained on: how well questions find their passages among all of them."""
 
-    def __init__(self, held: HeldPairs, pieces: WordPieces, device: str) -> None:
+    def __init__(self, held: Pairs, pieces: WordPieces, device: str) -> None:
         self.kinds = torch.from_numpy(held.kinds.astype("int64")).to(device)
         self.asked, self.told = TokenStore(held.questions, device), TokenStore(held.passages, device)
         self.prefixes = student_prefixes(pieces, device)
@@ -273,7 +278,7 @@ def main() -> int:
         weights = with_layers(weights, [int(layer) for layer in args.layers.split(",")])
     student = Student(Encoder(weights).to(args.device), lessons, args)
     path = args.shards / "held.npz"
-    held = HeldOut(read_held(path), WordPieces(args.vocabulary), args.device) if path.is_file() else None
+    held = HeldOut(read_pairs(path), WordPieces(args.vocabulary), args.device) if path.is_file() else None
     train(student, args, Checkpoints(held, args))
     args.out.parent.mkdir(parents=True, exist_ok=True)
     write(args.out, student.average.exported())

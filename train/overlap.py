@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from train.tokens import Sequences, read_arrays, read_shard, word_mask
+from train.tokens import Sequences, read_arrays, read_pairs, word_mask
 
 RUN = 13
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -85,7 +85,8 @@ def main() -> int:
     judged = JudgedText(judged_sequences(args.judged), word_mask(args.vocabulary))
     checked = shared = 0
     for path in sorted(args.shards.glob("shard-*.npz")):
-        for sequences in read_shard(path):
+        pairs = read_pairs(path)
+        for sequences in (pairs.questions, pairs.passages):
             checked += sequences.lengths.size
             shared += int(judged.shared(sequences).sum())
     print(f"{checked} texts checked, {shared} shared with the judged sets")

@@ -22,14 +22,13 @@ from train.tokens import (
     KINDS,
     MAX_QUESTION_TOKENS,
     MAX_TOKENS,
-    HeldPairs,
+    Pairs,
     Sequences,
     WordPieces,
     joined,
     word_mask,
     write_arrays,
-    write_held,
-    write_shard,
+    write_pairs,
 )
 
 
@@ -107,13 +106,10 @@ def pack_part(path: Path, out: Path, judged_file: Path, vocabulary: Path) -> str
         asked.append(questions.chosen(clean))
         told.append(passages.chosen(clean))
     questions, passages, clean = joined(asked), joined(told), np.concatenate(kept)
-    if path.name.startswith("held"):
-        kinds = np.array([KINDS.index(pair[2]) for pair in pairs], np.uint8)[clean]
-        write_held(out / "held.npz", HeldPairs(questions, passages, kinds))
-    else:
-        shard = path.name.removesuffix(".jsonl.xz").replace("texts", "shard")
-        write_shard(out / f"{shard}.part", questions, passages)
-        (out / f"{shard}.part").rename(out / f"{shard}.npz")
+    kinds = np.array([KINDS.index(pair[2]) for pair in pairs], np.uint8)[clean]
+    shard = path.name.removesuffix(".jsonl.xz").replace("texts", "shard")
+    write_pairs(out / f"{shard}.part", Pairs(questions, passages, kinds))
+    (out / f"{shard}.part").rename(out / f"{shard}.npz")
     tokens = questions.tokens.size + passages.tokens.size
     dropped = int((~clean).sum())
     return (

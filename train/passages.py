@@ -210,6 +210,25 @@ def said_within(passage: str, random: Random) -> str:
     return random.choice(said) if said and random.random() < 0.5 else keywords(passage, random)
 
 
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_CHINESE_ASKS = ("什么", "哪些", "谁", "多少", "哪里", "什么时候", "为什么", "如何", "哪一个")
+_GERMAN_ASKS = ("Was", "Wer", "Wann", "Wo", "Warum", "Wie", "Welche", "Wie viele", "Wozu")
+
+
+def foreign_question(passage: str, random: Random) -> str:
+    """Return a question in German or Chinese, made of one sentence of a passage: a part of it is asked for, or left out."""
+    said = [sentence for sentence in sentences(passage) if 12 < len(sentence) < 160]
+    if not said:
+        return said_within(passage, random)
+    sentence = random.choice(said)
+    if len(_CHINESE.findall(sentence)) * 3 > len(sentence):
+        start, length = random.randrange(len(sentence)), random.randint(2, max(2, len(sentence) // 4))
+        return f"{sentence[:start]}{random.choice(_CHINESE_ASKS)}{sentence[start + length :].rstrip('。！；，')}？"
+    words = _WORD.findall(sentence)
+    kept = sorted(random.sample(range(len(words)), max(1, len(words) * 3 // 5))) if words else []
+    return f"{random.choice(_GERMAN_ASKS)} {' '.join(words[place] for place in kept)}?"
+
+
 def python_functions(source: str, random: Random) -> Iterator[Pair]:
     """Yield functions and classes with the first line of their docstrings; half of them without the docstring."""
     try:

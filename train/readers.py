@@ -15,6 +15,7 @@ from train.passages import (
     braced_functions,
     cut,
     dialogue,
+    foreign_question,
     go_functions,
     one_line,
     python_functions,
@@ -40,6 +41,12 @@ def documents(repository: Repository, pattern: str, random: Random) -> Iterator[
     for path, text in _shuffled(repository, pattern, random):
         name = path.rpartition("/")[2].rpartition(".")[0].replace("-", " ").replace("_", " ")
         yield from sections(text, "" if name in {"index", "README", "_index"} else name, random)
+
+
+def translations(repository: Repository, pattern: str, random: Random) -> Iterator[Pair]:
+    """Documents in German or Chinese: half of the sections are asked for by their heading, half by one of their sentences."""
+    for pair in documents(repository, pattern, random):
+        yield Pair(foreign_question(pair.passage, random), pair.passage) if random.random() < 0.5 else pair
 
 
 def python_code(repository: Repository, pattern: str, random: Random) -> Iterator[Pair]:

@@ -38,9 +38,9 @@ def with_ranges(weights: dict[str, Any], held: Path, vocabulary: Path, device: s
 
     from train.network import Batch, Encoder, TokenStore, find_ranges
     from train.teach import student_prefixes
-    from train.tokens import WordPieces, read_held
+    from train.tokens import WordPieces, read_pairs
 
-    pairs = read_held(held)
+    pairs = read_pairs(held)
     encoder = Encoder(weights).to(device).eval()
 
     def batches() -> Iterator[Batch]:

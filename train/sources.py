@@ -91,12 +91,15 @@ SOURCES: tuple[Source, ...] = (
     # Commits
     *_of("commits", readers.commits, 1_500, "1800", "golang/go BSD-3-Clause", "postgres/postgres PostgreSQL", "openstack/nova Apache-2.0", "openstack/keystone Apache-2.0", "zulip/zulip Apache-2.0", "apache/airflow Apache-2.0", "apache/kafka Apache-2.0", "facebook/react MIT", "angular/angular MIT", "sqlalchemy/sqlalchemy MIT", "tokio-rs/tokio MIT", "matplotlib/matplotlib PSF-based", "openai/codex Apache-2.0", "huggingface/transformers Apache-2.0", "dask/dask BSD-3-Clause", "pypa/pip MIT", "google/guava Apache-2.0", "spring-projects/spring-boot Apache-2.0", "anomalyco/opencode MIT", "kubernetes/enhancements Apache-2.0", "numpy/numpy BSD-3-Clause", "pandas-dev/pandas BSD-3-Clause", "scikit-learn/scikit-learn BSD-3-Clause"),
     *_of("commits", readers.commits, 6_000, "6000", "django/django BSD-3-Clause", "scrapy/scrapy BSD-3-Clause", "pytest-dev/pytest MIT", "caddyserver/caddy Apache-2.0", "etcd-io/etcd Apache-2.0", "prometheus/prometheus Apache-2.0", "vitejs/vite MIT", "vuejs/core MIT", "BurntSushi/ripgrep MIT", "celery/celery BSD-3-Clause", "pallets/flask BSD-3-Clause"),
-    # Other languages, so that they do not get worse
-    *_of("languages", readers.documents, 30_000, r"/index\.md$", "bundestag/gesetze public-domain"),
-    *_of("languages", readers.documents, 10_000, r"^content/de/.*\.md$", "kubernetes/website CC-BY-4.0"),
-    *_of("languages", readers.documents, 18_000, r"^content/zh-cn/.*\.md$", "kubernetes/website CC-BY-4.0"),
-    *_of("languages", readers.documents, 18_000, r"^files/zh-cn/.*\.md$", "mdn/translated-content CC-BY-SA-2.5"),
-    *_of("languages", readers.documents, 8_000, r"^src/.*\.md$", "vuejs-translations/docs-zh-cn CC-BY-4.0"),
-    *_of("languages", readers.documents, 8_000, r"^src/content/.*\.md$", "reactjs/zh-hans.react.dev CC-BY-4.0"),
-    *_of("languages", readers.documents, 8_000, r"^docs/(de|zh|source/(de|zh))/.*\.md$", "fastapi/fastapi MIT", "huggingface/transformers Apache-2.0"),
+    # Other languages
+    *_of("languages", readers.translations, 30_000, r"/index\.md$", "bundestag/gesetze public-domain"),
+    *_of("languages", readers.translations, 10_000, r"^content/de/.*\.md$", "kubernetes/website CC-BY-4.0"),
+    *_of("languages", readers.translations, 30_000, r"^content/zh-cn/.*\.md$", "kubernetes/website CC-BY-4.0"),
+    *_of("languages", readers.translations, 40_000, r"^files/zh-cn/.*\.md$", "mdn/translated-content CC-BY-SA-2.5"),
+    *_of("languages", readers.translations, 8_000, r"^src/.*\.md$", "vuejs-translations/docs-zh-cn CC-BY-4.0"),
+    *_of("languages", readers.translations, 8_000, r"^src/content/.*\.md$", "reactjs/zh-hans.react.dev CC-BY-4.0"),
+    *_of("languages", readers.translations, 30_000, r"\.md$", "pingcap/docs-cn CC-BY-SA-3.0"),
+    *_of("languages", readers.translations, 60_000, r"^articles/.*\.md$", "MicrosoftDocs/azure-docs.zh-cn CC-BY-4.0"),
+    *_of("languages", readers.translations, 15_000, r"^i18n/zh-CN/docusaurus-plugin-content-docs/current/.*\.md$", "apache/doris-website Apache-2.0"),
+    *_of("languages", readers.translations, 8_000, r"^docs/(de|zh|source/(de|zh))/.*\.md$", "fastapi/fastapi MIT", "huggingface/transformers Apache-2.0"),
 )  # fmt: skip

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from train.measure import PASSAGE_PREFIX, QUESTION_PREFIX
 from train.network import Encoder, TokenStore, embed
-from train.tokens import Sequences, WordPieces, joined, read_shard
+from train.tokens import Pairs, Sequences, WordPieces, read_pairs
 from train.weights import read
 
 
@@ -40,6 +40,7 @@ TEACHERS = (
     Teacher("e5", "query: ", "passage: ", "mean", 1.4),
     Teacher("bge", "Represent this sentence for searching relevant passages: ", "", "cls", 1.0),
     Teacher("ml", "", "", "mean", 0.8),
+    Teacher("own", "query: ", "passage: ", "mean", 1.4),
 )
 
 
@@ -67,9 +68,8 @@ def find_weights(folder: Path, name: str) -> Path:
     raise FileNotFoundError(f"{folder} has no weights of {name}")
 
 
-def read_shards(folder: Path, limit: int = 0) -> tuple[Sequences, Sequences]:
-    shards = [read_shard(path) for path in sorted(folder.glob("shard-*.npz"))[: limit or None]]
-    return joined([questions for questions, _ in shards]), joined([passages for _, passages in shards])
+def read_shards(folder: Path) -> Pairs:
+    return read_pairs(*sorted(folder.glob("shard-*.npz")))
 
 
 Taught = dict[str, tuple[Tensor, Tensor]]
@@ -169,10 +169,10 @@ def main() -> int:
     args = parser.parse_args()
     torch.manual_seed(20)
     started = time.perf_counter()
-    questions, passages = read_shards(args.shards)
-    vectors = Teachers(args.teachers, WordPieces(args.vocabulary), args.device)(questions, passages)
+    pairs = read_shards(args.shards)
+    vectors = Teachers(args.teachers, WordPieces(args.vocabulary), args.device)(pairs.questions, pairs.passages)
     torch.save(vectors, args.out)
-    print(f"{questions.lengths.size} pairs taught in {time.perf_counter() - started:.0f} s")
+    print(f"{pairs.kinds.size} pairs taught in {time.perf_counter() - started:.0f} s")
     return 0
 
 

@@ -75,45 +75,34 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     path.write_bytes(lzma.compress(content.getvalue(), preset=3) if path.suffix == ".xz" else content.getvalue())
 
 
-def _pair_sequences(arrays: Mapping[str, Any]) -> tuple[Sequences, Sequences]:
-    questions = Sequences(arrays["questions"], arrays["question_lengths"])
-    return questions, Sequences(arrays["passages"], arrays["passage_lengths"])
-
-
-def _pair_arrays(questions: Sequences, passages: Sequences) -> dict[str, Any]:
-    return {
-        "questions": questions.tokens,
-        "question_lengths": questions.lengths,
-        "passages": passages.tokens,
-        "passage_lengths": passages.lengths,
-    }
-
-
-def read_shard(path: Path) -> tuple[Sequences, Sequences]:
-    """Return questions and passages of equal number: each question with its passage."""
-    return _pair_sequences(read_arrays(path))
-
-
-def write_shard(path: Path, questions: Sequences, passages: Sequences) -> None:
-    write_arrays(path, _pair_arrays(questions, passages))
-
-
 KINDS = ("answers", "code", "commits", "dialogue", "documents", "languages", "science")
 
 
 @dataclass(frozen=True, slots=True)
-class HeldPairs:
-    """Pairs that are not trained on, and the kind of each (its place in KINDS)."""
+class Pairs:
+    """Questions, the passage of each, and the kind of each pair (its place in KINDS)."""
 
     questions: Sequences
     passages: Sequences
     kinds: Any
 
 
-def read_held(path: Path) -> HeldPairs:
-    arrays = read_arrays(path)
-    return HeldPairs(*_pair_sequences(arrays), arrays["kinds"])
+def read_pairs(*paths: Path) -> Pairs:
+    """Return the pairs of files, one after the other."""
+    parts = [read_arrays(path) for path in paths]
+    return Pairs(
+        joined([Sequences(part["questions"], part["question_lengths"]) for part in parts]),
+        joined([Sequences(part["passages"], part["passage_lengths"]) for part in parts]),
+        np.concatenate([part["kinds"] for part in parts]),
+    )
 
 
-def write_held(path: Path, held: HeldPairs) -> None:
-    write_arrays(path, {**_pair_arrays(held.questions, held.passages), "kinds": held.kinds})
+def write_pairs(path: Path, pairs: Pairs) -> None:
+    arrays = {
+        "questions": pairs.questions.tokens,
+        "question_lengths": pairs.questions.lengths,
+        "passages": pairs.passages.tokens,
+        "passage_lengths": pairs.passages.lengths,
+        "kinds": pairs.kinds,
+    }
+    write_arrays(path, arrays)

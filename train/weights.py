@@ -1,6 +1,6 @@
 """Weights of BERT encoders as arrays by the names of the reference implementation: read, written, made small.
 
-The teachers come as int8 ONNX (e5-small-v2, bge-small-en-v1.5) and as safetensors (all-MiniLM-L6-v2).
+The teachers come as int8 ONNX (e5-small-v2, bge-small-en-v1.5, lorelog-1) and as safetensors (all-MiniLM-L6-v2).
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ def _read_onnx(path: Path) -> Weights:
 
     graph = onnx.load(str(path)).graph
     arrays = {item.name: numpy_helper.to_array(item) for item in graph.initializer}
+    if "words" in arrays:
+        return _student_weights(arrays)
     weights: Weights = {
         _short(name): array.astype(np.float32)
         for name, array in arrays.items()
@@ -84,6 +86,32 @@ def _read_onnx(path: Path) -> Weights:
         base = name.removesuffix("_quantized")
         if base != name and "embeddings" in base:
             weights[_short(base)] = _restored(arrays, base)
+    return weights
+
+
+def _student_weights(arrays: Mapping[str, Any]) -> Weights:
+    """Undo what `train.quantise` did."""
+    places = arrays["places"]
+    weights: Weights = {
+        "embeddings.word_embeddings.weight": arrays["words"].astype(np.float32) * arrays["words.scale"],
+        "embeddings.position_embeddings.weight": places,
+        "embeddings.token_type_embeddings.weight": np.zeros((2, places.shape[1]), np.float32),
+    }
+    for name, array in arrays.items():
+        if ".LayerNorm." in name or name.endswith("dense.bias"):
+            weights[name] = array
+        elif name.endswith(".dense.weight"):
+            weights[name] = array.T.astype(np.float32) * arrays[name.replace(".weight", ".scale")][:, None]
+        elif name.endswith(".qkv.weight"):
+            layer = name.removesuffix(".qkv.weight")
+            matrix = array.T.astype(np.float32) * arrays[f"{layer}.qkv.scale"][:, None]
+            for part, kinds in zip(
+                ("query", "key", "value"),
+                zip(np.split(matrix, 3), np.split(arrays[f"{layer}.qkv.bias"], 3), strict=True),
+                strict=True,
+            ):
+                for kind, value in zip(("weight", "bias"), kinds, strict=True):
+                    weights[f"{layer}.attention.self.{part}.{kind}"] = value
     return weights
 
 

@@ -18,7 +18,7 @@ from train.passages import braced_functions, python_functions, sections
 from train.readers import spoken_turns
 from train.repository import Repository
 from train.sources import SOURCES
-from train.tokens import HeldPairs, Sequences, WordPieces, read_shard, word_mask, write_arrays, write_held
+from train.tokens import Pairs, Sequences, WordPieces, read_pairs, word_mask, write_arrays, write_pairs
 from train.weights import averaged, read, with_layers, write
 
 from train import gather, overlap, pack, wanted
@@ -89,8 +89,8 @@ def test_judged_text_is_left_out_of_the_training_text(
 ) -> None:
     """A gathered text that repeats a judged one in other case and with other punctuation does not reach the shards."""
     (path,) = (shards / "shards").glob("shard-*.npz")
-    questions, passages = read_shard(path)
-    assert questions.lengths.size == passages.lengths.size >= 20
+    pairs = read_pairs(path)
+    assert pairs.questions.lengths.size == pairs.passages.lengths.size == pairs.kinds.size >= 20
     judged = overlap.JudgedText(overlap.judged_sequences(shards / "judged.npz.xz"), word_mask(VOCABULARY))
     assert judged.shared(
         pieces([f"So, {JUDGED.upper().replace(',', ' --')}", "widgets", JUDGED[-40:]], 500)
@@ -104,13 +104,7 @@ def test_overlap_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pi
     judged = pieces([JUDGED, "short one"], 500)
     write_arrays(tmp_path / "judged.npz", {"one/passages": judged.tokens, "one/passage_lengths": judged.lengths})
     held = pieces(["Short, one!"], 500)
-    arrays = {
-        "questions": held.tokens,
-        "question_lengths": held.lengths,
-        "passages": held.tokens,
-        "passage_lengths": held.lengths,
-    }
-    write_arrays(tmp_path / "shard-00.npz", arrays)
+    write_pairs(tmp_path / "shard-00.npz", Pairs(held, held, np.zeros(1, np.uint8)))
     command = ("--shards", tmp_path, "--judged", tmp_path / "judged.npz", "--vocabulary", VOCABULARY)
     assert _run(overlap.main, monkeypatch, *command) == 1
 
@@ -297,9 +291,7 @@ def test_the_whole_pipeline_makes_a_model(shards: Path, monkeypatch: pytest.Monk
     common = ("--shards", shards / "shards", "--vocabulary", VOCABULARY)
     assert _run(teach.main, monkeypatch, *common, "--teachers", shards / "teachers", "--out", shards / "taught.pt") == 0
     options = ("--taught", shards / "taught.pt", "--init", shards / "teachers/e5.npz", "--out", shards / "student.npz")
-    questions, passages = read_shard(shards / "shards/shard-00.npz")
-    held = HeldPairs(questions, passages, np.zeros(questions.lengths.size, np.uint8))
-    write_held(shards / "shards/held.npz", held)
+    write_pairs(shards / "shards/held.npz", read_pairs(shards / "shards/shard-00.npz"))
     training = ("--steps", 4, "--warm", 1, "--per-batch", 8, "--quantised", 0.5, "--judged", shards / "judged.npz.xz")
     checks = ("--check", 2, "--patience", 3, "--checkpoints", shards / "kept", "--dropout", 0.1, "--pair-share", 0.6)
     assert _run(distil.main, monkeypatch, *common, *options, *training, *checks) == 0
@@ -345,3 +337,17 @@ def test_characters_that_end_a_line_elsewhere_stay_inside_a_text(shards: Path) -
     assert pack.pack_part(part, shards / "shards", shards / "judged.npz.xz", VOCABULARY).startswith(
         f"{part.name}: 3 pairs"
     )
+
+
+@pytest.mark.skipif(importlib.util.find_spec("onnx") is None, reason="train/requirements.txt")
+def test_an_int8_model_can_teach_again(tmp_path: Path) -> None:
+    """The weights that are read from an int8 model of ours are those that it was made of, but for rounding."""
+    from train import quantise
+
+    given = _weights(2, 1)
+    (tmp_path / "own.onnx").write_bytes(quantise.student_model(given).SerializeToString())
+    restored = read(tmp_path / "own.onnx")
+    places, types = "embeddings.position_embeddings.weight", "embeddings.token_type_embeddings.weight"
+    given[places], given[types] = given[places] + given[types][0], np.zeros_like(given[types])
+    assert restored.keys() == given.keys()
+    assert all(np.abs(restored[name] - given[name]).max() <= 0.01 * np.abs(given[name]).max() for name in given)
