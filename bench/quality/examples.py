@@ -165,7 +165,8 @@ class _Asker:
         rarity = candidates.weigh_terms(store, terms)
         words, cosines = dict(lexical), dict(dense)
         cosines |= store.similarities(vector, [key for key in words if key not in cosines])
-        support = candidates._find_support(store, vector, lexical, dense, cosines)
+        around = candidates._look_around(store, lexical, dense)
+        support = candidates._find_support(store, vector, around, lexical, cosines)
         keys = list(dict.fromkeys((*words, *dict(dense))))
         by_words = np.array([support.lexical.get(key, words.get(key, 0.0)) for key in keys])
         by_vectors = np.array([support.dense.get(key, cosines[key]) for key in keys])
@@ -199,6 +200,7 @@ class _Asker:
                 "lowest": float(own.min()),
                 "mean_cosine": float(self._centre @ np.frombuffer(vector, "<f4")),
                 "chunks": store.lane_coverage(Filters()).chunks,
+                "length": candidates._median_length(around, lexical, dense),
             },
             by_words[first],
             by_vectors[first],

@@ -23,7 +23,7 @@ import numpy as np
 from bench.quality.examples import WHOLE, Example
 
 from lorelog.retrieval.calibration import RELEVANCE_FEATURES, LaneNumbers, RelevanceNumbers
-from lorelog.retrieval.fusion import MAX_COVERAGE, MAX_HEIGHT, MIN_REACH, USUAL_RARITY
+from lorelog.retrieval.fusion import MAX_COVERAGE, MAX_HEIGHT, MIN_REACH, USUAL_RARITY, relative_length
 from lorelog.retrieval.relevance import QueryFeatures, relevance_features
 from lorelog.retrieval.score_features import MatchFeatures
 
@@ -31,11 +31,15 @@ FEATURES = ("words", "vectors", "proximity", "part_words", "entry")
 TIED = (
     ("words", "rarity"),
     ("words", "coverage"),
+    ("words", "length"),
     ("vectors", "known"),
     ("vectors", "unread"),
     ("vectors", "foreign"),
     ("vectors", "height"),
     ("vectors", "lead"),
+    ("vectors", "length"),
+    ("proximity", "known"),
+    ("entry", "long"),
 )
 SCALE = ("height", "lead", "coverage", "rarity", "unread", "known", "chunks")
 MEASURED = ("height", "foreign")
@@ -46,8 +50,13 @@ SIGNS = {
     ("vectors", "unread"): -1,
     ("vectors", "foreign"): -1,
     ("vectors", "lead"): 1,
+    ("words", "length"): 1,
+    ("vectors", "length"): -1,
+    ("entry", "long"): -1,
 }
 """Numbers whose sign is known: more of it never speaks against."""
+MOST = {("entry", "one"): 2.0}
+"""Upper bounds. Where every entry is one chunk, its size changes no ranking, but would have most of the score."""
 SHARES = {("judged", True): 1.5, ("stressed", True): 0.6, ("judged", False): 0.7, ("stressed", False): 0.2}
 """How much kinds of questions count, of a whole set and of its parts."""
 HOPELESS = 0.5
@@ -93,6 +102,8 @@ class Unit:
             "height": min(max(height, 0.0), MAX_HEIGHT) / _HEIGHT_STEP,
             "lead": seen["lead"],
             "chunks": log10(max(seen["chunks"], 1)) - 2.0,
+            "length": relative_length(seen["length"]),
+            "long": max(relative_length(seen["length"]), 0.0),
         }
 
     def features(self, example: Example) -> Array:
@@ -139,7 +150,7 @@ class LaneModel:
         batch = _Batch(sets, self.unit)
         table = self._table(batch.evidence)
         low = np.array([0.0 if SIGNS.get(item) == 1 else -np.inf for item in self._tied])
-        high = np.array([0.0 if SIGNS.get(item) == -1 else np.inf for item in self._tied])
+        high = np.array([0.0 if SIGNS.get(item) == -1 else MOST.get(item, np.inf) for item in self._tied])
 
         def loss(numbers: Array) -> tuple[float, Array]:
             value, slope = batch.loss(self._weights(table, numbers))

@@ -139,8 +139,8 @@ class SampledStore:
         for key in keys:
             row = int(key)
             length = len(self._whole.chunks[row].chunk.text)
-            if length <= max_chars:
-                found[key] = ChunkNeighbours(length, self._beside(row, 1), self._beside(row, 2))
+            beside = (self._beside(row, 1), self._beside(row, 2)) if length <= max_chars else ()
+            found[key] = ChunkNeighbours(length, *beside)
         return found
 
     def _beside(self, row: int, distance: int) -> tuple[int, ...]:

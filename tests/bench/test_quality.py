@@ -48,13 +48,14 @@ def write_set(data: Path, name: str) -> None:
         {"id": "q2", "group": "pages", "text": "do otters eat trout"},
         {"id": "q3", "group": "talk", "category": "5 adversarial", "text": "who sold a kayak"},
         {"id": "q4", "group": "pages", "text": "not judged"},
+        {"id": "q5", "group": "pages", "text": " "},
     ]
     packed(folder / "queries.jsonl.gz", questions)
-    (folder / "qrels.tsv").write_text("query\tdoc\tgain\nq1\tt1\t1\nq2\tp1\t1\nq3\tt1\t1\n", "utf-8")
+    (folder / "qrels.tsv").write_text("query\tdoc\tgain\nq1\tt1\t1\nq2\tp1\t1\nq3\tt1\t1\nq5\tp2\t1\n", "utf-8")
 
 
 def test_questions_without_an_answer_are_apart(tmp_path: Path) -> None:
-    """Adversarial questions are not counted though they name a document, nor are those that nobody judged."""
+    """Adversarial questions are not counted though they name a document, nor are those that nobody judged or that have no text."""
     write_set(tmp_path, "tiny")
     found = load(tmp_path, "tiny")
 

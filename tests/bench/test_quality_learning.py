@@ -82,6 +82,7 @@ def made_example(chosen: random.Random, *, words_know: bool) -> Example:
         "lowest": float(cosines.min()),
         "mean_cosine": 0.0,
         "chunks": 1_000,
+        "length": 400.0,
     }
     relevant = np.arange(10) == 0
     return Example(

@@ -144,7 +144,7 @@ def test_nothing_is_rare_in_an_empty_index(store: Store) -> None:
 
 
 def test_what_stands_around_a_chunk(store: Store) -> None:
-    """The chunks before and after are near, the next ones far; other documents and longer chunks do not count."""
+    """The chunks before and after are near, the next ones far; of longer chunks only the length is given."""
     put(store, update("/a.md", ["one", "two", "three", "four", "five", "x" * 41]), update("/b.md", ["lonely"]))
     one, two, three, four, five, long = (found.key for found in store.chunks_of("/a.md"))
     (lonely,) = (found.key for found in store.chunks_of("/b.md"))
@@ -155,6 +155,7 @@ def test_what_stands_around_a_chunk(store: Store) -> None:
         three: ChunkNeighbours(5, near=(two, four), far=(one, five)),
         one: ChunkNeighbours(3, near=(two,), far=(three,)),
         five: ChunkNeighbours(4, near=(four, long), far=(three,)),
+        long: ChunkNeighbours(41),
         lonely: ChunkNeighbours(6),
     }
     assert store.chunk_neighbours([], 40) == {}
@@ -176,7 +177,7 @@ def test_characters_are_counted(store: Store) -> None:
     (key,) = (found.key for found in store.chunks_of("/a.md"))
 
     assert store.chunk_neighbours([key], 4)[key].length == 4
-    assert store.chunk_neighbours([key], 3) == {}
+    assert store.chunk_neighbours([key], 3) == {key: ChunkNeighbours(4)}
 
 
 def test_size_of_an_entry(store: Store) -> None:

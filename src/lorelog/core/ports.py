@@ -475,7 +475,7 @@ class Catalog(Protocol):
         ...
 
     def chunk_neighbours(self, keys: Sequence[ChunkKey], max_chars: int) -> dict[ChunkKey, ChunkNeighbours]:
-        """Return the neighbours of those chunks whose text has at most `max_chars` characters."""
+        """Return the length of each chunk's text, and the neighbours of those that have at most `max_chars` characters."""
         ...
 
     def sections(self, ids: Sequence[str]) -> dict[str, IndexedSection]:

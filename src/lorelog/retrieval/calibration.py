@@ -1,7 +1,7 @@
 """What was learned of an encoder: where its cosines lie, how far to trust it, and what its hits are worth.
 
-`python -m bench.quality.fit --write FILE` learns these numbers on judged sets and writes `calibrations.json`. Three weights of
-lorelog-1 lie between two such fits (docs/decisions/retrieval.md).
+`python -m bench.quality.fit --write FILE` learns these numbers on judged sets and writes `calibrations.json`. One number of
+lorelog-1 is set by hand: `unread` of hybrid hits (docs/decisions/retrieval.md).
 
 A cosine says nothing by itself: each encoder has its own range, and each question its own level (short and common
 questions are near everything). In a large index the other candidates give the level; in one of ten notes there are none.
@@ -31,20 +31,26 @@ UNMEASURED = "unmeasured"
 
 @dataclass(frozen=True, slots=True)
 class LaneNumbers:
-    """Weights of the lanes: logarithms, and how evidence changes them; the weights of readings are plain numbers."""
+    """Weights of the lanes: logarithms, and how evidence changes them; the weights of readings are plain numbers, and how evidence
+    changes their logarithms.
+    """
 
     words: float = 2.0
     words_rarity: float = 1.0
     words_coverage: float = 0.0
+    words_length: float = 0.0
     vectors: float = 1.0
     vectors_known: float = 0.0
     vectors_unread: float = 0.0
     vectors_foreign: float = 0.0
     vectors_height: float = 0.0
     vectors_lead: float = 0.0
+    vectors_length: float = 0.0
     proximity: float = 1.0
+    proximity_known: float = 0.0
     part_words: float = 1.0
     entry: float = 1.0
+    entry_long: float = 0.0
 
 
 RelevanceNumbers = Mapping[str, float]

@@ -12,7 +12,9 @@ both. What a lane says is counted in its own absolute unit, so that a lane that 
   more of the letters and of the small words are of scripts and languages it was not trained on. How far the best cosine is
   above those with texts about anything (`height`) speaks for some encoders and against others.
 
-Close reading has the rest. The numbers are learned for each encoder on all sets at once (`calibration`). Last, the share of
+The longer the candidates' texts, the less their vectors say and the more their words do: one vector cannot hold all that a long text is
+about. Close reading has the rest: how close together the words are counts for less where the encoder knows the corpus, and
+the size of an entry counts among short texts, not among long ones. The numbers are learned for each encoder on all sets at once (`calibration`). Last, the share of
 literal words (identifiers, paths, codes, quoted phrases) lowers the weight of the vectors in proportion, so that one more
 identifier never raises it.
 
@@ -56,6 +58,8 @@ _MAX_QUERY_CHARS = 4_000
 _MAX_EXACT_CHARS = 200
 USUAL_RARITY = 40.0
 USUAL_REACH = 4.0
+USUAL_LENGTH = 400.0
+MAX_LENGTH_LOGARITHM = 1.5
 MAX_COVERAGE = 1.5
 MIN_REACH = 0.5
 MAX_HEIGHT = 12.0
@@ -90,6 +94,8 @@ class LaneEvidence:
     """Difference of the highest and the lowest cosine of the candidates, in deviations."""
     height: float = 0.0
     """How far the best cosine is above the mean cosine with texts about anything, in deviations; 0 if not known."""
+    length: float = USUAL_LENGTH
+    """Median length of the first candidates' texts, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +117,12 @@ def weigh_lanes(query: str, evidence: LaneEvidence, numbers: LaneNumbers | None 
     # Only in the other words: the Latin letters of an identifier must not make Chinese look readable.
     unread_share = non_latin_share(" ".join(others))
     foreign = foreign_share(others)
+    length = relative_length(evidence.length)
     lexical = evidence.coverage * _weight(
         numbers.words
         + numbers.words_rarity * log(max(evidence.rarity, 1.0) / USUAL_RARITY)
         + numbers.words_coverage * min(evidence.coverage, MAX_COVERAGE)
+        + numbers.words_length * length
     )
     vectors = max(evidence.reach, MIN_REACH) * _weight(
         numbers.vectors
@@ -123,14 +131,18 @@ def weigh_lanes(query: str, evidence: LaneEvidence, numbers: LaneNumbers | None 
         + numbers.vectors_foreign * foreign
         + numbers.vectors_height * min(max(evidence.height, 0.0), MAX_HEIGHT)
         + numbers.vectors_lead * evidence.lead
+        + numbers.vectors_length * length
     )
-    read = ReadingWeights(0.0, 0.0, numbers.proximity, numbers.part_words, numbers.entry)
+    proximity = numbers.proximity * _weight(numbers.proximity_known * evidence.known)
+    entry = numbers.entry * _weight(numbers.entry_long * max(length, 0.0))
+    read = ReadingWeights(0.0, 0.0, proximity, numbers.part_words, entry)
     dense = vectors / (lexical + vectors)
     dense -= max(dense - MAX_DENSE_WEIGHT_EXACT, 0.0) * exact_share
     lanes = (lexical + vectors) / (lexical + vectors + read.total)
     reasons = [
         f"words cover {evidence.coverage:.0%} of {evidence.terms} terms",
         f"the best vector leads by {evidence.lead:.2f}",
+        f"texts of about {evidence.length:.0f} characters",
     ]
     if unread_share > 0.0:
         reasons.append(f"{unread_share:.0%} of the letters are outside Latin script")
@@ -139,6 +151,11 @@ def weigh_lanes(query: str, evidence: LaneEvidence, numbers: LaneNumbers | None 
     if exact:
         reasons.append(f"{len(exact)} of {words} words are meant literally")
     return LaneWeights(round(dense, 4), "; ".join(reasons), lanes, read.scaled((1.0 - lanes) / read.total))
+
+
+def relative_length(length: float) -> float:
+    """Return the logarithm of a length divided by the usual one, within limits."""
+    return min(max(log(max(length, 1.0) / USUAL_LENGTH), -MAX_LENGTH_LOGARITHM), MAX_LENGTH_LOGARITHM)
 
 
 def _weight(logarithm: float) -> float:

@@ -354,7 +354,10 @@ class MemoryStore:
         neighbours: dict[ChunkKey, ChunkNeighbours] = {}
         for key in keys:
             entry = self._entries.get(int(key))
-            if entry is None or len(entry.chunk.text) > max_chars:
+            if entry is None:
+                continue
+            if len(entry.chunk.text) > max_chars:
+                neighbours[key] = ChunkNeighbours(len(entry.chunk.text))
                 continue
             document = [other.key for other in self._entries.values() if other.document == entry.document]
             position = document.index(entry.key)

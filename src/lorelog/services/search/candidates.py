@@ -13,13 +13,14 @@ from operator import attrgetter
 from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import ChunkKey
 from lorelog.core.options import SearchOptions
-from lorelog.core.ports import Store, Vector
+from lorelog.core.ports import ChunkNeighbours, Store, Vector
 from lorelog.core.query import Candidate, Fusion, Lane, Term
 from lorelog.retrieval import score_features
 from lorelog.retrieval.calibration import UNMEASURED, EncoderCalibration, calibration_of
 from lorelog.retrieval.fusion import (
     MAX_BORROWER_CHARS,
     NO_SUPPORT,
+    USUAL_LENGTH,
     FusedRanking,
     LaneEvidence,
     LaneMix,
@@ -41,6 +42,8 @@ _SUPPORTED_PER_LANE = 60
 _SCORE = attrgetter("score")
 _MEASURED_PER_HIT = 4
 _MIN_MEASURED = 80
+_MEASURED_PER_LANE = 10
+"""Candidates of each lane whose lengths say how long the texts are."""
 _FULL_TERM_SCORE = 2.2
 """BM25 of one term of rarity 1 in a chunk that consists of it: k1 + 1."""
 
@@ -99,10 +102,12 @@ def _find_candidates(store: Store, question: SearchQuestion, options: SearchOpti
         return CandidateSet(fuse_rrf(lexical, dense), rarity, lexical, cosines, mean, deviation, lead=lead)
     missing = [key for key, _ in lexical if key not in cosines]
     cosines |= store.similarities(question.vector, missing)
-    support = _find_support(store, question.vector, lexical, dense, cosines)
+    around = _look_around(store, lexical, dense)
+    support = _find_support(store, question.vector, around, lexical, cosines)
     best = max(filter(isfinite, (*map(_SCORE, lexical), *support.lexical.values())), default=0.0)
     evidence = _gather_evidence(rarity, best, list(filter(isfinite, cosines.values())), question, deviation)
-    evidence = replace(evidence, lead=lead, known=model_fit(store))
+    length = _median_length(around, lexical, dense)
+    evidence = replace(evidence, lead=lead, known=model_fit(store), length=length)
     weights = weigh_lanes(question.text, evidence, question.calibration.lanes)
     ranked = fuse_convex(lexical, dense, cosines, LaneMix(weights.dense, weights.lanes), support)
     ranked = _weigh_entry_sizes(store, ranked, options.k, weights.readings.entry)
@@ -118,7 +123,8 @@ def weigh_terms(store: Store, terms: Sequence[Term]) -> dict[str, float]:
 def _rank_lexical_only(store: Store, lexical: Sequence[Candidate], mix: LaneMix, k: int) -> FusedRanking:
     if mix.whole == 1.0:
         return rank_single(lexical, Lane.LEXICAL)
-    return _weigh_entry_sizes(store, fuse_convex(lexical, (), {}, mix, _find_support(store, None, lexical, (), {})), k)
+    support = _find_support(store, None, _look_around(store, lexical, ()), lexical, {})
+    return _weigh_entry_sizes(store, fuse_convex(lexical, (), {}, mix, support), k)
 
 
 def _weigh_entry_sizes(
@@ -135,16 +141,22 @@ def _weigh_entry_sizes(
     )
 
 
+def _look_around(
+    store: Store, lexical: Sequence[Candidate], dense: Sequence[Candidate]
+) -> dict[ChunkKey, ChunkNeighbours]:
+    """Return the lengths of the first candidates of each lane, and the neighbours of the short ones."""
+    first = dict.fromkeys(candidate.key for lane in (lexical, dense) for candidate in lane[:_SUPPORTED_PER_LANE])
+    return store.chunk_neighbours(list(first), MAX_BORROWER_CHARS)
+
+
 def _find_support(
     store: Store,
     vector: Vector | None,
+    around: Mapping[ChunkKey, ChunkNeighbours],
     lexical: Sequence[Candidate],
-    dense: Sequence[Candidate],
     cosines: Mapping[ChunkKey, float],
 ) -> NeighbourSupport:
-    """Return the support of short chunks among the first candidates of each lane."""
-    first = dict.fromkeys(candidate.key for lane in (lexical, dense) for candidate in lane[:_SUPPORTED_PER_LANE])
-    around = store.chunk_neighbours(list(first), MAX_BORROWER_CHARS)
+    """Return the support of short chunks."""
     near = {key for neighbours in around.values() for key in (*neighbours.near, *neighbours.far)}
     if not near:
         return NO_SUPPORT
@@ -170,6 +182,15 @@ def _gather_evidence(
         reach=(highest - min(cosines, default=0.0)) / unit if unit > 0.0 else 0.0,
         height=height,
     )
+
+
+def _median_length(
+    around: Mapping[ChunkKey, ChunkNeighbours], lexical: Sequence[Candidate], dense: Sequence[Candidate]
+) -> float:
+    """Return the median length of the texts that either lane ranks first."""
+    first = (candidate.key for lane in (lexical, dense) for candidate in lane[:_MEASURED_PER_LANE])
+    found = sorted(around[key].length for key in first if key in around)
+    return float(found[len(found) // 2]) if found else USUAL_LENGTH
 
 
 def _lead(dense: Sequence[Candidate], mean: float, deviation: float) -> float:

@@ -404,12 +404,11 @@ class CatalogReader:
         near: dict[int, list[ChunkKey]] = {}
         far: dict[int, list[ChunkKey]] = {}
         for marks, part in _padded_batches(keys):
-            # CROSS JOIN fixes the order: the few given rows first, then the neighbours from the index.
             for row, length, neighbour, distance in self.database.execute(
-                "SELECT p.row, p.length, n.row, abs(n.ordinal - p.ordinal) FROM places p CROSS JOIN places n "
-                "ON n.document = p.document AND n.ordinal BETWEEN p.ordinal - 2 AND p.ordinal + 2 "
-                f"WHERE p.row IN ({marks}) AND p.length <= ? ORDER BY p.row, n.ordinal",
-                (*part, max_chars),
+                "SELECT p.row, p.length, n.row, abs(n.ordinal - p.ordinal) FROM places p LEFT JOIN places n "
+                "ON n.document = p.document AND n.ordinal BETWEEN p.ordinal - 2 AND p.ordinal + 2 AND p.length <= ? "
+                f"WHERE p.row IN ({marks}) ORDER BY p.row, n.ordinal",
+                (max_chars, *part),
             ):
                 lengths[row] = length
                 if distance:
