@@ -54,12 +54,16 @@ def test_the_learned_numbers_stand_on_the_page() -> None:
         numbers.words,
         numbers.words_rarity,
         numbers.words_coverage,
+        numbers.words_length,
         numbers.vectors,
         numbers.vectors_known,
         numbers.vectors_unread,
         numbers.vectors_foreign,
         numbers.vectors_height,
         numbers.vectors_lead,
+        numbers.vectors_length,
+        numbers.proximity_known,
+        numbers.entry_long,
     )
     assert shown == [f"{number:+.2f}" for number in learned]
     fixed = f"Proximity has the weight {numbers.proximity:.2f}, part words {numbers.part_words:.2f} and the entry {numbers.entry:.2f}"
