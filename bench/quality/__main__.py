@@ -65,6 +65,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--no-calibration", dest="calibration", action="store_false", help="ask nothing unanswerable")
     parser.add_argument("--no-stress", dest="stress", action="store_false", help="ask no stressed questions")
     parser.add_argument("--anchors", action="store_true", help="write an anchor below the heading of every turn")
+    parser.add_argument("--rerank", default="", metavar="MODEL", help="let this cross-encoder read the first hits")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write everything measured")
     parser.add_argument("--dump", type=Path, metavar="FILE", help="a JSON line for each question; .gz packs it")
     parser.add_argument("--against", type=Path, metavar="OUT", help="compare with what --json wrote before")
@@ -93,6 +94,7 @@ def _results(args: argparse.Namespace, names: Sequence[str]) -> Iterator[SetResu
         least=args.least,
         calibration=args.calibration,
         anchors=args.anchors,
+        rerank=args.rerank,
         stress=args.stress,
     )
     jobs = [

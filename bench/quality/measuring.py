@@ -37,6 +37,8 @@ class Job:
     least: int = 10
     calibration: bool = True
     anchors: bool = False
+    rerank: str = ""
+    """A cross-encoder that reads the first hits; none by default."""
     stress: bool = True
     dump: Path | None = None
 
@@ -68,7 +70,7 @@ def run(job: Job) -> SetResult:
     given = load(job.data, job.name)
     with _folder(job.keep, job.name) as folder, _without_snippets():
         vectors = job.vectors or folder / "vectors"
-        with Bench(given, folder, vectors, anchors=job.anchors) as bench:
+        with Bench(given, folder, vectors, anchors=job.anchors, rerank=job.rerank) as bench:
             bench.index()
             return _measured(job, given, bench)
 

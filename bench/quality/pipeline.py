@@ -49,13 +49,17 @@ class Place:
 class Bench:
     """An indexed set. Use it as a context manager."""
 
-    def __init__(self, given: JudgedSet, folder: Path, vectors: Path, *, anchors: bool = False) -> None:
+    def __init__(
+        self, given: JudgedSet, folder: Path, vectors: Path, *, anchors: bool = False, rerank: str = ""
+    ) -> None:
         self._layout = Layout(folder / "files", anchors=anchors)
         self._layout.write(given.texts)
         project = Project(id=str(folder / "here"), root=str(folder / "here"), name="here", git=False)
         (folder / "here").mkdir(exist_ok=True)
         # Without the cache of answers: what is measured is searching, and each search is to be seen.
         settings = {"LORELOG_CACHE_ANSWERS": "false"}
+        if rerank:
+            settings |= {"LORELOG_RERANK_MODEL": rerank, "LORELOG_RERANK_TIMEOUT_S": "60"}
         self._engine = open_engine(Location(folder / "home", project, settings))
         inner = self._engine.embedder
         if inner is None:
