@@ -33,7 +33,7 @@ MARKER = re.compile(
 _HEADING = re.compile(r"^#+(?= )")
 _ROW = re.compile(r"(?<!\\)\|")
 _OURS = ("lorelog", "ours")
-_NOT_RIVALS = ("", "ratio", "target", "reach at least", "best simple")
+_NOT_RIVALS = ("", "ratio", "target", "reach at least", "best simple", "ours - better lane", "difference")
 SUMMARY = (
     ("speed", "first index of 2,000 entries, wall", ""),
     ("speed", "unchanged re-index, wall", ""),
@@ -158,14 +158,15 @@ def _summary(results: Mapping[str, Result], changes: Mapping[str, Change | None]
 
 
 def _find_row(lines: Sequence[str], label: str) -> dict[str, str]:
-    """Return the cells of the first table row that begins with a label, by the names of their columns."""
+    """Return the cells of the first table row that begins with a label, by the names of their columns; of two alike, the first."""
     header: list[str] = []
     for line in lines:
         cells = [cell.strip() for cell in _ROW.split(line.strip().strip("|"))] if line.startswith("|") else []
         if not cells or not header:
             header = cells
         elif cells[0] == label:
-            return dict(zip(["figure", *header[1:]], cells, strict=False))
+            columns = list(zip(["figure", *header[1:]], cells, strict=False))
+            return {**dict(columns), **dict(reversed(columns))}
     return {}
 
 

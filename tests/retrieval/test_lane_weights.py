@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.retrieval.calibration import LaneNumbers, load_calibrations
-from lorelog.retrieval.fusion import MAX_DENSE_WEIGHT_EXACT, LaneEvidence, foreign_share, non_latin_share, weigh_lanes
+from lorelog.retrieval.fusion import (
+    MAX_DENSE_WEIGHT_EXACT,
+    USUAL_LENGTH,
+    LaneEvidence,
+    foreign_share,
+    non_latin_share,
+    weigh_lanes,
+)
 
 LITERAL = [
     "parse_config",
@@ -32,6 +39,7 @@ EVIDENCE = st.builds(
     rarity=st.floats(0.0, 20_000.0),
     reach=st.floats(0.0, 40.0),
     height=st.floats(-10.0, 40.0),
+    length=st.floats(0.0, 1e6),
 )
 NUMBERS = st.sampled_from([found.lanes for found in load_calibrations().values()])
 HOSTILE = {
@@ -173,3 +181,19 @@ def test_hostile_questions(query: str) -> None:
 def test_huge_questions(query: str) -> None:
     """A huge query is weighed by its beginning."""
     assert weigh_lanes(query, UNSURE) == weigh_lanes(query[:10_000], UNSURE)
+
+
+def test_long_texts_are_found_by_their_words() -> None:
+    """The longer the texts, the less the vectors count, and the size of an entry counts among short texts only."""
+    numbers = load_calibrations()["builtin/lorelog-1"].lanes
+    sure = LaneEvidence(coverage=0.4, terms=5, lead=1.2)
+    query = "how is the cache made"
+    short, usual, long, endless = (
+        weigh_lanes(query, replace(sure, length=length), numbers) for length in (60.0, USUAL_LENGTH, 1_500.0, 1e9)
+    )
+
+    assert short.dense > usual.dense > long.dense >= endless.dense
+    assert short.readings.entry / short.readings.part_words == pytest.approx(
+        usual.readings.entry / usual.readings.part_words
+    )
+    assert usual.readings.entry / usual.readings.part_words > 2 * long.readings.entry / long.readings.part_words
