@@ -55,6 +55,8 @@ SIGNS = {
     ("entry", "long"): -1,
 }
 """Numbers whose sign is known: more of it never speaks against."""
+LEAST_KNOWN = 0.1
+"""How much the fit to the corpus counts at least for an encoder that was not measured: nobody knows what it reads."""
 MOST = {("entry", "one"): 2.0}
 """Upper bounds. Where every entry is one chunk, its size changes no ranking, but would have most of the score."""
 SHARES = {("judged", True): 1.5, ("stressed", True): 0.6, ("judged", False): 0.7, ("stressed", False): 0.2}
@@ -150,6 +152,8 @@ class LaneModel:
         batch = _Batch(sets, self.unit)
         table = self._table(batch.evidence)
         low = np.array([0.0 if SIGNS.get(item) == 1 else -np.inf for item in self._tied])
+        if not self.unit.spread:
+            low[self._tied.index(("vectors", "known"))] = LEAST_KNOWN
         high = np.array([0.0 if SIGNS.get(item) == -1 else MOST.get(item, np.inf) for item in self._tied])
 
         def loss(numbers: Array) -> tuple[float, Array]:
