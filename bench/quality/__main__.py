@@ -40,6 +40,10 @@ def main() -> int:
         print(f"bench.quality: {error}", file=sys.stderr)
         return 1
     print(f"## nDCG@10 of all sets\n\n{tables.summary(results)}\n\n{SAID}\n")
+    if typed := tables.keyword_table(results):
+        print(
+            f"## nDCG@10 of keywords\n\nOne to three words of a document; every document that has them is an answer.\n\n{typed}\n"
+        )
     if any(result.claims for result in results):
         print(f"## Relevance that first hits claim\n\n{tables.calibration_table(results)}\n")
     if before is not None:
@@ -63,7 +67,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--least", type=int, default=10, metavar="N", help="rank at least N documents (for --dump)")
     parser.add_argument("--no-calibration", dest="calibration", action="store_false", help="ask nothing unanswerable")
-    parser.add_argument("--no-stress", dest="stress", action="store_false", help="ask no stressed questions")
+    parser.add_argument(
+        "--no-stress", dest="stress", action="store_false", help="ask no stressed questions and no keywords"
+    )
     parser.add_argument("--anchors", action="store_true", help="write an anchor below the heading of every turn")
     parser.add_argument("--rerank", default="", metavar="MODEL", help="let this cross-encoder read the first hits")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write everything measured")

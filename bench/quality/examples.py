@@ -19,12 +19,12 @@ import numpy as np
 from bench.quality.calibration import spread
 from bench.quality.pipeline import Bench
 from bench.quality.sampled_store import IndexedSet, SampledStore, read_set
-from bench.quality.samples import SEED, stressed
+from bench.quality.samples import SEED, keyword_questions, stressed
 from bench.quality.sets import JudgedSet, Question
 
 from lorelog.core.query import Filters
 from lorelog.core.vectors import unit_vector
-from lorelog.retrieval.fusion import _split_exact_words, foreign_share, non_latin_share, unread_share
+from lorelog.retrieval.fusion import _split_exact_words, bareness, foreign_share, non_latin_share, unread_share
 from lorelog.retrieval.score_features import CloseReader, entry_share
 from lorelog.services.indexing.model_fit import model_fit
 from lorelog.services.search import candidates
@@ -33,7 +33,9 @@ SIZES = (5, 15, 60, 200, 1_000, 10_000)
 WHOLE = 0
 _PER_SIZE = 60
 _PER_SIZE_STRESSED = 20
+_PER_SIZE_KEYWORDS = 30
 _STRANGERS = 80
+_KEYWORD_QUESTIONS = 100
 _READ_PER_LANE = 40
 
 Array = np.ndarray[Any, Any]
@@ -44,7 +46,7 @@ class Example:
     """A question in an index: its evidence, and its candidates with the scores of both lanes."""
 
     kind: str
-    """`judged`, `stressed`, `unanswerable` (the set says so), `elsewhere` (asked of others), `removed` (the answer was)."""
+    """`judged`, `stressed`, `keywords` (typed into a search box), `unanswerable` (the set says so), `elsewhere` (asked of others), `removed` (the answer was)."""
     size: int
     """Number of chunks of a part; 0 for the whole set."""
     evidence: Mapping[str, float]
@@ -70,6 +72,9 @@ def examples_of(given: JudgedSet, bench: Bench, centre: Array) -> Iterator[Examp
         yield asker.ask_whole("judged", bench.project(question), question, given.gains[question.id])
     for question in hard:
         yield asker.ask_whole("stressed", bench.project(question), question, given.gains[question.id])
+    typed = keyword_questions(given, _KEYWORD_QUESTIONS)
+    for question in typed.judged:
+        yield asker.ask_whole("keywords", bench.project(question), question, typed.gains[question.id])
     for question in given.unanswerable:
         yield asker.ask_whole("unanswerable", bench.project(question), question, {})
     if len(projects) > 1:
@@ -77,7 +82,7 @@ def examples_of(given: JudgedSet, bench: Bench, centre: Array) -> Iterator[Examp
             yield asker.ask_whole("elsewhere", after[bench.project(question)], question, {})
     chosen = random.Random(f"{SEED} sizes {given.name}")
     for size in SIZES:
-        yield from _of_size(asker, given, hard, size, chosen)
+        yield from _of_size(asker, given, (hard, typed), size, chosen)
 
 
 def whole_examples(given: JudgedSet, bench: Bench, centre: Array, questions: int) -> Iterator[Example]:
@@ -88,13 +93,20 @@ def whole_examples(given: JudgedSet, bench: Bench, centre: Array, questions: int
 
 
 def _of_size(
-    asker: _Asker, given: JudgedSet, hard: Sequence[Question], size: int, chosen: random.Random
+    asker: _Asker,
+    given: JudgedSet,
+    others: tuple[Sequence[Question], JudgedSet],
+    size: int,
+    chosen: random.Random,
 ) -> Iterator[Example]:
+    hard, typed = others
     asked = [("judged", item) for item in chosen.sample(given.judged, len(given.judged))]
-    counts = {"judged": _PER_SIZE, "stressed": _PER_SIZE_STRESSED}
-    for kind, question in [*asked, *(("stressed", item) for item in hard)]:
+    asked += [("stressed", item) for item in hard] + [("keywords", item) for item in typed.judged]
+    counts = {"judged": _PER_SIZE, "stressed": _PER_SIZE_STRESSED, "keywords": _PER_SIZE_KEYWORDS}
+    for kind, question in asked:
         rows = asker.whole.rows_of(asker.bench.project(question))
-        gains = {name: gain for name, gain in given.gains[question.id].items() if gain > 0}
+        known = (typed if kind == "keywords" else given).gains[question.id]
+        gains = {name: gain for name, gain in known.items() if gain > 0}
         answers = [int(row) for row in rows if gains.keys() & set(asker.whole.documents[row])]
         if not counts[kind] or len(rows) < size or not answers:
             continue
@@ -192,6 +204,7 @@ class _Asker:
                 "terms": len(rarity),
                 "unread": non_latin_share(" ".join(others)),
                 "foreign": foreign_share(others),
+                "bare": bareness(others, len(rarity)),
                 "best": float(by_words.max(initial=0.0)),
                 "lead": candidates._lead(dense, mean, deviation),
                 "known": model_fit(store),

@@ -118,7 +118,7 @@ def _lane_table(sets: Sets, lanes: LaneModel, without: Mapping[str, LaneModel]) 
     rows = [["set", "questions", "chunks", "words", "vectors", "both", "both - better", "learned without it"]]
     totals: dict[tuple[str, int], list[list[float]]] = {}
     for name, examples in sets.items():
-        for kind, size in [(kind, size) for kind in ("judged", "stressed") for size in (WHOLE, *SIZES)]:
+        for kind, size in [(kind, size) for kind in ("judged", "stressed", "keywords") for size in (WHOLE, *SIZES)]:
             found = [item for item in examples if (item.kind, item.size) == (kind, size)]
             if not found:
                 continue

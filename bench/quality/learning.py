@@ -32,6 +32,7 @@ TIED = (
     ("words", "rarity"),
     ("words", "coverage"),
     ("words", "length"),
+    ("words", "bare"),
     ("vectors", "known"),
     ("vectors", "unread"),
     ("vectors", "foreign"),
@@ -51,6 +52,7 @@ SIGNS = {
     ("vectors", "foreign"): -1,
     ("vectors", "lead"): 1,
     ("words", "length"): 1,
+    ("words", "bare"): 1,
     ("vectors", "length"): -1,
     ("entry", "long"): -1,
 }
@@ -59,7 +61,14 @@ LEAST_KNOWN = 0.1
 """How much the fit to the corpus counts at least for an encoder that was not measured: nobody knows what it reads."""
 MOST = {("entry", "one"): 2.0}
 """Upper bounds. Where every entry is one chunk, its size changes no ranking, but would have most of the score."""
-SHARES = {("judged", True): 1.5, ("stressed", True): 0.6, ("judged", False): 0.7, ("stressed", False): 0.2}
+SHARES = {
+    ("judged", True): 1.5,
+    ("judged", False): 0.7,
+    ("stressed", True): 0.6,
+    ("stressed", False): 0.2,
+    ("keywords", True): 0.5,
+    ("keywords", False): 0.4,
+}
 """How much kinds of questions count, of a whole set and of its parts."""
 HOPELESS = 0.5
 """How much less questions count whose answer is far down: 0 for the logarithm of its probability, 1 for the probability."""
@@ -74,6 +83,7 @@ _HARDLY_READ = 0.5
 _PENALTY = 1e-4
 _ROUNDS = 300
 _PATIENCE = 4
+_RESTARTS = 3
 
 Array = np.ndarray[Any, Any]
 Sets = Mapping[str, Sequence[Example]]
@@ -101,6 +111,7 @@ class Unit:
             "known": seen["known"],
             "unread": seen["unread"],
             "foreign": seen["foreign"],
+            "bare": seen["bare"],
             "height": min(max(height, 0.0), MAX_HEIGHT) / _HEIGHT_STEP,
             "lead": seen["lead"],
             "chunks": log10(max(seen["chunks"], 1)) - 2.0,
@@ -162,7 +173,8 @@ class LaneModel:
             tied = np.where(self._is_free, 0.0, numbers)
             return value + _PENALTY * float(tied @ tied), slope + 2 * _PENALTY * tied
 
-        self._numbers = minimise(loss, self._numbers, lambda numbers: np.clip(numbers, low, high))
+        for _ in range(_RESTARTS):  # bounds make the curve that BFGS follows a wrong one
+            self._numbers = minimise(loss, self._numbers, lambda numbers: np.clip(numbers, low, high))
         return self
 
     @property
@@ -221,7 +233,7 @@ class _Batch:
 def _teaches(example: Example) -> bool:
     """Return whether lanes are learned from an example; without its words, nothing answers a question that the encoder hardly reads."""
     is_read = max(example.evidence["unread"], example.evidence["foreign"]) < _HARDLY_READ
-    return example.kind == "judged" or (example.kind == "stressed" and is_read)
+    return example.kind in ("judged", "keywords") or (example.kind == "stressed" and is_read)
 
 
 def _part_key(example: Example) -> tuple[str, int]:

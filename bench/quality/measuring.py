@@ -14,7 +14,7 @@ from unittest import mock
 
 from bench.quality.calibration import Claim, claim, negatives, spread
 from bench.quality.pipeline import RANKINGS, Bench, Place, parts_of
-from bench.quality.samples import stressed
+from bench.quality.samples import keyword_questions, stressed
 from bench.quality.sets import JudgedSet, Question, load, load_questions, names_in
 
 from lorelog.retrieval.ranking_metrics import RANKING_DEPTH, measure_ranking
@@ -22,7 +22,7 @@ from lorelog.retrieval.snippet import Snippet
 from lorelog.services.search import searcher
 
 STRESSED = 200
-"""Stressed questions of a set, at most."""
+"""Stressed questions and keywords of a set, at most, if there is no limit."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ class SetResult:
     """Values by ranking and measure, one per query."""
     stressed: Mapping[str, Sequence[float]]
     """nDCG@10 of questions without the words of their answers, by ranking."""
+    keywords: Mapping[str, Sequence[float]]
+    """nDCG@10 of one to three words as people type them into a search box, by ranking."""
     claims: Sequence[Claim]
     embedded: int
     index_s: float
@@ -107,7 +109,8 @@ def _measured(job: Job, given: JudgedSet, bench: Bench) -> SetResult:
         unreachable=bench.unreachable,
         questions=[item.id for item in questions],
         values=values,
-        stressed=_stressed(job, given, bench),
+        stressed=_measure(job, stressed(given, bench.analyser), bench) if job.stress else {},
+        keywords=_measure(job, keyword_questions(given, job.limit or STRESSED), bench) if job.stress else {},
         claims=made if job.calibration else [],
         embedded=bench.embedder.asked,
         index_s=bench.seconds,
@@ -116,11 +119,10 @@ def _measured(job: Job, given: JudgedSet, bench: Bench) -> SetResult:
     )
 
 
-def _stressed(job: Job, given: JudgedSet, bench: Bench) -> dict[str, list[float]]:
-    """Measure the lanes and our ranking with questions that share no word with their answers."""
-    asked = spread(stressed(given, bench.analyser).judged, job.limit or STRESSED) if job.stress else ()
+def _measure(job: Job, given: JudgedSet, bench: Bench) -> dict[str, list[float]]:
+    """Return nDCG@10 of other questions of a set, by ranking."""
     values: dict[str, list[float]] = {name: [] for name in RANKINGS}
-    for question in asked:
+    for question in spread(given.judged, job.limit or STRESSED):
         gains = given.gains[question.id]
         rankings = bench.rankings(question, (), job.least)
         for name, places in rankings.items():

@@ -5,12 +5,15 @@ documents. A sitting of a conversation is taken whole, so that turns keep their 
 
 `stressed` takes the words out of each question that its answer holds. What is left is what a person asks who remembers
 the matter and not the words; stop words stay. Questions of which no word is left are left out.
+
+`keyword_questions` asks as people type into a search box: one, two or three words of a document. Every document that has them all is an answer.
 """
 
 from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from dataclasses import replace
 
 from bench.quality.sets import JudgedSet, Question, Text
@@ -22,6 +25,9 @@ SAMPLE_BYTES, SAMPLE_QUESTIONS = 330_000, 150
 """The part of a set that the ranking is learned from, by default."""
 _WORD = re.compile(r"\S+")
 _MIN_WORDS = 2
+_KEYWORD = re.compile(r"[^\W\d_][\w-]{3,}|[\u4e00-\u9fff]{2,4}")
+_FEW = 8
+"""Documents that a keyword may be in, at most; of a large set, a hundredth."""
 
 
 def sample_bytes(given: JudgedSet, size: int = SAMPLE_BYTES, questions: int = SAMPLE_QUESTIONS) -> JudgedSet:
@@ -108,3 +114,27 @@ def _without(question: str, held: frozenset[str], analyser: WordAnalyser) -> str
 
 def _is_stop(word: str) -> bool:
     return word.strip(".,;:!?()'\"").lower() in STOP_WORDS
+
+
+def keyword_questions(given: JudgedSet, most: int) -> JudgedSet:
+    """Return the set with questions of one to three words that few documents have, and those documents as their answers."""
+    chosen = random.Random(f"{SEED} keywords {given.name}")
+    texts: dict[str, dict[str, str]] = {}
+    for text in given.texts:
+        texts.setdefault(text.group, {})[text.id] = f"{text.title}\n{text.text}".lower()
+    counts = {
+        group: Counter(word for body in bodies.values() for word in set(_KEYWORD.findall(body)))
+        for group, bodies in texts.items()
+    }
+    asked, gains = [], {}
+    for text in chosen.sample(given.texts, min(most, len(given.texts))):
+        bodies = texts[text.group]
+        limit = max(_FEW, len(bodies) // 100)
+        words = sorted({word for word in _KEYWORD.findall(bodies[text.id]) if counts[text.group][word] <= limit})
+        if not words:
+            continue
+        taken = chosen.sample(words, min(len(words), chosen.choice((1, 1, 2, 3))))
+        question = Question(f"keywords {text.id}", " ".join(taken), group=text.group)
+        asked.append(question)
+        gains[question.id] = {name: 1.0 for name, body in bodies.items() if all(word in body for word in taken)}
+    return replace(given, questions=tuple(asked), gains=gains)

@@ -89,6 +89,20 @@ def summary(results: Sequence[SetResult]) -> str:
     return format_table(rows)
 
 
+def keyword_table(results: Sequence[SetResult]) -> str:
+    """Return all sets by nDCG@10 of keywords."""
+    asked = [result for result in results if result.keywords.get("ours")]
+    rows = [["set", "queries", *RANKINGS, "ours - better lane"]]
+    means = []
+    for result in asked:
+        ndcg = [_mean(result.keywords[name]) for name in RANKINGS]
+        means.append(ndcg)
+        better = max(ndcg[RANKINGS.index(lane)] for lane in ("BM25", "dense"))
+        rows.append([result.name, f"{len(result.keywords['ours'])}", *map(_number, ndcg), f"{ndcg[-1] - better:+.3f}"])
+    rows.append(["average of keywords", "", *(_number(_mean(column)) for column in zip(*means, strict=True)), ""])
+    return format_table(rows) if asked else ""
+
+
 def _stressed_cells(result: SetResult) -> list[str]:
     if not result.stressed.get("ours"):
         return ["", "", ""]
@@ -166,6 +180,7 @@ def _set_json(result: SetResult) -> dict[str, Any]:
         "bar": asdict(bar) if bar else None,
         "verdict": verdict(rankings["ours"][NDCG]["mean"], bar),
         "stressed": {name: _mean(values) for name, values in result.stressed.items() if values},
+        "keywords": {name: _mean(values) for name, values in result.keywords.items() if values},
         "calibration": asdict(calibrate(result.claims)) if result.claims else None,
         "questions": dict(zip(result.questions, result.values["ours"][NDCG], strict=True)),
         "notes": list(result.notes),

@@ -12,7 +12,7 @@ from bench.quality.fit import quantise
 from bench.quality.learning import LaneModel, Unit, first_hits, learn_relevance, ndcg
 from bench.quality.pipeline import Bench
 from bench.quality.sampled_store import SampledStore, read_set
-from bench.quality.samples import sample, stressed
+from bench.quality.samples import keyword_questions, sample, stressed
 from bench.quality.sets import JudgedSet, Question, Text
 
 from lorelog.core.query import Filters
@@ -83,6 +83,7 @@ def made_example(chosen: random.Random, *, words_know: bool) -> Example:
         "mean_cosine": 0.0,
         "chunks": 1_000,
         "length": 400.0,
+        "bare": 0.0,
     }
     relevant = np.arange(10) == 0
     return Example(
@@ -124,3 +125,24 @@ def test_a_centre_takes_a_byte_a_number() -> None:
     codes, step = quantise(vector)
     assert codes.dtype == np.int8
     assert np.abs(codes * step - vector).max() <= step / 2 + 1e-6
+
+
+def test_keywords_are_answered_by_every_document_that_has_them() -> None:
+    """Keywords are rare words of a document of the same group, and all documents with all of them are answers."""
+    texts = tuple(
+        Text(
+            id=f"t{number}",
+            text=f"shared wording number{number} {'otters swim' if number < 3 else 'badgers dig'}",
+            group="g",
+        )
+        for number in range(20)
+    )
+    made = keyword_questions(JudgedSet("made", texts, ()), 20)
+
+    assert len(made.judged) == 20
+    assert {question.text.count(" ") for question in made.judged} == {0, 1, 2}
+    for question in made.judged:
+        assert not {"shared", "wording", "badgers"} & set(question.text.split())
+        named = {text.id for text in texts if all(word in text.text for word in question.text.split())}
+        assert made.gains[question.id].keys() == named
+    assert any(len(gains) > 1 for gains in made.gains.values())

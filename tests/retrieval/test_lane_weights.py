@@ -13,6 +13,7 @@ from lorelog.retrieval.fusion import (
     MAX_DENSE_WEIGHT_EXACT,
     USUAL_LENGTH,
     LaneEvidence,
+    bareness,
     foreign_share,
     non_latin_share,
     weigh_lanes,
@@ -197,3 +198,27 @@ def test_long_texts_are_found_by_their_words() -> None:
         usual.readings.entry / usual.readings.part_words
     )
     assert usual.readings.entry / usual.readings.part_words > 2 * long.readings.entry / long.readings.part_words
+
+
+@pytest.mark.parametrize(
+    ("query", "terms", "likeness"),
+    [
+        ("Schmiergelder", 1, 1.0),
+        ("lock timeout postgres", 3, 1.0),
+        ("what is a lock", 1, 0.0),
+        ("wer war Luther", 2, 0.0),
+    ],
+)
+def test_keywords_are_told_from_questions(query: str, terms: int, likeness: float) -> None:
+    """Up to three words without small ones are keywords; a question has small words."""
+    assert bareness(query.split(), terms) == likeness
+
+
+def test_keywords_are_meant_as_they_are_typed() -> None:
+    """A word alone gives the lexical lane more than the same word in a question, and ten words no more than a question does."""
+    numbers = load_calibrations()["builtin/lorelog-1"].lanes
+    alone, asked = (weigh_lanes(query, UNSURE, numbers).dense for query in ("webhooks", "what are webhooks"))
+    many = weigh_lanes("webhooks " * 10, replace(UNSURE, terms=10), numbers).dense
+
+    assert alone < asked / 2
+    assert many == pytest.approx(weigh_lanes("what are webhooks", replace(UNSURE, terms=10), numbers).dense, abs=0.02)

@@ -5,7 +5,7 @@ both. What a lane says is counted in its own absolute unit, so that a lane that 
 
 - words: BM25 of the best chunk as a share of what a chunk with every word would have (`coverage`), times the rarity of
   all words of the query. One of three words in common says little; four rare ones of ten say much. Coverage and the
-  number of words act together;
+  number of words act together. One to three words without small ones are keywords: who types them wants the texts that have them;
 - vectors: the range of the candidates' cosines, in units of the encoder's usual deviation (`reach`). It counts for more the
   further the best cosine is ahead of the others (`lead`: an encoder that knows the subject is sure of it) and the better
   the encoder knows the corpus, which was probed with its own sentences when it was indexed (`known`); for less the
@@ -64,6 +64,7 @@ MAX_COVERAGE = 1.5
 MIN_REACH = 0.5
 MAX_HEIGHT = 12.0
 _MAX_LOGARITHM = 12.0
+_FEW_TERMS = 3
 _PUNCTUATION = ".,;:!?()[]{}<>\"'“”‘’…"
 _QUOTED_PATTERN = lazy_pattern(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”|`([^`\n]{1,200})`')
 _EXACT_PATTERN = lazy_pattern(
@@ -123,6 +124,7 @@ def weigh_lanes(query: str, evidence: LaneEvidence, numbers: LaneNumbers | None 
         + numbers.words_rarity * log(max(evidence.rarity, 1.0) / USUAL_RARITY)
         + numbers.words_coverage * min(evidence.coverage, MAX_COVERAGE)
         + numbers.words_length * length
+        + numbers.words_bare * bareness(others, evidence.terms)
     )
     vectors = max(evidence.reach, MIN_REACH) * _weight(
         numbers.vectors
@@ -206,6 +208,14 @@ def foreign_share(words: Sequence[str]) -> float:
     foreign = sum(word in FOREIGN_WORDS or (not word.isascii() and _is_accented(word)) for word in bare)
     english = sum(word in STOP_WORDS for word in bare)
     return foreign / (foreign + english) if foreign else 0.0
+
+
+def bareness(words: Sequence[str], terms: int) -> float:
+    """Return how much a query looks like keywords in a search box: 1 for up to three without small words, soon less with more, 0 with one."""
+    bare = (word.strip(_PUNCTUATION).lower() for word in words)
+    if any(word in STOP_WORDS or word in FOREIGN_WORDS for word in bare):
+        return 0.0
+    return float(min(1.0, _FEW_TERMS / max(terms, 1)) ** 4)
 
 
 def unread_share(text: str) -> float:
