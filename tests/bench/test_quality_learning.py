@@ -128,21 +128,19 @@ def test_a_centre_takes_a_byte_a_number() -> None:
 
 
 def test_keywords_are_answered_by_every_document_that_has_them() -> None:
-    """Keywords are rare words of a document of the same group, and all documents with all of them are answers."""
+    """Keywords are rare words of a document, and all documents with all of them are answers."""
+    pairs = ["otter", "badger", "heron", "marten", "adder", "swift"]
     texts = tuple(
-        Text(
-            id=f"t{number}",
-            text=f"shared wording number{number} {'otters swim' if number < 3 else 'badgers dig'}",
-            group="g",
-        )
-        for number in range(20)
+        Text(id=f"{one}-{two}", text=f"shared wording {one} {two} wandered")
+        for one in pairs
+        for two in pairs
+        if one < two
     )
-    made = keyword_questions(JudgedSet("made", texts, ()), 20)
+    made = keyword_questions(JudgedSet("made", texts, ()), 15)
 
-    assert len(made.judged) == 20
-    assert {question.text.count(" ") for question in made.judged} == {0, 1, 2}
+    assert len(made.judged) == 15
     for question in made.judged:
-        assert not {"shared", "wording", "badgers"} & set(question.text.split())
-        named = {text.id for text in texts if all(word in text.text for word in question.text.split())}
-        assert made.gains[question.id].keys() == named
-    assert any(len(gains) > 1 for gains in made.gains.values())
+        words = question.text.split()
+        assert set(words) <= set(pairs)
+        assert made.gains[question.id].keys() == {text.id for text in texts if all(word in text.text for word in words)}
+    assert {len(gains) for gains in made.gains.values()} == {1, 5}
