@@ -89,9 +89,11 @@ def _learn(sets: Sets, unit: Unit, args: argparse.Namespace) -> dict[str, Any]:
         f"\n{'Measured' if unit.spread else 'Unmeasured'} encoder: {lanes.numbers}\n\n{_lane_table(sets, lanes, without)}\n",
         flush=True,
     )
-    ours = learning.first_hits(sets, unit, lambda _, item: lanes.scores(item), LEARNED_HITS)
-    dense = learning.first_hits(sets, unit, lambda _, item: item.own_cosine, LEARNED_HITS)
-    words = learning.first_hits(sets, unit, lambda _, item: item.own_lexical, LEARNED_HITS)
+    # Relevance is learned from questions: every text with a keyword answers it, whether it is about it or not.
+    asked = {name: [item for item in examples if item.kind != "keywords"] for name, examples in sets.items()}
+    ours = learning.first_hits(asked, unit, lambda _, item: lanes.scores(item), LEARNED_HITS)
+    dense = learning.first_hits(asked, unit, lambda _, item: item.own_cosine, LEARNED_HITS)
+    words = learning.first_hits(asked, unit, lambda _, item: item.own_lexical, LEARNED_HITS)
     found = {
         form: learning.learn_relevance(claims, form)
         for form, claims in (("hybrid", ours), ("other", [*ours, *dense]), ("words", words))

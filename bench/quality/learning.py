@@ -66,8 +66,8 @@ SHARES = {
     ("judged", False): 0.7,
     ("stressed", True): 0.6,
     ("stressed", False): 0.2,
-    ("keywords", True): 0.5,
-    ("keywords", False): 0.4,
+    ("keywords", True): 0.25,
+    ("keywords", False): 0.1,
 }
 """How much kinds of questions count, of a whole set and of its parts."""
 HOPELESS = 0.5
