@@ -309,3 +309,14 @@ def test_logs_are_merged_by_time_and_each_line_is_there_once() -> None:
     expected = [lines[1], lines[2], lines[4], lines[3], lines[5]]
     assert merge_logs("a", {"a": a, "b": b}) == expected
     assert merge_logs("b", {"a": a, "b": [lines[1], *b]}) == expected
+
+
+def test_what_answers_a_line_of_the_same_second_comes_after_it() -> None:
+    """A guard that one machine adds and another removes within a second is removed, whatever the machines are called."""
+    add, remove, other = (
+        json.dumps({"at": "2026-03-01T10:00:00Z", "event": event, "id": identity})
+        for event, identity in (("add", "g1"), ("remove", "g1"), ("add", "g2"))
+    )
+
+    for first, second in (("a", "b"), ("b", "a")):
+        assert merge_logs("c", {first: [add], second: [remove, other]}) == [add, remove, other]

@@ -308,21 +308,25 @@ def cut_from_journal(text: str, keys: Collection[str]) -> str:
 def merge_logs(own: str, writers: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the lines of all writers' logs once each, by time; the lines of one writer keep their order.
 
-    Lines are JSON objects with `at`. `own` names this machine; its lines may be in no other writer's log.
+    Lines are JSON objects with `at`. `own` names this machine; its lines may be in no other writer's log. Of the same second, what
+    changes something that another writer added comes after it.
     """
     foreign = {line for writer, lines in writers.items() if writer != own for line in lines}
-    keyed: dict[str, tuple[str, str, int]] = {}
+    keyed: dict[str, tuple[str, bool, str, int]] = {}
     for writer in sorted(writers):
-        latest = ""
+        latest, is_answer, added = "", False, set()
         for number, line in enumerate(writers[writer]):
-            latest = max(latest, _line_time(line))  # a clock that was set back does not change the order of a writer
+            values = json_object(line)
+            time = str(values.get("at", ""))
+            is_answer = is_answer and time <= latest
+            latest = max(latest, time)  # a clock that was set back does not change the order of a writer
+            if values.get("event") == "add":
+                added.add(str(values.get("id")))
+            elif "event" in values and str(values.get("id")) not in added:
+                is_answer = True
             if writer != own or line not in foreign:
-                keyed.setdefault(line, (latest, writer, number))
+                keyed.setdefault(line, (latest, is_answer, writer, number))
     return sorted(keyed, key=keyed.__getitem__)
-
-
-def _line_time(line: str) -> str:
-    return str(json_object(line).get("at", ""))
 
 
 def json_object(text: bytes | str) -> dict[str, Any]:
