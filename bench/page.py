@@ -165,8 +165,10 @@ def _find_row(lines: Sequence[str], label: str) -> dict[str, str]:
         if not cells or not header:
             header = cells
         elif cells[0] == label:
-            columns = list(zip(["figure", *header[1:]], cells, strict=False))
-            return {**dict(columns), **dict(reversed(columns))}
+            row: dict[str, str] = {}
+            for column, cell in zip(["figure", *header[1:]], cells, strict=False):
+                row.setdefault(column, cell)
+            return row
     return {}
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.quality import tables
 from bench.quality.measuring import Job, SetResult, run
-from bench.quality.pipeline import NotIndexed
+from bench.quality.pipeline import NotIndexed, NotReranked
 from bench.quality.sets import BadSet, names_in
 from bench.quality.vectors import BadVectors
 
@@ -36,7 +36,7 @@ def main() -> int:
         names = _names(args.data, args.sets)
         before = json.loads(args.against.read_text("utf-8")) if args.against else None
         results = sorted(_results(args, names), key=lambda result: names.index(result.name))
-    except (BadSet, BadVectors, NotIndexed, OSError) as error:
+    except (BadSet, BadVectors, NotIndexed, NotReranked, OSError) as error:
         print(f"bench.quality: {error}", file=sys.stderr)
         return 1
     print(f"## nDCG@10 of all sets\n\n{tables.summary(results)}\n\n{SAID}\n")

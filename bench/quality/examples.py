@@ -24,7 +24,7 @@ from bench.quality.sets import JudgedSet, Question
 
 from lorelog.core.query import Filters
 from lorelog.core.vectors import unit_vector
-from lorelog.retrieval.fusion import _split_exact_words, bareness, foreign_share, non_latin_share, unread_share
+from lorelog.retrieval.fusion import _split_exact_words, foreign_share, keyword_likeness, non_latin_share, unread_share
 from lorelog.retrieval.score_features import CloseReader, entry_share
 from lorelog.services.indexing.model_fit import model_fit
 from lorelog.services.search import candidates
@@ -204,7 +204,7 @@ class _Asker:
                 "terms": len(rarity),
                 "unread": non_latin_share(" ".join(others)),
                 "foreign": foreign_share(others),
-                "bare": bareness(others, len(rarity)),
+                "keywords": keyword_likeness(others, len(rarity)),
                 "best": float(by_words.max(initial=0.0)),
                 "lead": candidates._lead(dense, mean, deviation),
                 "known": model_fit(store),

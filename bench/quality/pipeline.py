@@ -38,6 +38,10 @@ class NotIndexed(Exception):
     """Files of a set were not indexed, so its results would mean nothing."""
 
 
+class NotReranked(Exception):
+    """The cross-encoder did not answer, so the results would be those of the first ranking."""
+
+
 @dataclass(frozen=True)
 class Place:
     """A document in a ranking, with its hit if there is one."""
@@ -154,7 +158,10 @@ class Bench:
     def hits(self, text: str, group: str, k: int) -> Sequence[Hit]:
         """Return the hits of a search with default settings."""
         options = replace(self._engine.defaults.search, filters=Filters(projects=(_project(group),)), k=k)
-        return self._engine.search(text, options).hits
+        reply = self._engine.search(text, options)
+        if refused := [note for note in reply.notes if note.startswith("not reranked")]:
+            raise NotReranked(refused[0])
+        return reply.hits
 
     def owners(self, hit: Hit) -> Iterator[str]:
         """Return the documents of a hit: its own, then those of its folded duplicates."""

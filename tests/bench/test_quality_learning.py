@@ -83,7 +83,7 @@ def made_example(chosen: random.Random, *, words_know: bool) -> Example:
         "mean_cosine": 0.0,
         "chunks": 1_000,
         "length": 400.0,
-        "bare": 0.0,
+        "keywords": 0.0,
     }
     relevant = np.arange(10) == 0
     return Example(

@@ -55,7 +55,7 @@ def test_the_learned_numbers_stand_on_the_page() -> None:
         numbers.words_rarity,
         numbers.words_coverage,
         numbers.words_length,
-        numbers.words_bare,
+        numbers.words_keywords,
         numbers.vectors,
         numbers.vectors_known,
         numbers.vectors_unread,

@@ -13,8 +13,8 @@ from lorelog.retrieval.fusion import (
     MAX_DENSE_WEIGHT_EXACT,
     USUAL_LENGTH,
     LaneEvidence,
-    bareness,
     foreign_share,
+    keyword_likeness,
     non_latin_share,
     weigh_lanes,
 )
@@ -211,7 +211,7 @@ def test_long_texts_are_found_by_their_words() -> None:
 )
 def test_keywords_are_told_from_questions(query: str, terms: int, likeness: float) -> None:
     """Up to three words without small ones are keywords; a question has small words."""
-    assert bareness(query.split(), terms) == likeness
+    assert keyword_likeness(query.split(), terms) == likeness
 
 
 def test_keywords_are_meant_as_they_are_typed() -> None:

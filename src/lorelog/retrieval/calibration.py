@@ -39,7 +39,7 @@ class LaneNumbers:
     words_rarity: float = 1.0
     words_coverage: float = 0.0
     words_length: float = 0.0
-    words_bare: float = 0.0
+    words_keywords: float = 0.0
     vectors: float = 1.0
     vectors_known: float = 0.0
     vectors_unread: float = 0.0

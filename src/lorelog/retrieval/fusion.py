@@ -119,12 +119,13 @@ def weigh_lanes(query: str, evidence: LaneEvidence, numbers: LaneNumbers | None 
     unread_share = non_latin_share(" ".join(others))
     foreign = foreign_share(others)
     length = relative_length(evidence.length)
+    likeness = keyword_likeness(others, evidence.terms)
     lexical = evidence.coverage * _weight(
         numbers.words
         + numbers.words_rarity * log(max(evidence.rarity, 1.0) / USUAL_RARITY)
         + numbers.words_coverage * min(evidence.coverage, MAX_COVERAGE)
         + numbers.words_length * length
-        + numbers.words_bare * bareness(others, evidence.terms)
+        + numbers.words_keywords * likeness
     )
     vectors = max(evidence.reach, MIN_REACH) * _weight(
         numbers.vectors
@@ -146,6 +147,8 @@ def weigh_lanes(query: str, evidence: LaneEvidence, numbers: LaneNumbers | None 
         f"the best vector leads by {evidence.lead:.2f}",
         f"texts of about {evidence.length:.0f} characters",
     ]
+    if likeness == 1.0:
+        reasons.append("taken for keywords")
     if unread_share > 0.0:
         reasons.append(f"{unread_share:.0%} of the letters are outside Latin script")
     if foreign > 0.0:
@@ -210,10 +213,13 @@ def foreign_share(words: Sequence[str]) -> float:
     return foreign / (foreign + english) if foreign else 0.0
 
 
-def bareness(words: Sequence[str], terms: int) -> float:
-    """Return how much a query looks like keywords in a search box: 1 for up to three without small words, soon less with more, 0 with one."""
-    bare = (word.strip(_PUNCTUATION).lower() for word in words)
-    if any(word in STOP_WORDS or word in FOREIGN_WORDS for word in bare):
+def keyword_likeness(words: Sequence[str], terms: int) -> float:
+    """Return how much a query looks like keywords in a search box.
+
+    Up to three terms give 1, more give less; a query with a small word ("how", "the", "der") is a question and gives 0.
+    """
+    plain = (word.strip(_PUNCTUATION).lower() for word in words)
+    if any(word in STOP_WORDS or word in FOREIGN_WORDS for word in plain):
         return 0.0
     return float(min(1.0, _FEW_TERMS / max(terms, 1)) ** 4)
 

@@ -32,14 +32,15 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
 def test_a_word_that_one_note_has_finds_that_note(engine: Engine) -> None:
     """Whoever types a rare word gets the note that has it first, whatever the vectors say of the others."""
     analyser = WordAnalyser()
-    texts = "\n".join(path.read_text("utf-8") for path in sorted((FORTNIGHT / "memory").glob("*.md"))).lower()
+    files = "\n".join(path.read_text("utf-8") for path in sorted((FORTNIGHT / "memory").glob("*.md"))).lower()
+    texts = re.sub(r"<!--.*?-->", "", files, flags=re.DOTALL)  # tags are found by filters, not by words
     stems = Counter(analyser.words(texts))
     plain = re.findall(r"(?<![\w/.`-])[a-z]{7,}(?![\w/`-])", texts)
     words = sorted({word for word in plain if [stems[stem] for stem in analyser.words(word)] == [1]})
     missed = [word for word in words if word not in _first(engine, word)]
 
     assert len(words) > 40
-    assert len(missed) < len(words) / 10, missed  # a third, before keywords were told from questions
+    assert len(missed) < len(words) / 20, missed  # a third, before keywords were told from questions
 
 
 def _first(engine: Engine, query: str) -> str:

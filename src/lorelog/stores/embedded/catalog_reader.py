@@ -404,9 +404,11 @@ class CatalogReader:
         near: dict[int, list[ChunkKey]] = {}
         far: dict[int, list[ChunkKey]] = {}
         for marks, part in _padded_batches(keys):
+            # CASE gives NULL for a long chunk, for which SQLite does not look into the index.
             for row, length, neighbour, distance in self.database.execute(
                 "SELECT p.row, p.length, n.row, abs(n.ordinal - p.ordinal) FROM places p LEFT JOIN places n "
-                "ON n.document = p.document AND n.ordinal BETWEEN p.ordinal - 2 AND p.ordinal + 2 AND p.length <= ? "
+                "ON n.document = CASE WHEN p.length <= ? THEN p.document END "
+                "AND n.ordinal BETWEEN p.ordinal - 2 AND p.ordinal + 2 "
                 f"WHERE p.row IN ({marks}) ORDER BY p.row, n.ordinal",
                 (max_chars, *part),
             ):
