@@ -14,7 +14,7 @@ from lorelog.surfaces.python.client import Lorelog
 @pytest.mark.slow
 def test_a_killed_writer_loses_nothing(shell: Shell) -> None:
     """Every write that was acknowledged before a kill is found afterwards, once."""
-    reply = shell("doctor", "--chaos", "--cycles", "2", "--json").json()
+    reply = shell("doctor", "--chaos", "--cycles", "2", "--json").json
 
     assert reply["ok"], reply
     assert [trial["name"] for trial in reply["trials"]] == ["killed writers", "lost cache"]
