@@ -17,7 +17,7 @@ from lorelog.stores.milvus.client import (
     is_unloaded_collection,
 )
 from lorelog.stores.milvus.rows import Row, row_key
-from lorelog.stores.milvus.schema import in_values, make_collection, owned_by
+from lorelog.stores.milvus.schema import BM25_K1, encode_word, in_values, make_collection, owned_by
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
@@ -108,11 +108,42 @@ class Collections:
                 ),
                 patience_s=SEARCH_PATIENCE_S,
             )
+            # Milvus Lite returns BM25 as a negative number.
+            is_words = query.field == "sparse_vector"
             return [
-                {**{field: hit[field] for field in query.fields}, "distance": float(hit["distance"])} for hit in hits[0]
+                {
+                    **{field: hit[field] for field in query.fields},
+                    "distance": abs(hit["distance"]) if is_words else float(hit["distance"]),
+                }
+                for hit in hits[0]
             ]
 
         return [row for rows in run_parallel([partial(search, name) for name in names]) for row in rows]
+
+    def rarity(self, names: Iterable[str], words: Sequence[str]) -> dict[str, float]:
+        """Return the weight that BM25 gives to each of these words that a collection has; of several, the lowest.
+
+        Milvus does not return the number of rows with a word, and counting them takes seconds with Milvus Lite. The score of the
+        best row with the word is its weight times a factor that follows from how often the row has it.
+        """
+        tokens = [encode_word(word) for word in words]
+
+        def search(name: str) -> Any:
+            options: dict[str, Any] = {"limit": 1, "output_fields": ["content"], "timeout": TIMEOUT_S}
+            return self._with_loaded(
+                name,
+                lambda client: client.search(name, tokens, anns_field="sparse_vector", **options),
+                patience_s=SEARCH_PATIENCE_S,
+            )
+
+        found: dict[str, float] = {}
+        for hits in run_parallel([partial(search, name) for name in names]):
+            for word, token, best in zip(words, tokens, hits, strict=True):
+                if best:
+                    count = str(best[0]["content"]).split().count(token) or 1
+                    weight = abs(best[0]["distance"]) * (count + BM25_K1) / (count * (BM25_K1 + 1))
+                    found[word] = min(weight, found.get(word, weight))
+        return found
 
     def read(self, name: str, expression: str, fields: Sequence[str], *, limit: int = 0) -> list[Row]:
         """Return the rows that match an expression."""

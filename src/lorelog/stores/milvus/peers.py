@@ -8,26 +8,23 @@ publish about their indexes is cached for `PEERS_TTL_S`.
 from __future__ import annotations
 
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lorelog.core.dataclasses import replace
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import StoreError
-from lorelog.core.ports import MIN_BM25_WORDS, Supersession, Vector
+from lorelog.core.ports import Supersession, Vector
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
 from lorelog.stores.milvus.client import is_missing_collection
 from lorelog.stores.milvus.collections import CollectionQuery, Collections, run_parallel
-from lorelog.stores.milvus.lexicon import Bm25Statistics, term_score
 from lorelog.stores.milvus.registry import PeerIndex, PeerRegistry
 from lorelog.stores.milvus.rows import READ_FIELDS, Row, read_row
 from lorelog.stores.milvus.schema import (
-    FILLER,
     encode_query,
-    encode_word,
     filter_expression,
     in_values,
     quote,
@@ -52,41 +49,12 @@ class PeerRows(NamedTuple):
     """Whether several machines have rows there, so that the same text may be repeated."""
 
 
-class PeerCandidates:
-    """Lexical candidates of other machines, scored once the statistics of all machines are known."""
+class PeerCandidates(NamedTuple):
+    """Rows of other machines, best first, each text once."""
 
-    def __init__(self, rows: Sequence[Row], terms: Sequence[Term]) -> None:
-        names = [encode_word(term.text) for term in terms]
-        self._terms = terms
-        self.contents = {row["key"]: str(row["content_hash"]) for row in rows}
-        self._counts: dict[str, tuple[int, list[int]]] = {}
-        # A text too long for the field has each word once, and therefore another score than on its own machine.
-        for row in rows:
-            words = Counter(str(row["content"]).split())
-            length = max(sum(words.values()) - words[FILLER], MIN_BM25_WORDS)
-            self._counts[row["key"]] = (length, [words[name] for name in names])
-
-    def statistics(self) -> Bm25Statistics:
-        """Return how many candidates contain each term: a lower bound for words that are not published."""
-        counts = [sum(words[index] > 0 for _, words in self._counts.values()) for index in range(len(self._terms))]
-        return Bm25Statistics(
-            document_counts={term.text: count for term, count in zip(self._terms, counts, strict=True)}
-        )
-
-    def rank(self, statistics: Bm25Statistics, dropped: Iterable[ChunkKey]) -> list[Candidate]:
-        """Return the candidates with their BM25 scores, without the keys in `dropped`."""
-        weights, average, dropped_keys = statistics.weights(self._terms), statistics.average, set(dropped)
-        scored = (
-            Candidate(
-                key,
-                sum(
-                    weight * term_score(count, length / average) for weight, count in zip(weights, counts, strict=True)
-                ),
-            )
-            for key, (length, counts) in self._counts.items()
-            if key not in dropped_keys
-        )
-        return [candidate for candidate in scored if candidate.score > 0.0]
+    candidates: list[Candidate]
+    contents: dict[ChunkKey, str]
+    """Content hash of each."""
 
 
 class PeerIndexes:
@@ -161,42 +129,23 @@ class PeerIndexes:
             self._superseding = (token, supersessions)
         return self._superseding[1]
 
-    def statistics(self, home: str, words: Sequence[str]) -> Bm25Statistics:
-        """Return BM25 statistics of other machines, empty if they are unavailable."""
-        try:
-            return self._registry.statistics(self.active(home), words)
-        except StoreError:
-            return Bm25Statistics()
+    def collection_names(self, home: str) -> set[str]:
+        """Return the collections that hold rows which other machines share."""
+        return {project.collection for peer in self.active(home) for project in peer.projects.values()}
 
     # -- chunks ------------------------------------------------------------------------------------------------------
 
     def search_words(self, home: str, terms: Sequence[Term], filters: Filters, limit: int) -> PeerCandidates:
-        """Return rows of other machines that contain any of the terms, each text once."""
-        fields = ("key", "content", "content_hash")
-        query = CollectionQuery(
-            field="sparse_vector", query=encode_query(terms), limit=min(limit, _MAX_CANDIDATES), fields=fields
-        )
-        rows = self._search(query, self._targets(home, filters), filters)
-        return PeerCandidates(rows, terms)
+        """Return rows of other machines that contain any of the terms, by Milvus' BM25."""
+        return self._search("sparse_vector", encode_query(terms), self._targets(home, filters), filters, limit)
 
-    def search_vectors(
-        self, home: str, vector: Vector, filters: Filters, limit: int
-    ) -> tuple[list[Candidate], dict[ChunkKey, str]]:
-        """Return rows of other machines by cosine, and each row's content hash; each text once.
-
-        The cosine is computed by Milvus: their vectors are not here.
-        """
+    def search_vectors(self, home: str, vector: Vector, filters: Filters, limit: int) -> PeerCandidates:
+        """Return rows of other machines by cosine, which Milvus computes: their vectors are not here."""
         import numpy as np
 
         numbers = np.frombuffer(vector, dtype="<f4").tolist()
         targets = self._targets(home, filters, width=len(numbers))
-        fields = ("key", "content_hash")
-        query = CollectionQuery(field="dense_vector", query=numbers, limit=min(limit, _MAX_CANDIDATES), fields=fields)
-        rows = self._search(query, targets, filters)
-        return (
-            [Candidate(row["key"], row["distance"]) for row in rows],
-            {row["key"]: str(row["content_hash"]) for row in rows},
-        )
+        return self._search("dense_vector", numbers, targets, filters, limit)
 
     def cosines(self, home: str, vector: Vector, keys: Sequence[str]) -> dict[ChunkKey, float]:
         """Return the cosine of each of these rows that has a vector."""
@@ -254,11 +203,16 @@ class PeerIndexes:
             for name, (homes, shared_names) in by_collection.items()
         }
 
-    def _search(self, query: CollectionQuery, targets: Mapping[str, PeerRows], filters: Filters) -> list[Row]:
-        """Run a query, whose expression is set for each target, and return the best rows of all, each text once."""
+    def _search(
+        self, field: str, value: Any, targets: Mapping[str, PeerRows], filters: Filters, limit: int
+    ) -> PeerCandidates:
+        """Return the best rows of all targets, each text once."""
+        query = CollectionQuery(
+            field=field, query=value, limit=min(limit, _MAX_CANDIDATES), fields=("key", "content_hash")
+        )
 
         def search(name: str, target: PeerRows) -> list[Row]:
-            expression = filter_expression(filters, target.expression, embedded=query.field == "dense_vector")
+            expression = filter_expression(filters, target.expression, embedded=field == "dense_vector")
             # Copies of one file would fill the list. With one machine there is no need: rows that it shares with this one
             # rank as high in our own list. And grouping is slow: four times as long with Milvus Lite.
             distinct = "content_hash" if target.is_shared else ""
@@ -273,12 +227,13 @@ class PeerIndexes:
 
         rows = self._query_all(targets, search)
         self._cache_locations(rows)
-        # Milvus Lite returns BM25 as a negative number; within one collection a larger magnitude is better.
-        is_bm25 = query.field == "sparse_vector"
-        rows.sort(key=lambda row: (-abs(row["distance"]) if is_bm25 else -row["distance"], row["key"]))
+        rows.sort(key=lambda row: (-row["distance"], row["key"]))
         distinct = {row["content_hash"]: row for row in reversed(rows)}
-        best = sorted(distinct.values(), key=rows.index) if len(distinct) < len(rows) else rows
-        return best[: query.limit]
+        best = sorted(distinct.values(), key=rows.index)[: query.limit]
+        return PeerCandidates(
+            [Candidate(row["key"], row["distance"]) for row in best],
+            {row["key"]: str(row["content_hash"]) for row in best},
+        )
 
     def _query_all(self, targets: Mapping[str, PeerRows], query: Callable[[str, PeerRows], list[Row]]) -> list[Row]:
         """Return the rows of all collections; a missing collection has just been dropped by its owner."""

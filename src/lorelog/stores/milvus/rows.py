@@ -10,11 +10,9 @@ from typing import Any
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, Anchor, Chunk, StoredChunk, chunk_id
 from lorelog.core.patterns import lazy_pattern
-from lorelog.core.ports import MIN_BM25_WORDS
 from lorelog.stores.embedded import vector_file
 from lorelog.stores.embedded.catalog_reader import space_model
 from lorelog.stores.embedded.rows import day_number
-from lorelog.stores.milvus.lexicon import Lexicon
 from lorelog.stores.milvus.schema import (
     MAX_PATH_BYTES,
     MAX_TAG_BYTES,
@@ -54,13 +52,13 @@ class RowOwner:
     home: str
     space: str
     width: int
+    words: Callable[[str], Sequence[str]]
+    """Returns the words of a text."""
     shared_name: Callable[[str, str], str]
     """Returns the shared name of a file's project, by project and source; empty for files that are not shared."""
 
 
-def rows_to_send(
-    database: sqlite3.Connection, lexicon: Lexicon, rows: Sequence[int], owner: RowOwner
-) -> Iterator[list[Row]]:
+def rows_to_send(database: sqlite3.Connection, rows: Sequence[int], owner: RowOwner) -> Iterator[list[Row]]:
     """Yield the rows to send in batches of one project each; rows that no longer exist are skipped."""
     for start in range(0, len(rows), _ROWS_PER_QUERY):
         part = rows[start : start + _ROWS_PER_QUERY]
@@ -72,7 +70,6 @@ def rows_to_send(
             f"WHERE c.row IN ({marks}) ORDER BY c.project, c.row",
             (owner.space, *part),
         ).fetchall()
-        bags = lexicon.word_counts(part)
         space = vector_file.find_space(database, owner.space)
         slots = [values[_SLOT] for values in chunks if values[_SLOT] is not None]
         vectors = dict(zip(slots, vector_file.read_vectors(database, space, slots), strict=True))
@@ -80,7 +77,7 @@ def rows_to_send(
         size = 0
         for chunk in chunks:
             values = (*chunk[:_SLOT], vectors.get(chunk[_SLOT]), *chunk[_SLOT + 1 :])
-            row = _row(values, bags.get(values[0], ([], 0)), owner.home, owner.width)
+            row = _row(values, owner.words(_searched_text(values)), owner.home, owner.width)
             row["shared"] = fit_text(owner.shared_name(values[3], values[2]), MAX_PATH_BYTES)
             # Rows are pushed before their model is served, so they get the ids of that model.
             row["chunk_hash"] = chunk_id(
@@ -103,23 +100,29 @@ def mark_row(home: str, mark: str, width: int) -> Row:
 def text_row(home: str, number: int, text: str, width: int) -> Row:
     """Return a row with a text about an index; it is not a chunk and has no words and no vector."""
     empty = ("", "", "", "", 0, 0, 0, text, "", "", "[]", None, None, "", "[]", None, 0, DATE_IN_TEXT, "")
-    return _row((number, *empty), ([], MIN_BM25_WORDS), home, width)
+    return {**_row((number, *empty), (), home, width), "content": ""}
 
 
 def row_key(home: str, row: int) -> str:
     return f"{home}:{row}"
 
 
-def _row(values: tuple[Any, ...], words: tuple[list[tuple[str, int]], int], home: str, width: int) -> Row:
+def _searched_text(values: tuple[Any, ...]) -> str:
+    """Return the text of a chunk that is searched: its context, and its text if that differs from the content."""
+    text = values[_SLOT + 1] if values[_SLOT + 1] is not None else values[8]
+    context = values[_SLOT + 2]
+    return f"{context}\n{text}" if context else str(text)
+
+
+def _row(values: tuple[Any, ...], words: Sequence[str], home: str, width: int) -> Row:
     number, identity, source, project, heading, level, first, last, content, date, kind, tags, vector, *more = values
-    bag, length = words
     return {
         "key": row_key(home, number),
         "chunk_hash": identity,
         "content_hash": identity,
         "dense_vector": _vector_floats(vector, width),
         "has_vector": vector is not None,
-        "content": encode_words(bag, MIN_BM25_WORDS - length),
+        "content": encode_words(words),
         "text": truncate_text(content, MAX_TEXT_BYTES),
         "source": truncate_text(source, MAX_PATH_BYTES),
         "heading": truncate_text(heading, MAX_PATH_BYTES),

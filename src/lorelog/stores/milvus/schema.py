@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.patterns import lazy_pattern
+from lorelog.core.ports import MIN_BM25_WORDS
 from lorelog.core.query import Filters, Term
 from lorelog.stores.embedded.rows import day_number
 
@@ -87,6 +88,7 @@ def filter_expression(filters: Filters, owner: str, *, embedded: bool = False) -
 
 
 ANALYSER_PARAMS = {"tokenizer": "standard"}
+BM25_K1, BM25_B = 1.2, 0.75
 FILLER = "zz"
 """Pads a short text to the minimum length of BM25; no word is encoded like this."""
 
@@ -108,13 +110,13 @@ def encode_query(terms: Sequence[Term]) -> str:
     return " ".join(encode_word(term.text) for term, count in zip(terms, copies, strict=True) for _ in range(count))
 
 
-def encode_words(words: Iterable[tuple[str, int]], fillers: int) -> str:
-    """Return a text with the given count of each word. If it is too long for a field, each word once, truncated."""
-    counted = [(encode_word(word), count) for word, count in words]
-    text = " ".join([*(copy for name, count in counted for copy in [name] * count), *([FILLER] * fillers)])
+def encode_words(words: Sequence[str]) -> str:
+    """Return a text of words, padded to the minimum length. If it is too long for a field, each word once, truncated."""
+    names = [encode_word(word) for word in words]
+    text = " ".join([*names, *[FILLER] * (MIN_BM25_WORDS - len(names))])
     if len(text) <= _MAX_FIELD_BYTES:
         return text
-    once = " ".join(name for name, _ in counted)
+    once = " ".join(dict.fromkeys(names))
     return once if len(once) <= _MAX_FIELD_BYTES else once[:_MAX_FIELD_BYTES].rpartition(" ")[0]
 
 
@@ -182,7 +184,7 @@ def make_collection(client: MilvusClient, name: str, width: int) -> None:
         "sparse_vector",
         index_type="SPARSE_INVERTED_INDEX",
         metric_type="BM25",
-        params={"bm25_k1": 1.2, "bm25_b": 0.75},
+        params={"bm25_k1": BM25_K1, "bm25_b": BM25_B},
     )
     for field in ("home", "project", "shared", "source", "type", "memory", "day"):
         indexes.add_index(field, index_type="INVERTED")
