@@ -23,9 +23,8 @@ from lorelog.services.memories.delete import delete_memory
 from lorelog.services.memories.expand import expand
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.stores.milvus import MilvusStore, peers
-from lorelog.stores.milvus.registry import machine_name
-from lorelog.stores.milvus.rows import text_row
-from lorelog.stores.milvus.schema import collection_name
+from lorelog.stores.milvus.peers import machine_name
+from lorelog.stores.milvus.schema import collection_name, text_row
 
 pytestmark = pytest.mark.slow
 

@@ -95,7 +95,11 @@ _TEXT_TYPES = frozenset({"text", "multimodal_text", "code"})
 
 
 class ChatGptSource:
-    """The export of a ChatGPT account."""
+    """Export of ChatGPT: `conversations.json`, or several numbered files, in a ZIP archive or a folder.
+
+    A conversation is a tree of messages, because answers can be regenerated. The branch that the person last saw is read. The shape is
+    that of the download; it is not documented by its maker. Conversations without a time take that of their earliest message.
+    """
 
     name = "chatgpt"
     title = "ChatGPT export"
@@ -181,7 +185,11 @@ def _read_chatgpt_message(message: dict[str, Any]) -> ChatMessage | None:
 
 
 class ClaudeAiSource:
-    """The export of a Claude.ai account."""
+    """Export of Claude.ai: conversations, projects and the memory it kept.
+
+    The shapes are those of the download that Claude.ai offers: `conversations.json`, `projects.json` and `memories.json`, in a ZIP
+    archive or a folder. They are not documented by their maker.
+    """
 
     name = "claude-ai"
     title = "Claude.ai export"
@@ -278,7 +286,10 @@ _LETTA_ROLES = {"user": True, "assistant": False}
 
 
 class LettaSource:
-    """An agent file."""
+    """Agent files of Letta (`.af`): the blocks that an agent keeps in its context, and its conversation.
+
+    From the documented schema. Archival passages are not part of an agent file. System prompts and tools are not memory and are left out.
+    """
 
     name = "letta"
     title = "Letta agent file"

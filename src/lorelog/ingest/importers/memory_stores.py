@@ -42,7 +42,11 @@ _HEAD = ("id:", "created_at:", "type:", "confidence:")
 
 
 class Mem0Source:
-    """What mem0 kept for a user."""
+    """mem0: JSON of its platform or library, the Markdown that its plugin exports, and the library's `history.db`.
+
+    The library keeps texts in a vector store of the user's choice, and every change of them in `history.db`. The newest change of each
+    memory is its text; memories whose last change is a deletion are gone.
+    """
 
     name = "mem0"
     title = "mem0"
@@ -180,7 +184,11 @@ _INSTALLED = "node_modules/@modelcontextprotocol/server-memory/dist"
 
 
 class McpMemorySource:
-    """The knowledge graph of the MCP memory server."""
+    """File of the MCP memory server: entities with observations, and relations, one JSON object per line.
+
+    An entity is one entry, with its observations and relations: an observation alone does not name what it is about. The file has no dates, so
+    entries take the time of its last change.
+    """
 
     name = "mcp-memory"
     title = "MCP memory server"
@@ -255,7 +263,12 @@ _MAX_FILES = 20
 
 
 class ClaudeMemSource:
-    """A database or an export of claude-mem."""
+    """claude-mem: its SQLite database, or the JSON that its export script writes.
+
+    Columns vary by version, so only those that are there are read. Observations are memories: they were written by a model, and keep
+    its name as author. Session summaries are archive material. Prompts are left out: `lorelog backfill` reads the conversations
+    themselves. Observations of the type `sensitive` are left out.
+    """
 
     name = "claude-mem"
     title = "claude-mem"
@@ -385,7 +398,11 @@ _ADDING_TOOLS = frozenset({"memory.add", "memory.add_batch", "add"})
 
 
 class MemdSource:
-    """Exports and batch files of memd."""
+    """memd: Open Memory Format 1.0, and JSON lines of its batch files and search results.
+
+    memd's own files are not read; `memd export-omf` writes OMF. Claims about lifecycle and trust cannot be checked and are left
+    out. OMF documents of lorelog itself hold records too: `lorelog import FILE` reads those.
+    """
 
     name = "memd"
     title = "memd"

@@ -29,7 +29,11 @@ _VAULT_FOLDERS = ("", "Documents", "Obsidian", "Documents/Obsidian", "vaults", "
 
 
 class ObsidianSource:
-    """An Obsidian vault."""
+    """An Obsidian vault: tags, aliases and wikilinks become tags of the entry, and its text stays as it is.
+
+    `[[Target]]` becomes `link:<path of the note>` if exactly one note of the vault has that name. A link that several notes could
+    answer is not guessed: it is reported. Daily notes, named by their day, are archive material. Nothing in `.obsidian` or `.trash` is read.
+    """
 
     name = "obsidian"
     title = "Obsidian vault"
@@ -122,7 +126,11 @@ _BASIC_SAMPLE_FILES = 50
 
 
 class BasicMemorySource:
-    """A folder of notes that basic-memory keeps."""
+    """Notes of basic-memory: Markdown with observations (`- [category] text #tag (context)`) and relations (`- uses [[Target]]`).
+
+    A note is one entry, whole: its observations are about the note's subject. Categories and relations become tags, so that
+    `--tag category:decision` and `--tag link:brewing-methods` find it. From the documented format.
+    """
 
     name = "basic-memory"
     title = "basic-memory"
@@ -182,7 +190,11 @@ _OKF_SAMPLE_FILES = 20
 
 
 class OkfSource:
-    """A bundle of concepts."""
+    """Bundles of the Open Knowledge Format, version 0.2: folders of Markdown whose front matter says who wrote and who verified a concept.
+
+    Who verified it there proves nothing here: the claims are kept as tags, and the entry's trust is computed like any other's.
+    Deprecated concepts and `index.md` and `log.md`, which are about the bundle, are left out. A date in `stale_after` is named in a tag. From the specification.
+    """
 
     name = "okf"
     title = "OKF bundle"
@@ -288,7 +300,10 @@ _NAMES = frozenset(Path(name).name.lower() for name in (*_PROJECT_FILES, *_HOME_
 
 
 class RulesSource:
-    """Instruction files of a project, or of the user."""
+    """Instruction files of coding agents: CLAUDE.md, AGENTS.md, GEMINI.md, rules of Cursor, Windsurf, Cline and Copilot, and the memories that Codex and Serena keep as Markdown.
+
+    Each section is an entry, with its headings. It is text from a file, not the user's word to lorelog: the origin `import` stays.
+    """
 
     name = "rules"
     title = "CLAUDE.md, AGENTS.md, GEMINI.md and rules files"

@@ -51,7 +51,11 @@ _MAX_SETTINGS_BYTES = 1_000_000
 
 
 class MemsearchSource:
-    """What memsearch keeps in a project and in the home."""
+    """memsearch: the journals of a project, the profiles it writes, and its settings.
+
+    `lorelog index .memsearch/memory` reads the same journals where they are. Importing copies them, for a project that leaves
+    memsearch. Journals are archive material: sessions and transcripts stay linked, and nothing of them is shown by a hook. API keys are never imported.
+    """
 
     name = "memsearch"
     title = "memsearch"
@@ -203,7 +207,10 @@ _CONFIG = "config.json"
 
 
 class LoopSource:
-    """Loop's folder in the home, or in a project."""
+    """Loop: the Markdown of its memory paths and of its channels, and the memory part of its settings (JSON with comments).
+
+    Loop indexes Markdown where it is; so can lorelog (`lorelog index`). Importing copies it, for a machine that leaves Loop.
+    """
 
     name = "loop"
     title = "Loop"

@@ -67,7 +67,7 @@ from lorelog.services.sessions.captures import (
     read_captures,
 )
 from lorelog.services.sessions.note_upgrade import is_outdated
-from lorelog.services.traces.turns import TracedTurn, record_turns
+from lorelog.services.traces.recorder import TracedTurn, record_turns
 
 CLOCK_SLACK_S = 2.0
 """Tolerance between a hook's time and the host's: the clock is the same, but the two are not taken at once."""

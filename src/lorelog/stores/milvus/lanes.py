@@ -22,17 +22,20 @@ from lorelog.core.query import Candidate, Filters, Term
 from lorelog.stores.embedded import change_log
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.embedded.connection import translate_errors
-from lorelog.stores.milvus.client import MilvusConnection, is_missing_collection
-from lorelog.stores.milvus.collections import CollectionQuery, Collections
-from lorelog.stores.milvus.registry import IndexOwner, PeerRegistry, describe_index
-from lorelog.stores.milvus.rows import Row, RowOwner, mark_row, row_key, rows_to_send
+from lorelog.stores.milvus.client import CollectionQuery, Collections, MilvusConnection, is_missing_collection
+from lorelog.stores.milvus.peers import IndexOwner, PeerRegistry, describe_index
 from lorelog.stores.milvus.schema import (
     COLLECTION_FORMAT,
     UNKNOWN_WIDTH,
+    Row,
+    RowOwner,
     collection_name,
     encode_query,
     filter_expression,
+    mark_row,
     owned_by,
+    row_key,
+    rows_to_send,
 )
 from lorelog.stores.milvus.state import IndexIdentity, MilvusState, RowDifferences, StateFiles, compare_rows
 

@@ -20,11 +20,16 @@ from lorelog.stores.embedded.catalog_writer import CatalogWriter
 from lorelog.stores.embedded.change_log import CatalogLane
 from lorelog.stores.embedded.connection import hold_lock, translate_errors
 from lorelog.stores.embedded.store import CatalogStore
-from lorelog.stores.milvus.client import MilvusConnection, is_missing_collection
-from lorelog.stores.milvus.collections import Collections, run_parallel
+from lorelog.stores.milvus.client import Collections, MilvusConnection, is_missing_collection, run_parallel
 from lorelog.stores.milvus.lanes import MilvusLanes
-from lorelog.stores.milvus.peers import PeerCandidates, PeerIndexes
-from lorelog.stores.milvus.registry import IndexOwner, PeerRegistry, machine_name, no_shared_name
+from lorelog.stores.milvus.peers import (
+    IndexOwner,
+    PeerCandidates,
+    PeerIndexes,
+    PeerRegistry,
+    machine_name,
+    no_shared_name,
+)
 from lorelog.stores.milvus.state import RowDifferences, StateFiles
 
 ResultT = TypeVar("ResultT")

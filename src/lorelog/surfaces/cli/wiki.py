@@ -28,7 +28,7 @@ from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note
 
 if TYPE_CHECKING:
     from lorelog.services.records.scope import RecordScope
-    from lorelog.services.records.wiki.files import LintFinding
+    from lorelog.services.records.wiki import LintFinding
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -75,15 +75,14 @@ def _open_records(args: argparse.Namespace) -> Iterator[RecordScope]:
 
 
 def _output_folder(args: argparse.Namespace, records: RecordScope) -> Path:
-    from lorelog.services.records.wiki.files import default_wiki_folder
+    from lorelog.services.records.wiki import default_wiki_folder
 
     return Path(expand_path(args.output)).absolute() if args.output else default_wiki_folder(records.workspace)
 
 
 def _build(args: argparse.Namespace, records: RecordScope) -> int:
     from lorelog.services.places.project_folder import create_project_folder
-    from lorelog.services.records.wiki.files import EDITED_SUFFIX, write_pages
-    from lorelog.services.records.wiki.pages import compile_wiki
+    from lorelog.services.records.wiki import EDITED_SUFFIX, compile_wiki, write_pages
 
     wiki = compile_wiki(records, all_projects=args.all_projects)
     folder = _output_folder(args, records)
@@ -108,8 +107,7 @@ def _build(args: argparse.Namespace, records: RecordScope) -> int:
 
 
 def _lint(args: argparse.Namespace, records: RecordScope) -> int:
-    from lorelog.services.records.wiki.files import lint_wiki
-    from lorelog.services.records.wiki.pages import compile_wiki
+    from lorelog.services.records.wiki import compile_wiki, lint_wiki
 
     wiki = compile_wiki(records, all_projects=args.all_projects)
     folder = _output_folder(args, records)
