@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Anchor, short_hash
 from lorelog.core.paths import is_below
@@ -68,7 +69,7 @@ def write_own_entries(file: Path, project: str, folders: Sequence[str], authored
         untracked = untracked_files(project, [journal.path for journal in others])
         found += [_read_whole(journal) for journal in others if journal.path in untracked][:MAX_JOURNALS]
     lines = [stamp, *(line for journal in found for line in journal.lines())]
-    replace_file(file, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+    write_atomic(file, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"), durable=False)
     return True
 
 
@@ -175,11 +176,3 @@ def untracked_files(project: str, sources: Sequence[str]) -> frozenset[str]:
 def _parents(name: str) -> list[str]:
     parts = name.split("/")
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace a derived file, readable by its owner only, so that a reader sees the old or the new content."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as stream:
-        stream.write(data)
-    temporary.replace(path)

@@ -21,6 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
 from lorelog.core.freshness import Freshness
@@ -32,7 +33,7 @@ from lorelog.services.delivery import cue_table
 from lorelog.services.delivery.cue import Cue, CueKind, read_cues
 from lorelog.services.delivery.durable import is_lasting_rule
 from lorelog.services.delivery.files import project_key
-from lorelog.services.delivery.own_entries import replace_file, untracked_files
+from lorelog.services.delivery.own_entries import untracked_files
 from lorelog.services.delivery.ownership import HEADING, STANDING_TYPES, Ownership, memory_body
 from lorelog.services.delivery.programs import word_set
 from lorelog.services.delivery.refresh import FORMAT, MAX_MEMORIES, DeliverySource, MemoryMarks, Verdicts
@@ -131,7 +132,7 @@ def write_memories(
             for memory in read_memories(source, marks)
         ]
         changed = _write_projects(folder, [memory for memory in memories if memory.verdict != Freshness.GONE])
-        replace_file(source.stamp_file, stamp.encode())
+        write_atomic(source.stamp_file, stamp.encode(), durable=False)
     return changed
 
 
@@ -407,7 +408,7 @@ def _write_projects(folder: Path, memories: Sequence[StandingMemory]) -> bool:
 def _replace_if_changed(path: Path, data: bytes) -> bool:
     if _read_bytes(path) == data:
         return False
-    replace_file(path, data)
+    write_atomic(path, data, durable=False)
     return True
 
 
@@ -501,7 +502,7 @@ def _update_verdicts(source: DeliverySource, check: Callable[[Sequence[StoredChu
     current = [stored for stored in chunks if stored.project == project and stored.chunk.anchor]
     verdicts = {memory: value for memory, value in known.items() if memory in ids} | dict(check(current))
     if verdicts != known:
-        replace_file(file, json.dumps(verdicts, sort_keys=True).encode())
+        write_atomic(file, json.dumps(verdicts, sort_keys=True).encode(), durable=False)
     return verdicts
 
 
