@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lorelog.config.layers import Table, check_project_value, read_table
 from lorelog.config.schema import SECTIONS, SETTINGS
 from lorelog.config.setting import Setting, SettingValue
-from lorelog.config.settings import find_setting, format_toml, parse_value
+from lorelog.config.settings import Table, check_project_value, find_setting, format_toml, parse_value, read_table
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import ConfigError
 
