@@ -14,7 +14,7 @@ from pathlib import Path
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import NotFound, StoreUnwritable
 from lorelog.core.serializable import Serializable
-from lorelog.services.delivery.journal_entries import CLOSING_TAG, OPENING_TAG, RecentEntry
+from lorelog.services.delivery.files import CLOSING_TAG, OPENING_TAG, RecentEntry
 from lorelog.services.sessions.recent import RecentJournals, clean_line, shorten_line
 
 _MAX_FILES, _MAX_DECISIONS, _MAX_QUESTIONS, _MAX_LINE_CHARS = 20, 10, 8, 400
