@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from lorelog.core.options import ChunkOptions, SearchOptions
 from lorelog.core.query import Explanation, Hit, Lane, SearchReply, VectorCoverage
 from lorelog.retrieval.analyser import WordAnalyser
-from lorelog.services.delivery.ownership import Ownership
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.pipeline.search import SearchPipeline
 from lorelog.services.places.project import Project
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.records.pages import RecordPages
 from lorelog.services.search.searcher import Searcher
+from lorelog.services.standing.ownership import Ownership
 from lorelog.stores.memory import MemoryStore
 
 

@@ -11,11 +11,11 @@ from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import Hit, TrustFilter
 from lorelog.retrieval.cache import CostCache
-from lorelog.services.delivery.ownership import Ownership
 from lorelog.services.places.workspace import CODE_DATABASE, Workspace, has_pending_plans
 from lorelog.services.records.pages import RecordPages, restrict_to_records
 from lorelog.services.search.postprocess import add_confidence, add_token_costs, best_of_each_memory, growing_limits
 from lorelog.services.search.searcher import NOTHING_INDEXED, SEARCH_TURN, Searcher, limit_query
+from lorelog.services.standing.ownership import Ownership
 
 if TYPE_CHECKING:
     from lorelog.core.query import SearchReply
