@@ -416,7 +416,7 @@ class Engine:
         trust, newer = self._record_pages.chunk_trust(reply.memory)
         state = LifecycleState(superseded_by=newer) if newer else self._lifecycle_index().state_of(reply.memory)
         memory = self._ownership().with_shown_anchor(reply.memory, self.store)
-        return replace(reply, memory=memory, fate=state, trust=trust)
+        return replace(reply, memory=memory, lifecycle=state, trust=trust)
 
     def delete(self, identity: str) -> DeleteReply:
         """Hide a memory from every search and list. Its file is not touched, and `restore` shows it again."""

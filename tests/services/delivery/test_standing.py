@@ -130,7 +130,7 @@ def test_a_contradicting_rule_supersedes_the_older(home: Path, project: Path, me
     new = memory.add("use yarn instead of pnpm", type="correction")
 
     assert texts(home, project) == ["use yarn instead of pnpm"]
-    assert memory.get(old.memory).fate.superseded_by == new.memory
+    assert memory.get(old.memory).lifecycle.superseded_by == new.memory
     assert old.memory in new.notes[-1]
     memory.delete(new.memory)
     assert texts(home, project) == ["use pnpm"]

@@ -68,7 +68,7 @@ def list_unused(engine: Engine, request: schema.UnusedRequest, call: RequestCont
         if projects is not None and usage.project not in projects:
             continue
         reply = memories.get(identity)
-        if reply.memory is None or reply.fate.superseded_by or reply.fate.expired:
+        if reply.memory is None or reply.lifecycle.superseded_by or reply.lifecycle.expired:
             continue
         chunk = reply.memory.chunk
         found.append(

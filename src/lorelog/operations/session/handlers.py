@@ -91,7 +91,7 @@ def list_timeline(engine: Engine, request: schema.TimelineRequest, call: Request
     oldest = min((stored.chunk.date[:10] for stored in found.memories), default="") if found.more else ""
     shown = DeliveryFilter(projects=projects, session=request.session, since=max(since, oldest))
     deliveries = deliveries_between(engine.place.tenant_folder / "deliveries", shown, until)
-    sessions = build_timeline(found.memories, found.fates, deliveries)
+    sessions = build_timeline(found.memories, found.lifecycles, deliveries)
     return schema.TimelineReply(sessions=tuple(map(_session_day, sessions)), more=found.more)
 
 

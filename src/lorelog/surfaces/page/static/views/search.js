@@ -162,7 +162,7 @@ function Hit({ hit, best }) {
   const heading = /^\d\d:\d\d/.test(hit.heading) ? "" : hit.heading;
   const stale = ["drifted", "gone"].includes(hit.freshness?.verdict);
   const base = project.value || session.value?.project || "";
-  return html`<div class="hit ${hit.fate?.superseded_by || hit.fate?.expired ? "old" : ""}">
+  return html`<div class="hit ${hit.lifecycle?.superseded_by || hit.lifecycle?.expired ? "old" : ""}">
     <div class="hit-head">
       ${hit.type && html`<${Chip} kind="type" title=${t.search.onlyType(hit.type)} onClick=${() => refine({ type: addTo(route.value.query.type, hit.type) })}>${visible(hit.type)}<//>`}
       ${heading && html`<strong class="cut">${visible(heading)}</strong>`}
