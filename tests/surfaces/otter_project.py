@@ -44,7 +44,7 @@ class OtterProject:
     monkeypatch: pytest.MonkeyPatch
     servers: list[EmbeddingServer] = field(default_factory=list)
 
-    def set(self, key: str, value: SettingValue) -> None:
+    def configure(self, key: str, value: SettingValue) -> None:
         """Choose a setting by its environment variable."""
         text = ",".join(value) if isinstance(value, tuple) else str(value)
         self.monkeypatch.setenv(SETTINGS_BY_KEY[key].variable, text)

@@ -122,8 +122,8 @@ def _pieces(otters: OtterProject) -> list[tuple[int, int]]:
 
 
 def _shared_lines(otters: OtterProject) -> object:
-    (_, end), (start, _), *_ = _pieces(otters)
-    return end - start + 1
+    pieces = _pieces(otters)
+    return pieces[0][1] - pieces[1][0] + 1
 
 
 def _tenant(otters: OtterProject) -> object:
@@ -176,7 +176,7 @@ def _token(otters: OtterProject) -> object:
     seen: list[str] = []
     otters.monkeypatch.setenv("MY_MILVUS_TOKEN", "swordfish")
     with listening(seen) as port:
-        otters.set("store.uri", f"http://127.0.0.1:{port}")
+        otters.configure("store.uri", f"http://127.0.0.1:{port}")
         otters.shell("index", ".")
     return sorted(set(seen))
 
@@ -382,11 +382,11 @@ def _waits(otters: OtterProject) -> object:
         return {}
 
     otters.shell("add", "we take Redis")
-    otters.set("daemon.warm", "auto")
+    otters.configure("daemon.warm", "auto")
     otters.monkeypatch.setattr("lorelog.surfaces.cli.hook._wake_daemon", lambda *_: None)
     otters.monkeypatch.setattr("lorelog.surfaces.cli.hook.recall.ask_within", no_daemon)
     _hook(otters, "prompt", prompt="which otter was number three?")
-    otters.set("daemon.warm", "off")
+    otters.configure("daemon.warm", "off")
     return waits
 
 
@@ -433,11 +433,11 @@ EFFECTS = [
 def test_every_setting_has_its_effect(otters: OtterProject, effect: SettingEffect) -> None:
     """What a setting changes is as documented without it, and changed with it."""
     for key, value in effect.needs.items():
-        otters.set(key, value)
+        otters.configure(key, value)
     assert effect.look(otters) == effect.without
     otters.monkeypatch.chdir(otters.path)
 
-    otters.set(effect.key, effect.value)
+    otters.configure(effect.key, effect.value)
 
     assert effect.look(otters) == effect.given
 
@@ -454,11 +454,11 @@ def test_settings_are_read_from_files(otters: OtterProject, file: str) -> None:
 def test_an_address_chooses_the_embedding_server(otters: OtterProject) -> None:
     """Texts and questions go to embedding.base_url before OPENAI_BASE_URL, questions with embedding.query_prefix."""
     other, server = otters.serve(), otters.serve()
-    otters.set("embedding.provider", "openai")
+    otters.configure("embedding.provider", "openai")
     assert otters.shell("index", "notes").status == 0
     assert (len(server.requests), len(other.requests)) == (1, 0)
-    otters.set("embedding.base_url", other.url)
-    otters.set("embedding.query_prefix", r"Find:\nQ> ")
+    otters.configure("embedding.base_url", other.url)
+    otters.configure("embedding.query_prefix", r"Find:\nQ> ")
 
     assert otters.search().json["coverage"]["with_vectors"] == 7
     assert otters.shell("index", "docs/drafts").status == 0
@@ -472,10 +472,10 @@ def test_an_address_chooses_the_embedding_server(otters: OtterProject) -> None:
 def test_a_timeout_ends_the_wait_for_the_embedding_server(otters: OtterProject) -> None:
     """A server slower than embedding.timeout_s is given up on, and words are indexed without it."""
     otters.serve(lambda request: replace(well(request), delay_s=1.0))
-    otters.set("embedding.provider", "openai")
+    otters.configure("embedding.provider", "openai")
     assert otters.shell("index", "docs/drafts").status == 0
 
-    otters.set("embedding.timeout_s", 0.1)
+    otters.configure("embedding.timeout_s", 0.1)
 
     done = otters.shell("index", "notes", "--json")
     assert (done.status, done.json["changed"], done.json["embedded"], done.json["waiting"]) == (1, 7, 0, 7)
@@ -489,7 +489,7 @@ def docker(otters: OtterProject, tmp_path: Path) -> Iterator[FakeDocker]:
         port = place.getsockname()[1]
     made = FakeDocker.at(tmp_path / "docker")
     otters.monkeypatch.setenv("PATH", f"{made.bin}{os.pathsep}{os.environ['PATH']}")
-    otters.set("embedding.provider", "ollama")
+    otters.configure("embedding.provider", "ollama")
     otters.monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{port}")
     yield made
     made.kill()
@@ -500,9 +500,15 @@ def test_the_container_of_ollama_is_as_chosen(otters: OtterProject, docker: Fake
     """Without ollama.manage nothing is started; with it the image, the container, the volume and the idle time are those chosen."""
     assert otters.shell("index", "notes", "--json").json["waiting"] == 7
     assert docker.calls() == []
-    chosen = {"image": "ollama/ollama:0.5", "container": "otter", "volume": "den", "idle_s": 0.5, "manage": True}
+    chosen: dict[str, SettingValue] = {
+        "image": "ollama/ollama:0.5",
+        "container": "otter",
+        "volume": "den",
+        "idle_s": 0.5,
+        "manage": True,
+    }
     for name, value in chosen.items():
-        otters.set(f"ollama.{name}", value)
+        otters.configure(f"ollama.{name}", value)
 
     assert otters.shell("index", "--json").json["embedded"] == 7
 
@@ -524,23 +530,23 @@ def test_a_cross_encoder_reads_as_settings_choose(otters: OtterProject) -> None:
     otters.index("notes")
     model = write_model(otters.path.parent / "cross-encoder")
     otters.monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    otters.set("rerank.timeout_s", 60.0)
+    otters.configure("rerank.timeout_s", 60.0)
     assert reranked(otters) == (0, "")
     before = otters.search().json["hits"]
 
-    otters.set("rerank.model", str(model))
+    otters.configure("rerank.model", str(model))
     assert reranked(otters) == (7, "")
-    otters.set("rerank.candidates", 3)
+    otters.configure("rerank.candidates", 3)
     assert reranked(otters) == (3, "")
-    otters.set("rerank.provider", "local")
+    otters.configure("rerank.provider", "local")
     assert reranked(otters)[0] == 0
     assert "sentence_transformers" in reranked(otters)[1]
     otters.monkeypatch.delenv(SETTINGS_BY_KEY["rerank.provider"].variable)
     # Its clock is a second ahead of the search's, which is a second lost.
     otters.monkeypatch.setattr("lorelog.models.rerank.monotonic", lambda: time.monotonic() + 1.0)
-    otters.set("rerank.timeout_s", 0.5)
+    otters.configure("rerank.timeout_s", 0.5)
     assert "read 0 of 3 candidates in 0.5 s" in reranked(otters)[1]
-    otters.set("rerank.model", str(model / "gone"))
+    otters.configure("rerank.model", str(model / "gone"))
     assert otters.search().json["hits"] == before
     assert f"{model / 'gone'} is not a folder" in reranked(otters)[1]
 
@@ -548,7 +554,7 @@ def test_a_cross_encoder_reads_as_settings_choose(otters: OtterProject) -> None:
 @pytest.mark.slow
 def test_a_watcher_waits_as_long_as_was_chosen(otters: OtterProject) -> None:
     """Two changes further apart than the usual quiet time are one pass with a longer watch.debounce_ms."""
-    otters.set("watch.debounce_ms", 4000)
+    otters.configure("watch.debounce_ms", 4000)
     otters.index("notes")
 
     with Watch(otters.path, settings_at(resolve_location()).watch_options()) as watch:
@@ -566,7 +572,7 @@ def test_a_watcher_compares_roots_as_often_as_was_chosen(otters: OtterProject) -
     otters.monkeypatch.setattr(
         "lorelog.services.watch.events._EventListener._listen", lambda self: self._stopped.wait()
     )
-    otters.set("watch.reconcile_s", 0.5)
+    otters.configure("watch.reconcile_s", 0.5)
     otters.index("notes")
 
     with Watch(otters.path, settings_at(resolve_location()).watch_options()) as watch:
@@ -579,8 +585,8 @@ def test_a_provider_writes_the_notes_of_sessions(otters: OtterProject) -> None:
     server = otters.serve(write_note)
     assert "- User asked: Which cache" in otters.capture()
     assert server.requests == []
-    otters.set("summarize.provider", "openai")
-    otters.set("summarize.prompt", str(write(otters.path.parent / "prompt.md", "Reime, {agent}!")))
+    otters.configure("summarize.provider", "openai")
+    otters.configure("summarize.prompt", str(write(otters.path.parent / "prompt.md", "Reime, {agent}!")))
 
     note = otters.capture()
 
@@ -590,14 +596,14 @@ def test_a_provider_writes_the_notes_of_sessions(otters: OtterProject) -> None:
     assert server.requests[0].body["messages"][0] == {"role": "system", "content": "Reime, Claude Code!"}
     other = EmbeddingServer(write_note)
     otters.servers.append(other)
-    otters.set("summarize.base_url", other.url)
+    otters.configure("summarize.base_url", other.url)
     assert "for a cache" in otters.capture()
     assert (len(server.requests), [request.path for request in other.requests]) == (1, ["/v1/chat/completions"])
 
 
 def test_the_hosts_own_program_writes_notes(otters: OtterProject) -> None:
     """With summarize.provider host `claude` writes the note of its turn; without that program it is extracted."""
-    otters.set("summarize.provider", "host")
+    otters.configure("summarize.provider", "host")
     otters.monkeypatch.setenv("PATH", "/nowhere")
     assert "- User asked: Which cache" in otters.capture()
     answer = {"type": "result", "is_error": False, "result": "- User asked Claude for a cache", "usage": {}}
@@ -612,8 +618,8 @@ def test_the_hosts_own_program_writes_notes(otters: OtterProject) -> None:
 def test_a_timeout_ends_the_wait_for_a_note(otters: OtterProject) -> None:
     """A model slower than summarize.timeout_s is given up on, and the note is extracted."""
     otters.serve(lambda request: replace(write_note(request), delay_s=3.0))
-    otters.set("summarize.provider", "openai")
-    otters.set("summarize.timeout_s", 1.0)
+    otters.configure("summarize.provider", "openai")
+    otters.configure("summarize.timeout_s", 1.0)
 
     assert "- User asked: Which cache" in otters.capture()
     assert '"outcome": "timeout"' in (otters.home / "data" / "default" / "receipts.jsonl").read_text("utf-8")

@@ -12,12 +12,13 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field
+from bench.safety.children import ChildResult, load_modules, random_moment, run_child
+
 from lorelog.core.errors import LorelogError, NotFound
-from lorelog.surfaces.cli.chaos.children import ChildResult, load_modules, random_moment, run_child
 from lorelog.surfaces.python.client import Lorelog
 
 Report = Callable[[Any], None]
@@ -356,21 +357,17 @@ TRIALS: tuple[KillTrial, ...] = (
 )
 
 
-def run_kill_trial(
-    trial: KillTrial, cycles: int, *, seed: int = 1, progress: Callable[[int], None] | None = None
-) -> KillReport:
+def run_kill_trial(trial: KillTrial, cycles: int, *, seed: int = 1) -> KillReport:
     """Kill a verb a number of times, and check what is left after each."""
-    chance, report, duration_s = random.Random(f"{trial.verb} {seed}"), KillReport(trial.verb), 0.0  # noqa: S311
+    chance, report, duration_s = random.Random(f"{trial.verb} {seed}"), KillReport(trial.verb), 0.0
     place: TrialHome | None = None
     try:
         for number in range(cycles):
             if number % _CYCLES_PER_HOME == 0:
                 place = _renew(place)
                 duration_s = duration_s or _calibrate(trial, place)
-            assert place is not None  # noqa: S101
+            assert place is not None
             _run_cycle(trial, place, f"walrus{_letters(number + 1000)}", report, random_moment(chance, duration_s))
-            if progress is not None:
-                progress(number + 1)
     finally:
         if place is not None:
             shutil.rmtree(place.root, ignore_errors=True)

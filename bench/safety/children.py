@@ -12,9 +12,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
-
-from lorelog.core.dataclasses import dataclass
 
 _MAX_WAIT_S = 120.0
 """A child that takes longer hangs: the trial fails."""

@@ -11,12 +11,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass
+from bench.safety.children import load_modules, run_child
+from bench.safety.kill_trials import TrialHome
+
 from lorelog.core.errors import LorelogError
-from lorelog.surfaces.cli.chaos.children import load_modules, run_child
-from lorelog.surfaces.cli.chaos.kills import TrialHome
 
 _WORDS = ("walrus", "otter", "ferry")
 _FULL_MOUNT = 'mount -t tmpfs -o size=32m tmpfs "$0"'
@@ -40,16 +41,6 @@ class FaultReport:
     @property
     def ok(self) -> bool:
         return not self.faults
-
-
-def run_fault_trials() -> Iterator[FaultReport]:
-    """Run each trial in a temporary home of its own."""
-    for trial in (try_full_disk, try_read_only_home, try_lost_cache, try_changed_cache, try_torn_files):
-        root = Path(tempfile.mkdtemp(prefix="lorelog-trial-")).resolve()
-        try:
-            yield trial(TrialHome(root))
-        finally:
-            shutil.rmtree(root, ignore_errors=True)
 
 
 def try_full_disk(place: TrialHome) -> FaultReport:
@@ -239,7 +230,7 @@ def _cut(path: Path) -> None:
 
 def _change_bytes(path: Path) -> None:
     data = bytearray(path.read_bytes())
-    chance = random.Random(path.name)  # noqa: S311
+    chance = random.Random(path.name)
     for _ in range(min(len(data), 64)):
         data[chance.randrange(len(data))] ^= 0x55
     path.write_bytes(data)

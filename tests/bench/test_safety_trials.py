@@ -1,4 +1,4 @@
-"""The trials of `lorelog doctor --chaos`: they pass on a sound program, and notice one that breaks a promise."""
+"""The trials of `bench.safety`: they pass on a sound program, and notice one that breaks a promise."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from lorelog.surfaces.cli.chaos.children import run_child
-from lorelog.surfaces.cli.chaos.faults import (
+from bench.safety.children import run_child
+from bench.safety.fault_trials import (
     try_changed_cache,
     try_full_disk,
     try_lost_cache,
     try_read_only_home,
     try_torn_files,
 )
-from lorelog.surfaces.cli.chaos.kills import TRIALS, AddTrial, KillTrial, Report, TrialHome, run_kill_trial
+from bench.safety.kill_trials import TRIALS, AddTrial, KillTrial, Report, TrialHome, run_kill_trial
 
 
 @pytest.mark.slow
@@ -90,7 +89,7 @@ class ResidueTrial(KillTrial):
 )
 def test_a_broken_promise_is_noticed(trial: KillTrial, count: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A verb that loses, doubles or leaves text behind fails its trial, with the promise named."""
-    monkeypatch.setattr("lorelog.surfaces.cli.chaos.kills.random_moment", lambda _chance, _duration: 60.0)
+    monkeypatch.setattr("bench.safety.kill_trials.random_moment", lambda _chance, _duration: 60.0)
 
     report = run_kill_trial(trial, 1)
 
