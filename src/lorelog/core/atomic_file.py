@@ -7,7 +7,6 @@ who knows the thing that the file is. Hooks import this module, so it imports no
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import sys
@@ -145,5 +144,7 @@ def sync_folder(path: str | os.PathLike[str], folder: int | None = None) -> None
         finally:
             os.close(descriptor)
     except OSError as error:
+        import errno
+
         if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EACCES}:
             raise
