@@ -473,8 +473,8 @@ class Engine:
     def _supersede_contradicted(self, memories: Sequence[NewMemory], *, to_global: bool) -> Sequence[NewMemory]:
         """Return memories that name the standing memories of the same scope which they contradict."""
         from lorelog.services.delivery.files import DeliveryFiles, read_standing
-        from lorelog.services.standing.contradiction import supersede_contradicted
         from lorelog.services.standing.ownership import STANDING_TYPES
+        from lorelog.services.standing.rules import supersede_contradicted
 
         if not any(memory.type in STANDING_TYPES for memory in memories):
             return memories
