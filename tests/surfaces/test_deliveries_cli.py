@@ -13,9 +13,9 @@ from tests.surfaces.conftest import Shell
 
 from lorelog import Lorelog
 from lorelog.operations.delivery.schema import DeliveryListReply, UnusedReply
-from lorelog.services.delivery.history import used_file
 from lorelog.services.delivery.log import append_delivery, append_line, session_log
 from lorelog.services.places.project import find_project
+from lorelog.services.usage.history import used_file
 
 
 class Deliveries:
@@ -109,7 +109,7 @@ def test_unused_memories_are_listed_for_review(shell: Shell, deliveries: Deliver
     for number in range(5):
         for memory in (unused, used, gone):
             deliveries.add(f"{memory} {number}", memory, "none")
-    deliveries.add("good", used, "words")
+    deliveries.add("good", used, "id")
     assert shell("delete", gone).status == 0
 
     reply = shell("deliveries", "--unused", "--json").json

@@ -61,7 +61,7 @@ from lorelog.services.forget.unreached import (
 )
 from lorelog.services.indexing.documents import utc_now
 from lorelog.services.indexing.run import IndexJob, IndexRun
-from lorelog.services.memories.edit import replace_file
+from lorelog.services.memories.edit import edit_file
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, apply_missed_deletions
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER, SYNC_COPIES, Workspace
@@ -341,7 +341,7 @@ class Forgetter:
 
     def _edit_files(self, plan: ForgetPlan) -> None:
         for source, entries in group_by_file(plan.entries).items():
-            replace_file(
+            edit_file(
                 Path(source), partial(erase_sections, entries=entries, contents=plan.contents, chunking=self._chunking)
             )
 
@@ -399,7 +399,7 @@ class Forgetter:
 
     def _refresh_derived(self, plan: ForgetPlan) -> None:
         """Delete the delivery files that mention what is forgotten, write those of this project again, drop caches."""
-        from lorelog.services.delivery.guards import GuardLog
+        from lorelog.services.guards.guard_log import GuardLog
 
         names = [name.encode() for name in plan.names]
         for file in (self._deps.workspace.cache_folder / "delivery").glob("*"):

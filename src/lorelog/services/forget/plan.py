@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import asdict, dataclass, field, replace
 from lorelog.core.errors import NotFound, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.core.grammar import plural
-from lorelog.core.paths import sync_folder
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.serializable import Serializable
 from lorelog.services.forget.quotes import Quotes
@@ -112,8 +112,7 @@ def write_plan(folder: Path, plan: ForgetPlan) -> Path:
     path = folder / RECEIPT_FOLDER / f"{plan.id}{PLAN_SUFFIX}"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write_private(path, json.dumps(values).encode())
-        sync_folder(path.parent)
+        write_atomic(path, json.dumps(values).encode())
     except OSError as error:
         raise StoreUnwritable(
             f"{path} cannot be written: {error.strerror or error}", hint="nothing was changed; make the folder writable"
@@ -226,8 +225,8 @@ def write_receipt(tenant_folder: Path, receipt: Receipt) -> Path:
     path = folder / f"{receipt.id}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _write_private(path.with_suffix(".key"), receipt.canaries.key.hex().encode() + b"\n")
-        _write_private(path, json.dumps(receipt_to_json(receipt), ensure_ascii=False, indent=1).encode() + b"\n")
+        write_atomic(path.with_suffix(".key"), receipt.canaries.key.hex().encode() + b"\n")
+        write_atomic(path, json.dumps(receipt_to_json(receipt), ensure_ascii=False, indent=1).encode() + b"\n")
     except OSError as error:
         raise StoreUnwritable(
             f"{error.filename or path} cannot be written: {error.strerror}", hint="free some space and try again"
@@ -303,14 +302,3 @@ def _receipt_from_json(values: Mapping[str, Any], key: bytes) -> Receipt:
         ),
         unreachable={str(place): str(reason) for place, reason in values["unreachable"].items()},
     )
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    """Replace a file atomically and durably, readable by its owner only."""
-    temporary = path.with_name(f".{path.name}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
-    temporary.replace(path)

@@ -1,0 +1,393 @@
+"""The history of deliveries over all sessions: lists, tokens per day, and how often each memory was used.
+
+Logs of sessions that ended long ago are merged into daily sums, `sums.jsonl`, by the daemon's background work. The
+sums are written first, with the names of the merged logs, and the logs are removed afterwards: an interruption
+neither loses nor doubles a delivery.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from lorelog.core.atomic_file import write_atomic
+from lorelog.core.dataclasses import dataclass, field
+from lorelog.core.patterns import lazy_pattern
+from lorelog.core.processes import try_file_lock
+from lorelog.core.session import parse_iso_time
+from lorelog.services.delivery.log import LOG_SUFFIX, USED_SUFFIX, read_deliveries, read_lines
+
+MAX_LOG_AGE_DAYS = 90
+"""Logs of sessions without a delivery for longer are merged into daily sums."""
+MAX_LOG_BYTES = 50_000_000
+"""Total size of the logs; above it the oldest are merged earlier."""
+_MIN_LOG_AGE_S = 2 * 86_400.0
+"""A log in use is never merged: hooks read it to show no memory twice."""
+_SUMS_FILE = "sums.jsonl"
+_MAX_SUMS_BYTES = 100_000_000
+_LOG_NAME = lazy_pattern(r"[A-Za-z0-9-]+\.[0-9a-f]{16}\.jsonl")
+_TEXT_FIELDS = ("at", "host", "session", "project", "moment", "kind", "cue", "call", "target", "guard", "action")
+NOT_USED = "none"
+"""The turns after a delivery were read, and no use was seen."""
+_Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """Memories that were shown to a session at one moment."""
+
+    at: str
+    host: str = ""
+    session: str = ""
+    project: str = ""
+    moment: str = ""
+    kind: str = ""
+    cue: str = ""
+    call: str = ""
+    target: str = ""
+    """Digest of the tool call."""
+    guard: str = ""
+    action: str = ""
+    """What was done to the call: a guard's warn or block, or hold."""
+    tokens: int = 0
+    memories: tuple[str, ...] = ()
+    used: Mapping[str, str] = field(default_factory=dict)
+    """How each memory was used, or `none`; a memory whose turns were not read yet is absent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryFilter:
+    """Which deliveries to list. Empty fields exclude nothing."""
+
+    projects: tuple[str, ...] | None = None
+    session: str = ""
+    """Id of a session, or its beginning."""
+    memory: str = ""
+    """Id of a memory, or its beginning."""
+    kind: str = ""
+    since: str = ""
+    """First local ISO day."""
+
+    def accepts(self, delivery: Delivery) -> bool:
+        """Return whether a delivery passes all filters."""
+        return (
+            (self.projects is None or delivery.project in self.projects)
+            and delivery.session.startswith(self.session)
+            and (not self.kind or delivery.kind == self.kind)
+            and (not self.memory or any(memory.startswith(self.memory) for memory in delivery.memories))
+            and (not self.since or local_day(delivery.at) >= self.since)
+        )
+
+
+@dataclass(slots=True)
+class DaySum:
+    """Deliveries of one day."""
+
+    deliveries: int = 0
+    tokens: int = 0
+
+
+@dataclass(slots=True)
+class MemoryUsage:
+    """How often a memory was delivered and used."""
+
+    delivered: int = 0
+    used: int = 0
+    """Sessions in which a use was seen."""
+    unused: int = 0
+    """Deliveries because of a match (a cue, a prompt, a guard) whose turns were read without a sign of use.
+
+    The list at the start of a session is not counted: a rule that is obeyed leaves no trace there.
+    """
+    first: str = ""
+    last: str = ""
+    project: str = ""
+    kinds: set[str] = field(default_factory=set)
+
+    def add(self, other: MemoryUsage) -> None:
+        """Add the counts of another session."""
+        self.delivered += other.delivered
+        self.used += other.used
+        self.unused += other.unused
+        self.first = min(filter(None, (self.first, other.first)), default="")
+        if other.last >= self.last:
+            self.last, self.project = other.last, other.project or self.project
+        self.kinds |= other.kinds
+
+
+_DayKey = tuple[str, str, str]
+"""Day, project and kind."""
+
+
+@dataclass(slots=True)
+class _Totals:
+    """Sums of one or more sessions."""
+
+    days: dict[_DayKey, DaySum] = field(default_factory=dict)
+    memories: dict[str, MemoryUsage] = field(default_factory=dict)
+
+    def add_day(self, key: _DayKey, other: DaySum) -> None:
+        total = self.days.setdefault(key, DaySum())
+        total.deliveries += other.deliveries
+        total.tokens += other.tokens
+
+    def add(self, other: _Totals) -> None:
+        for key, day in other.days.items():
+            self.add_day(key, day)
+        for memory, usage in other.memories.items():
+            self.memories.setdefault(memory, MemoryUsage()).add(usage)
+
+
+def list_deliveries(folder: Path, filters: DeliveryFilter) -> list[Delivery]:
+    """Return the deliveries that pass the filters, newest first. Those merged into daily sums are not listed."""
+    found: list[Delivery] = []
+    for path in _session_logs(folder):
+        if filters.since and _modified_day(path) < filters.since:
+            continue
+        found += filter(filters.accepts, read_session(path))
+    return sorted(found, key=lambda delivery: delivery.at, reverse=True)
+
+
+def read_session(path: Path) -> list[Delivery]:
+    """Return the deliveries of a session's log, oldest first, with what is known about their use."""
+    used = read_used(path)
+    found = []
+    for line in read_deliveries(str(path)):
+        texts = {name: value for name in _TEXT_FIELDS if isinstance(value := line.get(name), str)}
+        tokens = line.get("tokens")
+        memories = tuple(line["memories"])
+        found.append(
+            Delivery(
+                **{"at": "", **texts},
+                tokens=tokens if isinstance(tokens, int) and tokens > 0 else 0,
+                memories=memories,
+                used={memory: used[memory] for memory in memories if memory in used},
+            )
+        )
+    return found
+
+
+def read_used(log: Path) -> dict[str, str]:
+    """Return how each memory of a session was used, or `none`, from the file beside the session's log."""
+    used: dict[str, str] = {}
+    for line in read_lines(str(used_file(log))):
+        how, memories = line.get("how"), line.get("memories")
+        if isinstance(how, str) and isinstance(memories, list):
+            for memory in memories:
+                if isinstance(memory, str) and used.get(memory, NOT_USED) == NOT_USED:
+                    used[memory] = how
+    return used
+
+
+def used_file(log: Path) -> Path:
+    """Return the file beside a session's log that says which of its memories were used."""
+    return log.with_name(log.name.removesuffix(LOG_SUFFIX) + USED_SUFFIX)
+
+
+def sum_days(folder: Path, since: str = "") -> dict[str, DaySum]:
+    """Return deliveries and tokens by local day, from a day on."""
+    days = _Totals()
+    for (day, _, _), total in _totals(folder).days.items():
+        if day >= since:
+            days.add_day((day, "", ""), total)
+    return {day: total for (day, _, _), total in sorted(days.days.items())}
+
+
+def memory_usage(folder: Path) -> dict[str, MemoryUsage]:
+    """Return how often each memory was delivered and used."""
+    return _totals(folder).memories
+
+
+def unused_counts(folder: Path) -> dict[str, int]:
+    """Return the number of deliveries without use of each memory that was never used."""
+    return {
+        memory: usage.unused for memory, usage in memory_usage(folder).items() if usage.unused > 0 and not usage.used
+    }
+
+
+def compact_deliveries(folder: Path, now: float | None = None, max_bytes: int = MAX_LOG_BYTES) -> int:
+    """Merge old logs into daily sums; return the number of merged logs. At most one process does this at a time."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if not try_file_lock(descriptor):
+                return 0
+            return _merge_old_logs(folder, time.time() if now is None else now, max_bytes)
+        finally:
+            os.close(descriptor)
+    return 0
+
+
+def local_day(at: str) -> str:
+    """Return the local ISO day of a time; empty for an invalid one."""
+    moment = parse_iso_time(at)
+    try:
+        return "" if moment is None else moment.astimezone().date().isoformat()
+    except (OverflowError, ValueError, OSError):
+        return ""
+
+
+# -- sums ----------------------------------------------------------------------------------------------------------------
+
+
+def _totals(folder: Path) -> _Totals:
+    totals = _Totals()
+    totals.add(_read_sums(folder)[0])
+    for path in _session_logs(folder):
+        totals.add(_session_totals(path, _stamp(path), _stamp(used_file(path))))
+    return totals
+
+
+@lru_cache(maxsize=4096)
+def _session_totals(path: Path, _log: _Stamp, _used: _Stamp) -> _Totals:
+    """Return the sums of a session. Cached, because only a few of many logs change between two calls."""
+    totals = _Totals()
+    for delivery in read_session(path):
+        totals.add_day((local_day(delivery.at), delivery.project, delivery.kind), DaySum(1, delivery.tokens))
+        for memory in delivery.memories:
+            how = delivery.used.get(memory, "")
+            matched = delivery.kind != "standing"
+            usage = MemoryUsage(
+                delivered=1,
+                unused=1 if matched and how == NOT_USED else 0,
+                first=delivery.at,
+                last=delivery.at,
+                project=delivery.project,
+                kinds={delivery.kind},
+            )
+            known = totals.memories.setdefault(memory, MemoryUsage())
+            known.add(usage)
+            known.used = 1 if how not in {"", NOT_USED} else 0
+    return totals
+
+
+def _read_sums(folder: Path) -> tuple[_Totals, frozenset[str]]:
+    """Return the sums of merged logs, and the names of the logs that may still have to be removed."""
+    totals, merged = _Totals(), frozenset[str]()
+    for line in read_lines(str(folder / _SUMS_FILE), _MAX_SUMS_BYTES):
+        with suppress(KeyError, TypeError, ValueError):
+            if "merged" in line:
+                merged = frozenset(map(str, line["merged"]))
+            elif "memory" in line:
+                usage = MemoryUsage(
+                    delivered=int(line["delivered"]),
+                    used=int(line["used"]),
+                    unused=int(line["unused"]),
+                    first=str(line["first"]),
+                    last=str(line["last"]),
+                    project=str(line["project"]),
+                    kinds=set(map(str, line["kinds"])),
+                )
+                totals.memories.setdefault(str(line["memory"]), MemoryUsage()).add(usage)
+            else:
+                key = (str(line["day"]), str(line["project"]), str(line["kind"]))
+                totals.add_day(key, DaySum(int(line["deliveries"]), int(line["tokens"])))
+    return totals, merged
+
+
+def _write_sums(folder: Path, totals: _Totals, merged: Iterable[str]) -> None:
+    lines: list[dict[str, Any]] = [
+        {"day": day, "project": project, "kind": kind, "deliveries": total.deliveries, "tokens": total.tokens}
+        for (day, project, kind), total in sorted(totals.days.items())
+    ]
+    for memory, usage in sorted(totals.memories.items()):
+        counts = {name: getattr(usage, name) for name in ("delivered", "used", "unused", "first", "last", "project")}
+        lines.append({"memory": memory, **counts, "kinds": sorted(usage.kinds)})
+    lines.append({"merged": sorted(merged)})
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    write_atomic(folder / _SUMS_FILE, text.encode("utf-8", "replace"))
+
+
+def _merge_old_logs(folder: Path, now: float, max_bytes: int) -> int:
+    totals, pending = _read_sums(folder)
+    removable = _merged_names(folder, pending)
+    _remove_logs(folder, removable)
+    old = _old_logs(folder, now, max_bytes)
+    if not old:
+        if pending:
+            _write_sums(folder, totals, ())
+        return 0
+    for path in old:
+        totals.add(_session_totals(path, _stamp(path), _stamp(used_file(path))))
+    names = [path.name for path in old]
+    _write_sums(folder, totals, names)
+    _remove_logs(folder, names)
+    _write_sums(folder, totals, ())
+    return len(old)
+
+
+def _old_logs(folder: Path, now: float, max_bytes: int) -> list[Path]:
+    """Return the logs to merge: those that are too old, and the oldest while all together are too large."""
+    logs = []
+    for path in _session_logs(folder):
+        with suppress(OSError):
+            status = path.lstat()
+            logs.append((status.st_mtime, status.st_size, path))
+    total = sum(size for _, size, _ in logs)
+    old = []
+    for modified, size, path in sorted(logs):
+        age = now - modified
+        if age > MAX_LOG_AGE_DAYS * 86_400 or (total > max_bytes and age > _MIN_LOG_AGE_S):
+            old.append(path)
+            total -= size
+    return old
+
+
+def _remove_logs(folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        for path in (used_file(folder / name), folder / name):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _merged_names(folder: Path, pending: Iterable[str]) -> list[str]:
+    """Return the logs that the sums contain already. A log written after the sums belongs to a resumed session."""
+    written = _stamp(folder / _SUMS_FILE)[1]
+    return [name for name in pending if 0 <= _stamp(folder / name)[1] <= written]
+
+
+def _session_logs(folder: Path) -> Iterator[Path]:
+    """Yield the logs of sessions that are not part of the sums."""
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError:
+        return
+    merged = frozenset(_merged_names(folder, _pending_names(folder))) if _SUMS_FILE in names else frozenset()
+    for name in names:
+        if _LOG_NAME.fullmatch(name) and name not in merged:
+            yield folder / name
+
+
+def _pending_names(folder: Path) -> frozenset[str]:
+    return _cached_pending(folder, _stamp(folder / _SUMS_FILE))
+
+
+@lru_cache(maxsize=64)
+def _cached_pending(folder: Path, _sums: _Stamp) -> frozenset[str]:
+    return _read_sums(folder)[1]
+
+
+def _stamp(path: Path) -> _Stamp:
+    """Return size, time and inode of a file, which change with every line; -1 without the file."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return (-1, -1, -1)
+    return (status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def _modified_day(path: Path) -> str:
+    modified = _stamp(path)[1] / 1e9
+    return datetime.fromtimestamp(max(0.0, modified)).astimezone().date().isoformat()
+
+
+def days_ago(count: int, today: date | None = None) -> str:
+    """Return the first local ISO day of a period of `count` days that ends today."""
+    return ((today or datetime.now().astimezone().date()) - timedelta(days=count - 1)).isoformat()
