@@ -65,7 +65,7 @@ from lorelog.services.sessions.captures import (
 )
 from lorelog.services.sessions.note_upgrade import is_outdated
 from lorelog.services.standing.rules import find_contradicted
-from lorelog.services.traces.recorder import TracedTurn, record_turns
+from lorelog.services.traces.values import TracedTurn, record_turns
 from lorelog.services.usage.signs import note_usage
 
 CLOCK_SLACK_S = 2.0
