@@ -17,10 +17,10 @@ single characters and pairs. Decisions a reader may question:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, compress, islice, pairwise
 from operator import not_
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from lorelog.core.query import Term
 from lorelog.retrieval.tokens import (
@@ -57,8 +57,7 @@ _RULES_VERSION = "2"
 """Raise when these rules change so that the same text may give other words."""
 
 
-class _Stemmer(Protocol):
-    def stemWord(self, word: str) -> str: ...  # noqa: N802
+Stem = Callable[[str], str]
 
 
 class TokenSpan(NamedTuple):
@@ -72,9 +71,9 @@ class TokenSpan(NamedTuple):
 class _TokenCache(dict[str, tuple[str, ...]]):
     """Cache of words by raw token."""
 
-    def __init__(self, stemmer: _Stemmer) -> None:
+    def __init__(self, stem: Stem) -> None:
         super().__init__()
-        self._stem = stemmer.stemWord
+        self._stem = stem
 
     def __missing__(self, token: str) -> tuple[str, ...]:
         is_plain = token.isascii() and token.isalnum() and len(token) <= MAX_TOKEN_CHARS
@@ -115,10 +114,10 @@ class _TokenCache(dict[str, tuple[str, ...]]):
 class _PieceCache(dict[str, tuple[str, ...]]):
     """Cache of words by piece between white space; long pieces, such as a Chinese sentence, are not cached."""
 
-    def __init__(self, memory: _TokenCache, stemmer: _Stemmer) -> None:
+    def __init__(self, memory: _TokenCache, stem: Stem) -> None:
         super().__init__()
         self._memory = memory
-        self._stem = stemmer.stemWord
+        self._stem = stem
 
     def __missing__(self, piece: str) -> tuple[str, ...]:
         if piece.isascii() and piece.isalpha():  # the usual case: a single token
@@ -142,8 +141,8 @@ class WordAnalyser:
         import Stemmer
 
         stemmer = Stemmer.Stemmer("english", 0)
-        self._memory = _TokenCache(stemmer)
-        self._pieces = _PieceCache(self._memory, stemmer)
+        self._memory = _TokenCache(stemmer.stemWord)
+        self._pieces = _PieceCache(self._memory, stemmer.stemWord)
         self.version = f"words-{_RULES_VERSION}, stemmer {Stemmer.version()}"
 
     def words(self, text: str) -> list[str]:
