@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from lorelog.core.ports import Analyser
+from lorelog.language.tokens import MAX_TOKEN_CHARS
 from lorelog.retrieval.analyser import MAX_QUERY_TERMS, WordAnalyser
-from lorelog.retrieval.tokens import MAX_TOKEN_CHARS
 
 ANALYSER = WordAnalyser()
 

@@ -7,8 +7,8 @@ import string
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lorelog.language.tokens import MAX_TOKEN_CHARS
 from lorelog.retrieval.analyser import WordAnalyser
-from lorelog.retrieval.tokens import MAX_TOKEN_CHARS
 
 ANALYSER = WordAnalyser()
 _PIECES = [

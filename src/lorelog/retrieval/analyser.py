@@ -23,7 +23,8 @@ from operator import not_
 from typing import NamedTuple
 
 from lorelog.core.query import Term
-from lorelog.retrieval.tokens import (
+from lorelog.language.lexicon import lexicon
+from lorelog.language.tokens import (
     LETTERS_AND_NUMBER,
     MAX_TOKEN_CHARS,
     compose,
@@ -35,15 +36,7 @@ from lorelog.retrieval.tokens import (
     split_token,
 )
 
-STOP_WORDS = frozenset(
-    """
-    a an the this that these those such it its they them their he him his she her hers
-    and or but if then as not no of at by for with into to in on there
-    is are was were be been do does did has have had can could will would should
-    what which who whom whose when where why how i.e e.g
-    """.split()  # noqa: SIM905 (a list literal would take a screen)
-)
-
+STOP_WORDS = lexicon("stop_words")
 
 MAX_QUERY_TERMS = 1024
 """Unique terms of one query: a query that pastes a whole log is still answered quickly."""
