@@ -5,7 +5,7 @@ imports nothing.
 
 | list | words |
 |---|---|
-| `stop_words` | say nothing in a query; `I`, `my`, `we` and `you` are not among them (`retrieval/analyser.py`) |
+| `stop_words` | say nothing in a query; `I`, `my`, `we` and `you` are not among them (`language/analyser.py`) |
 | `function_words` | stop words, and the other words that say nothing about a subject; English, and the commonest of German, French and Spanish |
 | `common_words` | words of software work that any two texts may share |
 | `reply_words` | words of a reply that says nothing without the text it answers |

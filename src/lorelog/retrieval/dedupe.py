@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import StoredChunk
 from lorelog.core.patterns import lazy_pattern
-from lorelog.language.tokens import find_tokens, is_unspaced
+from lorelog.language.analyser import find_tokens, is_unspaced
 from lorelog.retrieval.fusion import FusedCandidate
 
 NEAR_DUPLICATE_SHARE = 0.9

@@ -47,8 +47,8 @@ from lorelog.core.document import ChunkKey
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import ChunkNeighbours
 from lorelog.core.query import Candidate, Explanation, Lane, ScorePart
+from lorelog.language.analyser import STOP_WORDS
 from lorelog.language.lexicon import lexicon
-from lorelog.retrieval.analyser import STOP_WORDS
 from lorelog.retrieval.calibration import UNMEASURED, LaneNumbers, calibration_of
 from lorelog.retrieval.score_features import LANES_WEIGHT, WORDS_READING_WEIGHTS, ReadingWeights
 

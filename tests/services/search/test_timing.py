@@ -11,7 +11,7 @@ from tests.stores.making import chunk, update
 from lorelog.core.document import Chunk
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import Hit, SearchReply
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.retrieval.time_expressions import TIME_WEIGHT
 from lorelog.services.search.searcher import SearchDeps, Searcher
 from lorelog.stores.memory import MemoryStore

@@ -36,7 +36,7 @@ from lorelog.core.query import (
     VectorCoverage,
 )
 from lorelog.core.vectors import unit_vector
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.retrieval.cache import AnswerKey, CachedChunk, Caches, HotChunkCache, normalize_spaces
 from lorelog.retrieval.calibration import calibration_of
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries

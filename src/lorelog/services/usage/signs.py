@@ -28,7 +28,7 @@ from lorelog.core.paths import cache_folder
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.session import ToolAction, parse_iso_time
 from lorelog.ingest.transcripts.turns import ParsedTurn
-from lorelog.retrieval.analyser import STOP_WORDS
+from lorelog.language.lexicon import lexicon
 from lorelog.services.delivery.log import append_line, call_digest, read_lines, session_log
 from lorelog.services.usage.history import NOT_USED, Delivery, read_session, used_file
 
@@ -50,34 +50,6 @@ _HEX_ID = lazy_pattern(r"[0-9a-f]{8,}(?:-[0-9a-f]+)*")
 _MIN_IDENTIFIER_CHARS = 6
 _MIN_PLAIN_CHARS = 5
 _MIN_CHANGED_CHARS = 3
-_COMMON_WORDS = frozenset(
-    """
-    able about above across added adding after again against agent almost along already also although always among
-    another answer anything apply around asked avoid based because become been before begin behind below better
-    between branch breaking bring build built called calls cannot cause certain change changed changes check
-    checks class clean clear code command commands commit commits complete config configuration contains content
-    context correct could create created current data default delete description different directory does doing
-    done during each either else ensure entry error errors even ever every everything exactly example except exist
-    existing exists expected explain fail failed failing fails false feature field file files find first fixed
-    fixes folder follow following format found from full function functions future general generated getting give
-    given good group handle happens have help here however implement implementation import important include
-    included index inside install instead into issue issues itself just keep kind know large last later least
-    leave library like line lines list little local logic long look main make makes making many match matches
-    maybe mean means message method might missing mode module more most move much must name named names need
-    needed needs never next nothing note number object once only open option options order original other
-    otherwise output over package page parameter part pass passed path paths place plan please point possible
-    prefer present problem process project properly provide push python query question quick rather read really
-    reason recent related release remember remove removed replace report repository request require required
-    response result results return returned right rule rules running same save schema script search second section
-    seems select server session setting settings several should show shown similar simple simply since single
-    small some something source specific stable start state statement step still stop store string such suite sure
-    system table take task test tested testing tests text than that their them then there these they thing things
-    think this those though three through time together tool tools true turn type types under unless until update
-    updated upon used user users uses using usually valid value values variable verify version very want wanted
-    what when where whether which while whole will with within without word words work working works would write
-    written wrong your
-    """.split()  # noqa: SIM905 (a list literal would take ten screens)
-)
 TextOf = Callable[[str], str]
 
 
@@ -307,7 +279,7 @@ class _Evidence:
         wanted = {
             word
             for word in find_words(self._texts.text(self._memory))
-            if len(word) >= _MIN_CHANGED_CHARS and word not in _COMMON_WORDS and word not in before
+            if len(word) >= _MIN_CHANGED_CHARS and word not in lexicon("common_words") and word not in before
         }
         known_words = set(original.command.lower().split())
         for action in view.actions[calls[0] + 1 :]:
@@ -324,7 +296,7 @@ class _Evidence:
         words = (self._texts.distinctive(self._memory) & written) - heard
         if any(_is_identifier(word, self._texts.text(self._memory)) for word in words):
             return True
-        plain = [word for word in words if len(word) >= _MIN_PLAIN_CHARS and word not in _COMMON_WORDS]
+        plain = [word for word in words if len(word) >= _MIN_PLAIN_CHARS and word not in lexicon("common_words")]
         return len(plain) >= MIN_PLAIN_WORDS
 
 
@@ -346,7 +318,7 @@ def find_words(text: str) -> Iterator[str]:
     """Yield the words of a text in lower case without stop words; identifiers and paths are whole words."""
     for match in _WORD.finditer(text[:_MAX_TEXT_CHARS].lower()):
         word = match[0]
-        if len(word) >= _MIN_CHANGED_CHARS and word not in STOP_WORDS:
+        if len(word) >= _MIN_CHANGED_CHARS and word not in lexicon("stop_words"):
             yield word
 
 
