@@ -31,7 +31,7 @@ from lorelog.config.setting import SettingValue
 from lorelog.config.settings import format_toml
 from lorelog.retrieval.cache import CacheCounters
 from lorelog.surfaces.cli.hook import handle_hook
-from lorelog.surfaces.cli.main import command_parser
+from lorelog.surfaces.cli.parser import command_parser
 from lorelog.wiring import open_engine, resolve_location, settings_at
 
 Seen = TypeVar("Seen")

@@ -1,22 +1,111 @@
-"""Text output of traced calls and errors."""
+"""Show traced calls and errors, and import logs.
+
+Every operation is traced, and captured agent turns contribute their tool calls and errors. 'ingest' reads a log or the output of
+tests from a file (optionally gzipped) or standard input, and stores the errors in it: stack traces of Python, JavaScript,
+Rust, Go, Java and others, compilers and test runners. An error has the same signature whatever its line numbers and
+paths; reading a log twice adds nothing. Secrets are removed first. Storage is limited by traces.days and
+traces.megabytes; traces.enabled = false stores nothing.
+
+examples:
+  lorelog debug ingest app.log.gz
+  pytest 2>&1 | lorelog debug ingest -
+  lorelog debug errors                   errors by signature
+  lorelog debug errors KeyError --since 7d --each
+  lorelog debug calls --failed --tool memory
+  lorelog why "KeyError: 'id'"           earlier occurrences and their fixes
+"""
 
 from __future__ import annotations
 
+import sys
 import time
 
+from lorelog.core.errors import UsageError
+from lorelog.surfaces.cli.client import call_command, daemon_mode, print_reply
 from lorelog.surfaces.cli.render import one_line, plural, print_note, printable, short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Container, Iterable, Sequence
     from typing import Any
+
+
+def configure_debug_errors(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that concerns the output."""
+    parser.add_argument("--each", action="store_true", help="show every occurrence with its stack frames")
+
+
+def run_debug_errors(args: argparse.Namespace) -> int:
+    """Print the errors, by signature or each."""
+    reply = call_command(args, include_frames=args.each or args.json)
+    return print_reply(args, reply, _show_errors if args.each else _show_groups)
+
+
+def run_debug_ingest(args: argparse.Namespace) -> int:
+    """Read a log, and print a report of it."""
+    reply = call_command(args) if args.path not in (None, "-") else _ingest_stdin(args)
+    return print_reply(args, reply, _show_ingest_report)
+
+
+def _ingest_stdin(args: argparse.Namespace) -> dict[str, Any]:
+    """Read standard input in this process: it may be endless, and the daemon cannot read it."""
+    from lorelog.operations.debug import handlers
+    from lorelog.operations.debug.serialize import ingest_reply
+    from lorelog.operations.replies import to_json
+    from lorelog.wiring import open_engine, resolve_location
+
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError(
+            "standard input is empty", hint="lorelog debug ingest FILE, or make test 2>&1 | lorelog debug ingest -"
+        )
+    daemon_mode(args.warm)
+    location = resolve_location(project=args.project, tenant=args.tenant)
+    with open_engine(location, {"scope.tenant": args.tenant}) as engine:
+        report = handlers.open_ingester(engine).read(sys.stdin.buffer, "standard input")
+        reply: dict[str, Any] = to_json(ingest_reply(report))
+        return reply
+
+
+def run_why(args: argparse.Namespace) -> int:
+    """Find earlier occurrences of an error, and what fixed it.
+
+    TEXT is an error as it was printed: one line or a whole stack trace, as an argument or on standard input. It is matched by
+    signature, then by message, then by similarity, in agents' turns and imported logs ('lorelog debug ingest'). The output
+    shows when it happened, the turns around it, the changes made before the same command passed again, and decisions, tasks
+    and memories that mention it.
+
+    examples:
+      lorelog why "KeyError: 'customer_id'"
+      pytest 2>&1 | lorelog why -
+      lorelog why "error[E0308]: mismatched types" --all-projects --json
+    """
+    text = _read_input() if args.text == ["-"] else " ".join(args.text)
+    if not text.strip():
+        raise UsageError("the error text is empty", hint="lorelog why \"KeyError: 'id'\"")
+    return print_reply(args, call_command(args, text=text[-_MAX_TEXT_CHARS:]), _show_why)
+
+
+_MAX_TEXT_CHARS = 900_000
+"""Only the end of a longer text is used: it is the most informative part of a program's output."""
+
+
+def _read_input() -> str:
+    """Return the end of standard input; bytes that are not UTF-8 are replaced."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError("standard input is empty", hint="make test 2>&1 | lorelog why -")
+    text = ""
+    while piece := sys.stdin.buffer.read(_MAX_TEXT_CHARS):
+        text = (text + piece.decode("utf-8", "replace"))[-_MAX_TEXT_CHARS:]
+    return text
+
 
 _MAX_MESSAGE_CHARS = 160
 _MAX_FRAMES = 8
 _MAX_LINES = 6
 
 
-def show_ingest_report(reply: dict[str, Any]) -> None:
+def _show_ingest_report(reply: dict[str, Any], args: argparse.Namespace) -> None:
     """Print the result of reading a log."""
     for text in reply["notes"]:
         print_note(text)
@@ -26,8 +115,9 @@ def show_ingest_report(reply: dict[str, Any]) -> None:
     _print_groups(reply["groups"])
 
 
-def show_groups(groups: Sequence[dict[str, Any]], total: int) -> None:
+def _show_groups(reply: dict[str, Any], args: argparse.Namespace) -> None:
     """Print errors grouped by signature."""
+    groups, total = reply["groups"], reply["total_count"]
     if not groups:
         print("No errors traced.")
         return
@@ -42,15 +132,15 @@ def _print_groups(groups: Sequence[dict[str, Any]]) -> None:
     for group in groups:
         times = f"{group['times']:>6,}×"
         head = stylize(f"{one_line(group['error_signature']):<{width}}", "cyan")
-        print(f"{times}  {head}  {format_timestamp(group['last_ms'])}  {_format_error(group)}")
+        print(f"{times}  {head}  {_format_timestamp(group['last_ms'])}  {_format_error(group)}")
 
 
-def show_errors(reply: dict[str, Any]) -> None:
+def _show_errors(reply: dict[str, Any], args: argparse.Namespace) -> None:
     """Print each error with its stack frames."""
     for error in reply["errors"]:
         times = f"  {error['times']:,}×" if error["times"] > 1 else ""
         signature = stylize(one_line(error["error_signature"]), "cyan")
-        print(f"{format_timestamp(error['timestamp_ms'])}  {signature}{times}  {_format_origin(error)}")
+        print(f"{_format_timestamp(error['timestamp_ms'])}  {signature}{times}  {_format_origin(error)}")
         print(f"   {stylize(_format_error(error), 'bold')}")
         _show_frames(error["frames"])
         for cause in error["causes"]:
@@ -62,14 +152,14 @@ def show_errors(reply: dict[str, Any]) -> None:
         print_note(f"{reply['total_count']:,} in total; use -n to show more")
 
 
-def show_calls(reply: dict[str, Any]) -> None:
+def show_debug_calls(reply: dict[str, Any], args: argparse.Namespace) -> None:
     """Print calls, one per line."""
     width = max((len(call["tool_name"]) for call in reply["tool_calls"]), default=0)
     for call in reply["tool_calls"]:
         duration = f"{call['duration_ms']:>9,.1f} ms" if call["duration_ms"] is not None else " " * 12
         name = stylize(f"{one_line(call['tool_name']):<{width}}", "red" if call["failed"] else "cyan")
         detail = one_line(" ".join(filter(None, (call["host"], call["input"])))[:_MAX_MESSAGE_CHARS])
-        print(f"{format_timestamp(call['timestamp_ms'])}  {name}  {duration}  {detail}".rstrip())
+        print(f"{_format_timestamp(call['timestamp_ms'])}  {name}  {duration}  {detail}".rstrip())
         if call["failed"]:
             print(f"   {stylize('failed:', 'red')} {one_line(call['error'][:_MAX_MESSAGE_CHARS])}")
     if not reply["tool_calls"]:
@@ -78,7 +168,7 @@ def show_calls(reply: dict[str, Any]) -> None:
         print_note(f"{reply['total_count']:,} in total; use -n to show more")
 
 
-def show_why(reply: dict[str, Any]) -> None:
+def _show_why(reply: dict[str, Any], args: argparse.Namespace) -> None:
     """Print what is known about an error."""
     print(stylize(_format_error(reply["asked"]), "bold"))
     _show_occurrences(reply)
@@ -106,19 +196,19 @@ def _show_occurrences(reply: dict[str, Any]) -> None:
     if not reply["seen"]:
         print("Not seen before.")
     for error in reply["seen"]:
-        first = f"first {format_timestamp(error['first_ms'])}, " if error["times"] > 1 else ""
+        first = f"first {_format_timestamp(error['first_ms'])}, " if error["times"] > 1 else ""
         similar = "" if error["match"] == "exact" else f"  ({error['match']}: {_format_error(error)})"
-        times = f"seen {plural(error['times'], 'time')}, {first}last {format_timestamp(error['last_ms'])}"
+        times = f"seen {plural(error['times'], 'time')}, {first}last {_format_timestamp(error['last_ms'])}"
         print(f"{times}  {stylize(one_line(error['error_signature']), 'cyan')}{similar}")
     for occurrence in reply["occurrences"][:3]:
-        print(f"   {format_timestamp(occurrence['timestamp_ms'])}  {_format_origin(occurrence)}")
+        print(f"   {_format_timestamp(occurrence['timestamp_ms'])}  {_format_origin(occurrence)}")
 
 
 def _show_fixes(fixes: Iterable[dict[str, Any]], shown: Container[str]) -> None:
     for fix in fixes:
         print(f"\n{stylize('the same command passed later', 'bold')}")
         print(f"  {one_line(fix['command'][:_MAX_MESSAGE_CHARS])}")
-        failed, passed = format_timestamp(fix["failed_ms"]), format_timestamp(fix["passed_ms"])
+        failed, passed = _format_timestamp(fix["failed_ms"]), _format_timestamp(fix["passed_ms"])
         print(f"  failed {failed}, passed {passed}  {one_line(fix['host'])}")
         if fix["files"]:
             print(f"  changed in between: {', '.join(short_path(file) for file in fix['files'])}")
@@ -159,6 +249,6 @@ def _format_origin(error: dict[str, Any]) -> str:
     return one_line("  ".join(filter(None, [*parts, command])))
 
 
-def format_timestamp(milliseconds: int) -> str:
+def _format_timestamp(milliseconds: int) -> str:
     """Return a time to the minute, in the local time zone."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(milliseconds / 1000))
