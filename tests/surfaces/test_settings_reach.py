@@ -22,6 +22,7 @@ import pytest
 from tests.models.embedding_server import Answer, EmbeddingServer, Request, well
 from tests.models.fake_docker import FakeDocker
 from tests.models.tiny_crossencoder import write_model
+from tests.services.traces.stored_errors import store_errors
 from tests.services.watch.watching import Watch, eventually
 from tests.stores.milvus_server import listening
 from tests.surfaces.conftest import Outcome, Shell, write
@@ -812,10 +813,10 @@ def _is_traced(desk: Desk) -> object:
 def _outlives_two_days(desk: Desk) -> object:
     """Whether an error is still known two days after it was kept."""
     kind = f"Otter{uuid.uuid4().hex}Error"
-    desk.shell("debug", "ingest", write(desk.project / "a.log", f"{kind}: gone\n"))
+    store_errors(desk.project, f"{kind}: gone\n")
     with closing(sqlite3.connect(_traces(desk))) as db, db:
         db.execute("UPDATE errors SET kept = kept - 2 * 86400000")
-    desk.shell("debug", "ingest", write(desk.project / "b.log", f"NewtError: {uuid.uuid4()}\n"))
+    store_errors(desk.project, f"NewtError: {uuid.uuid4()}\n")
     return bool(desk.shell("debug", "errors", kind, "--json").json["total_count"])
 
 
@@ -827,7 +828,7 @@ def _grows(desk: Desk) -> object:
     )
     names = ("".join(chr(97 + int(digit)) for digit in f"{number:04}") for number in range(3_000))
     log = "".join(stack.format(*[name, letters * 3] * 3, name) for name in names)
-    desk.shell("debug", "ingest", write(desk.project / "a.log", log))
+    store_errors(desk.project, log)
     return _traces(desk).stat().st_size > 2_000_000
 
 

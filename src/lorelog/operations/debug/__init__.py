@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lorelog.core.errors import ModelError, NotFound, SourceError, StoreBusy, StoreUnwritable
+from lorelog.core.errors import ModelError
 from lorelog.operations.debug import handlers, schema
 from lorelog.operations.operation import Operation, ShellCommand
 
@@ -46,14 +46,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
                 defaults={"limit": 20},
             ),
         ),
-    ),
-    Operation(
-        "debug.ingest",
-        schema.IngestRequest,
-        schema.IngestReply,
-        handlers.ingest,
-        errors=(NotFound, SourceError, StoreUnwritable, StoreBusy),
-        commands=(ShellCommand("debug ingest", ("path",), hidden=("text",), metavars={"path": "FILE"}),),
     ),
     Operation(
         "debug.why",

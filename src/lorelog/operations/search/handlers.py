@@ -63,7 +63,7 @@ def hit_json(hit: Hit, *, explain: bool = False) -> schema.HitJson:
     changed: dict[str, Any] = {
         "anchor": anchor_json(hit.anchor),
         "origin": hit.origin,
-        "fate": fate_json(hit.fate),
+        "lifecycle": lifecycle_json(hit.lifecycle),
         "verification_hint": verification_hint(hit.trust),
         "grounding_refs": tuple(map(grounding_ref, hit.grounding)),
         "freshness": freshness_json(hit.verdict),
@@ -76,9 +76,9 @@ def hit_json(hit: Hit, *, explain: bool = False) -> schema.HitJson:
     return reply_from(hit, schema.HitJson, **changed)
 
 
-def fate_json(fate: LifecycleState | None) -> Any:
+def lifecycle_json(lifecycle: LifecycleState | None) -> Any:
     """Return a lifecycle state, or UNSET if there is nothing to report."""
-    return UNSET if fate is None or fate == NO_LIFECYCLE_STATE else fate
+    return UNSET if lifecycle is None or lifecycle == NO_LIFECYCLE_STATE else lifecycle
 
 
 def _code_answer(reply: CodeReply | None) -> CodeAnswer | None:

@@ -270,7 +270,7 @@ class RecordPages:
         notes = reply.notes
         if newer:
             notes = (*notes, f"superseded by {newer}")
-            reply = replace(reply, fate=LifecycleState(superseded_by=newer))
+            reply = replace(reply, lifecycle=LifecycleState(superseded_by=newer))
         if around and self.holds(reply.chunk.chunk.source):
             notes = (*notes, "the trust tier is of this record; the lines around it are other records")
         return replace(reply, trust=trust, notes=notes)

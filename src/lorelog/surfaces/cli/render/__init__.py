@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from itertools import pairwise
 
 from lorelog.core.grammar import plural as plural
 from lorelog.core.quick_json import dumps_indented
@@ -84,17 +83,17 @@ def format_repository(chunk: Mapping[str, Any]) -> str:
     return "came with the repository" if chunk.get("origin") == "repository" else ""
 
 
-def format_lifecycle(fate: Mapping[str, Any] | None) -> str:
+def format_lifecycle(lifecycle: Mapping[str, Any] | None) -> str:
     """Return whether a memory was superseded, expires or is due for review, or ''."""
-    if not fate:
+    if not lifecycle:
         return ""
     parts = []
-    if fate["superseded_by"]:
-        parts.append(f"superseded by {fate['superseded_by']}")
-    if fate["expires"]:
-        parts.append(f"{'expired on' if fate['expired'] else 'expires on'} {fate['expires']}")
-    if fate["review_after"]:
-        parts.append(f"{'review due since' if fate['due'] else 'review on'} {fate['review_after']}")
+    if lifecycle["superseded_by"]:
+        parts.append(f"superseded by {lifecycle['superseded_by']}")
+    if lifecycle["expires"]:
+        parts.append(f"{'expired on' if lifecycle['expired'] else 'expires on'} {lifecycle['expires']}")
+    if lifecycle["review_after"]:
+        parts.append(f"{'review due since' if lifecycle['due'] else 'review on'} {lifecycle['review_after']}")
     return one_line("; ".join(parts))
 
 
@@ -196,7 +195,8 @@ def shorten_ids(ids: Iterable[str], min_chars: int) -> dict[str, str]:
     """Return the first characters of each id: `min_chars`, or as many as tell it from the others."""
     distinct = sorted(set(ids))
     lengths = dict.fromkeys(distinct, min_chars)
-    for first, second in pairwise(distinct):
+    for number in range(1, len(distinct)):  # `itertools.pairwise` would be one more module to import
+        first, second = distinct[number - 1 : number + 1]
         same = next((n for n, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), len(first))
         for identity in (first, second):
             lengths[identity] = max(lengths[identity], same + 1)

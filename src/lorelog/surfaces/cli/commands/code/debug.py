@@ -1,14 +1,10 @@
-"""Show traced calls and errors, and import logs.
+"""Show traced calls and errors.
 
-Every operation is traced, and captured agent turns contribute their tool calls and errors. 'ingest' reads a log or the output of
-tests from a file (optionally gzipped) or standard input, and stores the errors in it: stack traces of Python, JavaScript,
-Rust, Go, Java and others, compilers and test runners. An error has the same signature whatever its line numbers and
-paths; reading a log twice adds nothing. Secrets are removed first. Storage is limited by traces.days and
-traces.megabytes; traces.enabled = false stores nothing.
+Every operation is traced, and captured agent turns contribute their tool calls and errors: stack traces of Python, JavaScript,
+Rust, Go, Java and others, messages of compilers and test runners. An error has the same signature whatever its line numbers and
+paths. Secrets are removed first. Storage is limited by traces.days and traces.megabytes; traces.enabled = false stores nothing.
 
 examples:
-  lorelog debug ingest app.log.gz
-  pytest 2>&1 | lorelog debug ingest -
   lorelog debug errors                   errors by signature
   lorelog debug errors KeyError --since 7d --each
   lorelog debug calls --failed --tool memory
@@ -21,7 +17,7 @@ import sys
 import time
 
 from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.client import call_command, daemon_mode, print_reply
+from lorelog.surfaces.cli.client import call_command, print_reply
 from lorelog.surfaces.cli.render import one_line, plural, print_note, printable, short_path, stylize
 
 TYPE_CHECKING = False
@@ -42,36 +38,11 @@ def run_debug_errors(args: argparse.Namespace) -> int:
     return print_reply(args, reply, _show_errors if args.each else _show_groups)
 
 
-def run_debug_ingest(args: argparse.Namespace) -> int:
-    """Read a log, and print a report of it."""
-    reply = call_command(args) if args.path not in (None, "-") else _ingest_stdin(args)
-    return print_reply(args, reply, _show_ingest_report)
-
-
-def _ingest_stdin(args: argparse.Namespace) -> dict[str, Any]:
-    """Read standard input in this process: it may be endless, and the daemon cannot read it."""
-    from lorelog.operations.debug import handlers
-    from lorelog.operations.debug.serialize import ingest_reply
-    from lorelog.operations.replies import to_json
-    from lorelog.wiring import open_engine, resolve_location
-
-    if sys.stdin is None or sys.stdin.isatty():
-        raise UsageError(
-            "standard input is empty", hint="lorelog debug ingest FILE, or make test 2>&1 | lorelog debug ingest -"
-        )
-    daemon_mode(args.warm)
-    location = resolve_location(project=args.project, tenant=args.tenant)
-    with open_engine(location, {"scope.tenant": args.tenant}) as engine:
-        report = handlers.open_ingester(engine).read(sys.stdin.buffer, "standard input")
-        reply: dict[str, Any] = to_json(ingest_reply(report))
-        return reply
-
-
 def run_why(args: argparse.Namespace) -> int:
     """Find earlier occurrences of an error, and what fixed it.
 
     TEXT is an error as it was printed: one line or a whole stack trace, as an argument or on standard input. It is matched by
-    signature, then by message, then by similarity, in agents' turns and imported logs ('lorelog debug ingest'). The output
+    signature, then by message, then by similarity, in agents' turns. The output
     shows when it happened, the turns around it, the changes made before the same command passed again, and decisions, tasks
     and memories that mention it.
 
@@ -105,16 +76,6 @@ _MAX_FRAMES = 8
 _MAX_LINES = 6
 
 
-def _show_ingest_report(reply: dict[str, Any], args: argparse.Namespace) -> None:
-    """Print the result of reading a log."""
-    for text in reply["notes"]:
-        print_note(text)
-    new = "all new" if reply["added"] == reply["found"] else f"{reply['added']:,} new"
-    errors = f"{plural(reply['found'], 'error')}, {new}" if reply["found"] else "no errors"
-    print(f"Read {plural(reply['lines'], 'line')} of {short_path(reply['name'])}: {errors}.")
-    _print_groups(reply["groups"])
-
-
 def _show_groups(reply: dict[str, Any], args: argparse.Namespace) -> None:
     """Print errors grouped by signature."""
     groups, total = reply["groups"], reply["total_count"]
@@ -138,9 +99,8 @@ def _print_groups(groups: Sequence[dict[str, Any]]) -> None:
 def _show_errors(reply: dict[str, Any], args: argparse.Namespace) -> None:
     """Print each error with its stack frames."""
     for error in reply["errors"]:
-        times = f"  {error['times']:,}×" if error["times"] > 1 else ""
         signature = stylize(one_line(error["error_signature"]), "cyan")
-        print(f"{_format_timestamp(error['timestamp_ms'])}  {signature}{times}  {_format_origin(error)}")
+        print(f"{_format_timestamp(error['timestamp_ms'])}  {signature}  {_format_origin(error)}")
         print(f"   {stylize(_format_error(error), 'bold')}")
         _show_frames(error["frames"])
         for cause in error["causes"]:
@@ -148,7 +108,7 @@ def _show_errors(reply: dict[str, Any], args: argparse.Namespace) -> None:
             _show_frames(cause["frames"][:2])
     if not reply["errors"]:
         print("No errors traced.")
-    elif reply["total_count"] > sum(error["times"] for error in reply["errors"]):
+    elif reply["total_count"] > len(reply["errors"]):
         print_note(f"{reply['total_count']:,} in total; use -n to show more")
 
 
@@ -239,12 +199,8 @@ def _format_error(error: dict[str, Any]) -> str:
 
 
 def _format_origin(error: dict[str, Any]) -> str:
-    """Return the log, session and command in which an error occurred."""
-    parts = [
-        short_path(error["place"]) if error["place"] else "",
-        error["host"],
-        error["branch"] and f"on {error['branch']}",
-    ]
+    """Return the host, branch and command in which an error occurred."""
+    parts = [error["host"], error["branch"] and f"on {error['branch']}"]
     command = f"`{one_line(error['command'][:80])}`" if error["command"] else ""
     return one_line("  ".join(filter(None, [*parts, command])))
 
