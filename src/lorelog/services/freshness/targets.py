@@ -150,7 +150,10 @@ class MentionCache:
 
     def put(self, targets_by_key: Mapping[str, tuple[MentionTarget, ...]]) -> None:
         """Store targets by key."""
-        rows = [(key, json.dumps([_to_json(target) for target in targets])) for key, targets in targets_by_key.items()]
+        rows = [
+            (key, json.dumps([{name: value for name, value in asdict(target).items() if value} for target in targets]))
+            for key, targets in targets_by_key.items()
+        ]
         if not rows or not self.path.parent.exists():
             return
         with self._lock, suppress(sqlite3.Error, OSError), _CacheConnection(self.path) as db:
@@ -191,10 +194,6 @@ class _CacheConnection:
             connection.close()
             raise
         return connection
-
-
-def _to_json(target: MentionTarget) -> dict[str, Any]:
-    return {name: value for name, value in asdict(target).items() if value}
 
 
 def _from_json(text: str) -> tuple[MentionTarget, ...] | None:

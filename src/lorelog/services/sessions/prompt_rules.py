@@ -284,7 +284,11 @@ def select_rules(rules: list[dict[str, Any]], prompt: str) -> list[dict[str, Any
     if len(prompt) > _MAX_PROMPT_CHARS:
         prompt = f"{prompt[: _MAX_PROMPT_CHARS // 2]}\n{prompt[-_MAX_PROMPT_CHARS // 2 :]}"
     terms = _Terms()
-    windows = [set(window) for sentence in terms.sentences(prompt) for window in _windows(sentence)]
+    windows = [
+        set(sentence[start : start + _MAX_SENTENCE_TERMS])  # a line of a pasted file can be long
+        for sentence in terms.sentences(prompt)
+        for start in range(0, len(sentence), _MAX_SENTENCE_TERMS)
+    ]
     if not any(windows):
         return []
     total = min(len(rules), _MAX_RULES)
@@ -296,11 +300,9 @@ def select_rules(rules: list[dict[str, Any]], prompt: str) -> list[dict[str, Any
     for rule in parsed:
         for stem in rule.stems:
             frequency[stem] = frequency.get(stem, 0) + 1
-    rarity = {stem: _rarity(count, total) for stem, count in frequency.items()}
-    scored = [
-        (-(_topic_score(rule, windows) if rule.is_topic else _best_score(rule, windows, rarity)), number)
-        for number, rule in enumerate(parsed)
-    ]
+    # From 0.7 to 1: a word of many rules distinguishes them less.
+    rarity = {stem: 1.0 - 0.3 * log(count) / log(total) if total > 1 else 1.0 for stem, count in frequency.items()}
+    scored = [(-_best_score(rule, windows, rarity), number) for number, rule in enumerate(parsed)]
     return [rules[number] for score, number in sorted(scored) if score < 0]
 
 
@@ -320,18 +322,10 @@ def _candidates(rules: list[dict[str, Any]], stems: set[str]) -> list[dict[str, 
     return chosen
 
 
-def _windows(sentence: list[str]) -> list[list[str]]:
-    """Return a sentence in pieces; a line of a pasted file can be long."""
-    return [sentence[start : start + _MAX_SENTENCE_TERMS] for start in range(0, len(sentence), _MAX_SENTENCE_TERMS)]
-
-
-def _topic_score(rule: _Rule, windows: list[set[str]]) -> float:
-    """Return 1 if a sentence of a prompt has all words of a topic."""
-    return 1.0 if rule.stems and any(rule.stems <= window for window in windows) else 0.0
-
-
 def _best_score(rule: _Rule, windows: list[set[str]], rarity: dict[str, float]) -> float:
-    """Return how well the best sentence of a prompt matches a rule; 0 if not well enough."""
+    """Return how well the best sentence of a prompt matches a rule; 0 if not well enough, or not all words of a topic."""
+    if rule.is_topic:
+        return 1.0 if rule.stems and any(rule.stems <= window for window in windows) else 0.0
     weights = {stem: _weight(stem, rule) * rarity[stem] for stem in rule.stems}
     total = sum(weights.values())
     best = 0.0
@@ -355,11 +349,6 @@ def _weight(stem: str, rule: _Rule) -> float:
     if _in(stem, _COMMON_WORDS):
         return _SUBJECT if stem in rule.subjects else _COMMON
     return _RARE
-
-
-def _rarity(count: int, rules: int) -> float:
-    """Return a factor from 0.7 to 1: a word of many rules distinguishes them less."""
-    return 1.0 - 0.3 * log(count) / log(rules) if rules > 1 else 1.0
 
 
 def prompted_memories(folder: str, host: str, session: str) -> frozenset[str]:
