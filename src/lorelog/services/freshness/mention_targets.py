@@ -110,7 +110,7 @@ class MentionResolver:
 
     def _path(self, mention: Mention) -> MentionTarget | None:
         path = os.path.normpath(mention.text)
-        if os.path.isabs(path):  # noqa: PTH117
+        if path.startswith("/"):
             path = os.path.relpath(path, self._tree.root)
         if path.startswith("..") or path == ".":
             return None

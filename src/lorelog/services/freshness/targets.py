@@ -7,7 +7,6 @@ says how its state is known (`TargetEvidence`); a row without that, or of an old
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -132,7 +131,7 @@ class MentionCache:
         """Return the stored targets by key."""
         unique_keys = list(dict.fromkeys(keys))
         try:
-            status = os.stat(self.path)  # noqa: PTH116
+            status = self.path.stat()
         except OSError:
             return {}
         file = (str(self.path), status.st_dev, status.st_ino)

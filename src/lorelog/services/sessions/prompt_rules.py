@@ -21,6 +21,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _MAX_RULES, _MAX_CANDIDATES = 2_000, 400
 """Newest rules that are looked at, and those of them that are compared; more would take longer than a hook may."""
 _PREFIX_CHARS = 4
@@ -34,7 +39,7 @@ _SURE_SCORE, _SURE_SHARE = 2.0, 0.25
 """Enough for a long rule, most of whose words explain it."""
 _GENERIC, _COMMON, _SUBJECT, _RARE = 0.25, 0.5, 0.85, 1.0
 
-_STOP_WORDS = frozenset(
+_STOP_WORDS = _word_set(
     """
     a an the this that these those it its they them their there here he she his her we us our you your i me my mine
     is are was were be been being am do does did done don doesn didn not no nor never ever always please just only also
@@ -52,9 +57,9 @@ _STOP_WORDS = frozenset(
     er es ich du mit von zu zum zur im in auf an am bei aus nach vor immer nie niemals bitte noch auch nur schon wenn dass
     le la les un une des du de et ou mais ne pas jamais toujours est sont avec pour dans sur au aux ce cette ces il elle
     nous vous que qui plus el los las una unos y o pero nunca siempre es son con para por en del al lo se su no que si
-    """.split()  # noqa: SIM905
+    """
 )
-_GENERIC_WORDS = frozenset(
+_GENERIC_WORDS = _word_set(
     """
     add write create change update fix run implement build check look show find see read edit modify work try start
     file code function method class line change feature thing project app application part place name value type page
@@ -63,9 +68,9 @@ _GENERIC_WORDS = frozenset(
     small big large simple full whole current old correct different specific existing possible quick quickly
     src dist tmp bin row column field custom real plain random public private main major minor extra user-facing default manage generate save outside inside
     code codebase repo source folder directory logic stuff method line content implementation version
-    """.split()  # noqa: SIM905
+    """
 )
-_COMMON_WORDS = frozenset(
+_COMMON_WORDS = _word_set(
     """
     test tests commit branch main push merge pr dependency package install config docs comment log api server client
     database db query table schema model view route endpoint request response service module component library import
@@ -74,14 +79,14 @@ _COMMON_WORDS = frozenset(
     ui button form css html json yaml python javascript typescript react git github token key secret auth login
     performance cache memory thread lock job task queue event hook plugin tool cli flag option default path
     crate gem doc readme markdown template refactor rename delete debug mock unit integration fixture coverage
-    """.split()  # noqa: SIM905
+    """
 )
-_RULED_VERBS = frozenset(
+_RULED_VERBS = _word_set(
     """
     commit push merge rebase squash deploy release publish install upgrade downgrade migrate delete rename refactor format
     lint mock stub test document comment translate log print restart reset revert amend force-push cache retry parse
     summarize abbreviate estimate guess assume apologize skip disable ignore hardcode duplicate copy download upload
-    """.split()  # noqa: SIM905
+    """
 )
 _SYNONYMS = {
     "spec": "test", "dep": "dependency", "dependencies": "dependency",
@@ -112,15 +117,13 @@ _PHRASES = (
     ("sign in", "signin"),
     ("log in", "login"),
 )
-_SUBJECT_MARKS = frozenset(
-    "not never no don doesn avoid without stop use uses using always prefer must only instead".split()  # noqa: SIM905
-)
+_SUBJECT_MARKS = _word_set("not never no don doesn avoid without stop use uses using always prefer must only instead")
 _EDIT_STEMS = frozenset(("add", "writ", "creat", "edit", "chang", "updat", "modify", "read", "open"))
 _MAX_SUBJECT_TERMS = 3
 _MAX_ENDING_CHARS = 4
 _IMPLIED = {
-    **dict.fromkeys("npm pnpm yarn bun pip uv poetry conda".split(), (("install",), ("dependency",))),  # noqa: SIM905
-    **dict.fromkeys("jest vitest pytest mocha".split(), (("test", "writ"), ("test", "add"), ("test", "creat"))),  # noqa: SIM905
+    **dict.fromkeys(_word_set("npm pnpm yarn bun pip uv poetry conda"), (("install",), ("dependency",))),
+    **dict.fromkeys(_word_set("jest vitest pytest mocha"), (("test", "writ"), ("test", "add"), ("test", "creat"))),
     **dict.fromkeys(("black", "prettier"), (("format",),)),
 }
 """Tools, and the words of prompts that lead to their use: all of one group."""

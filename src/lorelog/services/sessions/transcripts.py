@@ -98,7 +98,7 @@ def locate_transcript(place: str, sources: TranscriptSources) -> TranscriptLocat
     try:
         return _locate_memory(place, store, follow)
     except NotFound as error:
-        if os.path.lexists(os.path.join(directory, place.rpartition("#")[0] or place)):  # noqa: PTH118
+        if os.path.lexists(Path(directory, place.rpartition("#")[0] or place)):
             return _locate_path(place, directory)
         raise NotFound(
             f"{printable_path(place)} is neither the id of a chunk or memory nor a file in {printable_path(directory)}",
@@ -108,7 +108,7 @@ def locate_transcript(place: str, sources: TranscriptSources) -> TranscriptLocat
 
 def _locate_path(name: str, directory: str) -> TranscriptLocation:
     expanded = os.path.expanduser(name)  # noqa: PTH111 (leaves an unknown user's ~ as it is)
-    path = os.path.normpath(os.path.join(directory, expanded))  # noqa: PTH118
+    path = os.path.normpath(Path(directory, expanded))
     base, mark, session = path.rpartition("#")
     if mark and base and not os.path.lexists(path):
         return TranscriptLocation(base, session)
