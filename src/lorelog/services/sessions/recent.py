@@ -68,6 +68,17 @@ def merge_task_lines(data: bytes) -> list[dict[str, Any]]:
     return [task for task in reversed(tasks.values()) if task.get("goal") and not task.get("done")]
 
 
+NOTE_FIELDS = {
+    "user asked": "request",
+    "asked": "request",
+    "went on with": "request",
+    "outcome": "outcome",
+    "files": "files",
+    "commands": "commands",
+    "errors": "errors",
+    "ended": "ended",
+}
+"""The labels of a captured note's bullets."""
 FOREIGN_LABEL = "came with the repository"
 _MAX_FOREIGN_JOURNALS = 10
 """Journals without own entries that are read besides others: a repository may contain any number of them."""
@@ -152,6 +163,24 @@ class RecentJournals:
         return "" < last < self._today
 
 
+def parse_note(lines: list[str]) -> dict[str, list[str]]:
+    """Return the bullets of a turn's note by field; bullets without a known label are `text`. Boxes are left out."""
+    fields: dict[str, list[str]] = {name: [] for name in (*NOTE_FIELDS.values(), "text")}
+    field = "text"
+    for line in lines:
+        bare = line.strip()
+        bare = bare[2:].strip() if bare[:2] in ("- ", "* ", "+ ") else bare
+        if bare[:4].lower() in ("[ ] ", "[x] "):
+            continue
+        if not line.startswith("  "):
+            label, separator, rest = bare.partition(":")
+            known = NOTE_FIELDS.get(label.lower()) if separator else None
+            field, bare = (known, rest.strip()) if known else ("text", bare)
+        if bare:
+            fields[field].append(bare)
+    return fields
+
+
 def clean_line(text: str) -> str:
     """Return a text on one line, without tags that could end the surrounding block."""
     line = escape_tags(" ".join(text.split()))
@@ -186,7 +215,7 @@ def render_open_tasks(deletions: str, project_id: str) -> list[str]:
     """Return the lines of the open tasks in the ledger of the tenant whose tombstones are `deletions`."""
     if not deletions:
         return []
-    file = os.path.join(cache_folder(os.path.dirname(deletions)), OPEN_TASKS_FILE)  # noqa: PTH118, PTH120
+    file = f"{cache_folder(deletions.rpartition('/')[0])}/{OPEN_TASKS_FILE}"
     lines: list[str] = []
     for task in read_open_tasks(file, (project_id, ""))[:MAX_SHOWN_TASKS]:
         words = {
@@ -202,7 +231,7 @@ def render_open_tasks(deletions: str, project_id: str) -> list[str]:
 
 def _read_expiry_days(deletions: str) -> dict[str, str] | None:
     """Return expiry dates that were set later, by memory id; None if they cannot be read."""
-    lines = _read_small_file(os.path.join(os.path.dirname(deletions), "lifecycle.jsonl") if deletions else "")  # noqa: PTH118, PTH120
+    lines = _read_small_file(f"{deletions.rpartition('/')[0]}/lifecycle.jsonl" if deletions else "")
     if not lines:
         return None if lines is None else {}
     days: dict[str, str] = {}
