@@ -219,7 +219,7 @@ def test_the_state_is_read_as_it_was_written(home: Path) -> None:
     script = (
         "import os, sys\n"
         "from lorelog.surfaces.daemon import memory\n"
-        "from lorelog.surfaces.daemon.worker_pool import DaemonFailure\n"
+        "from lorelog.surfaces.daemon.connection import DaemonFailure\n"
         "from lorelog.surfaces.daemon_client.address import DaemonAddress\n"
         "other, lock, listener, client = (os.open('/', os.O_RDONLY) for _ in range(4))\n"
         "failure = DaemonFailure('drain', 'store', 'locked', 1.5)\n"

@@ -37,7 +37,7 @@ from lorelog.services.forget.entries import (
     reword_summary,
     section_texts,
 )
-from lorelog.services.forget.plan import (
+from lorelog.services.forget.forget_plan import (
     ForgetPlan,
     ForgottenEntry,
     Receipt,

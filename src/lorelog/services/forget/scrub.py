@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from lorelog.core.errors import StoreBusy
-from lorelog.services.forget.plan import ForgetPlan
+from lorelog.services.forget.forget_plan import ForgetPlan
 from lorelog.services.forget.residues import holds_residue
 from lorelog.services.memories.edit import edit_file
 
