@@ -31,7 +31,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgottenEntry(Serializable):
-    """One section of a file that is taken out, or a summary that is reworded without it."""
+    """One section of a file that is erased, or a summary that is reworded without it."""
 
     key: str
     """As in its tombstone."""
