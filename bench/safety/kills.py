@@ -14,7 +14,8 @@ import json
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
+
+from msgspec.structs import asdict
 
 from lorelog.surfaces.cli.chaos.kills import TRIALS, KillReport, run_kill_trial
 

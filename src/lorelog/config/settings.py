@@ -17,9 +17,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar, cast
 
+from msgspec import Struct, field
+from msgspec.structs import fields, replace
+
 from lorelog.config.schema import RENAMED_KEYS, SECTIONS, SETTINGS, SETTINGS_BY_KEY
 from lorelog.config.setting import Setting, SettingKind, SettingValue
-from lorelog.core.dataclasses import dataclass, field, fields, replace
 from lorelog.core.errors import ConfigError
 from lorelog.core.grammar import nearest_name
 from lorelog.core.options import (
@@ -199,8 +201,7 @@ DEFAULT_ORIGIN = "default"
 OptionsType = TypeVar("OptionsType")
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenValue:
+class ChosenValue(Struct, frozen=True):
     """A value and the layer that chose it."""
 
     key: str
@@ -218,8 +219,7 @@ class Secret(str):
         return "'…'"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The effective settings. Layers above the defaults are in `choices`; relative paths start at `base`."""
 
     base: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
 
 TRACE_LANGUAGES = ("python", "javascript", "rust", "go", "java", "csharp", "ruby", "php", "generic")
 """Supported formats; `generic` is a message with a location, or a message alone."""
@@ -20,8 +20,7 @@ class StackFrame(NamedTuple):
     column: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StackTrace:
+class StackTrace(Struct, frozen=True):
     """An error as a program printed it."""
 
     language: str
@@ -39,8 +38,7 @@ class StackTrace:
         return self.causes[-1] if self.causes else self
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedTrace:
+class LocatedTrace(Struct, frozen=True):
     """A stack trace and its location in a text."""
 
     trace: StackTrace

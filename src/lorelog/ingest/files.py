@@ -12,7 +12,8 @@ import os
 import stat
 import time
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.digests import sha256
 from lorelog.core.document import SourceFile
 from lorelog.core.errors import SourceError
@@ -35,8 +36,7 @@ PARSE_SECONDS, PARSE_SECONDS_PER_MB = 5.0, 5.0
 """Processor time to parse any file, and in addition for each million characters: ten times what the worst ones take."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileText:
+class FileText(Struct, frozen=True):
     """A file's text, the SHA-256 of its bytes in hex, and a note if some of them are not text."""
 
     text: str

@@ -22,7 +22,9 @@ from itertools import accumulate
 from pathlib import PurePath
 from typing import NamedTuple
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, HEADING_SEPARATOR, Anchor, Chunk
 from lorelog.core.options import ChunkOptions
 from lorelog.core.patterns import lazy_pattern
@@ -90,8 +92,7 @@ def _is_combining(line: str, column: int) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SectionPiece:
+class SectionPiece(Struct, frozen=True):
     """Whole lines `first..last`; with `cut`, only these columns of the last line."""
 
     first: int
@@ -142,8 +143,7 @@ def _section_blocks(outline: Outline, section: Section) -> Iterator[tuple[int, i
             number += 1
 
 
-@dataclass(frozen=True, slots=True)
-class _SplitLimits:
+class _SplitLimits(Struct, frozen=True):
     characters: int
     overlap_lines: int
 
@@ -253,8 +253,7 @@ class _PiecePacker:
 _BLANK_RUN = lazy_pattern(r"\n(?:[ \t]*\n){2,}")
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedDocument:
+class ParsedDocument(Struct, frozen=True):
     """A Markdown file's title, date and chunks."""
 
     title: str
@@ -406,8 +405,7 @@ def _find_resume_point(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _ChunkFactory:
+class _ChunkFactory(Struct, frozen=True):
     """Builds the chunks of one file, or of its end from `start` on."""
 
     outline: Outline

@@ -33,7 +33,8 @@ from datetime import date
 from pathlib import PurePath
 from urllib.parse import unquote
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import Anchor
 from lorelog.core.patterns import lazy_pattern
 
@@ -53,8 +54,7 @@ _TIME = lazy_pattern(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PartialDatetime:
+class PartialDatetime(Struct, frozen=True):
     """A day and a time of day, either of which may be unknown."""
 
     day: str = ""
@@ -114,8 +114,7 @@ _KEY = {
 _ITEM = lazy_pattern(r"[ \t]*-[ \t]+(.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
+class FrontMatter(Struct, frozen=True):
     """The supported front matter fields of a file."""
 
     title: str = ""

@@ -26,7 +26,8 @@ import sys
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.files import ParseTimer
 from lorelog.ingest.metadata import front_matter_length, is_front_matter_fence
@@ -38,8 +39,7 @@ _BACKTICKS = lazy_pattern("`+")
 _COMMENT_TOKEN = lazy_pattern("`+|<!--")
 
 
-@dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(Struct, frozen=True):
     """An HTML comment: its first line (from 0) and the text between its delimiters."""
 
     line: int
@@ -158,8 +158,7 @@ _NOT_A_TITLE = lazy_pattern(
 _THEMATIC_BREAK = lazy_pattern(r"[ \t]*([-*_])(?:[ \t]*\1){2,}[ \t]*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """A heading and its lines: one, or two if it is underlined. Level 0 begins merged sections, and has no line."""
 
     first: int
@@ -168,8 +167,7 @@ class Heading:
     title: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outline:
+class Outline(Struct, frozen=True, kw_only=True):
     """The lines of a text and their classification."""
 
     lines: Sequence[str]
@@ -378,8 +376,7 @@ def _may_be_title(bare: str) -> bool:
     return len(bare) <= MAX_TITLE_CHARS and "\r" not in bare.rstrip()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Section(Struct, frozen=True, kw_only=True):
     """A run of lines without blank lines at either end. Lines count from 0, both ends inclusive."""
 
     first: int

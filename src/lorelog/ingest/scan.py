@@ -28,7 +28,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import UsageError
 from lorelog.core.memory import FileProblem
@@ -46,8 +47,7 @@ from lorelog.ingest.gitignore import (
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoreRules:
+class IgnoreRules(Struct, frozen=True):
     """The rules that apply in one directory."""
 
     layers: tuple[tuple[str, IgnorePatterns], ...] = ()
@@ -114,8 +114,7 @@ def real_paths(paths: Sequence[str]) -> frozenset[str]:
 MARKDOWN_SUFFIXES = (".md", ".markdown")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanResult:
+class ScanResult(Struct, frozen=True, kw_only=True):
     """The result of a scan. Paths are real paths; each tuple is sorted."""
 
     files: tuple[SourceFile, ...] = ()

@@ -11,7 +11,8 @@ import os
 import re
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.extras import install_hint
 from lorelog.core.patterns import lazy_pattern
@@ -24,16 +25,14 @@ _CONNECT_TIMEOUT_S = 5.0
 _ID = lazy_pattern(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFiles:
+class ModelFiles(Struct, frozen=True):
     """A model's weights and tokenizer; optional configuration files are next to the tokenizer."""
 
     weights: Path
     tokenizer: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelPurpose:
+class ModelPurpose(Struct, frozen=True, kw_only=True):
     """Wording of messages about a model, and optional files to download with it."""
 
     noun: str

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
-from lorelog.core.dataclasses import KW_ONLY, dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import UsageError
 from lorelog.core.grammar import nearest_name, with_article
 from lorelog.core.ids import new_id
@@ -51,22 +53,19 @@ class FieldType(StrEnum):
     PROVENANCE = "provenance"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordField:
+class RecordField(Struct, frozen=True):
     """A field of a record."""
 
     type: FieldType
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecordKindSpec:
+class RecordKindSpec(Struct, frozen=True):
     """A kind of record."""
 
     description: str
     status: str
     """The default status."""
-    _: KW_ONLY
     required: tuple[str, ...] = ()
     usual: tuple[str, ...] = ()
     """Typical fields beyond the required ones."""

@@ -17,7 +17,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.paths import sync_folder
@@ -57,8 +59,7 @@ DraftSigner = Callable[[RecordDraft], RecordDraft]
 """Returns a draft with its signature, as `Keyring.sign` does."""
 
 
-@dataclass(frozen=True, slots=True)
-class RedactionAuthor:
+class RedactionAuthor(Struct, frozen=True):
     """Who redacts, why, and how the redaction record is signed."""
 
     name: str
@@ -81,8 +82,7 @@ class RedactionAuthor:
         return self.sign(draft) if self.sign else draft
 
 
-@dataclass(frozen=True, slots=True)
-class _LedgerEnd:
+class _LedgerEnd(Struct, frozen=True):
     """The position of the next line: the size of its file, and the line before it."""
 
     segment: int

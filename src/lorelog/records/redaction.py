@@ -16,7 +16,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import REDACTION_KIND, Json, Record
 from lorelog.records.kinds import FIELDS, KINDS, PAGE_ROLES, FieldType
@@ -50,8 +51,7 @@ TextReplacer = Callable[[str, str], str]
 """Returns what stands in place of a text, given its path in the line."""
 
 
-@dataclass(frozen=True, slots=True)
-class LineRedaction:
+class LineRedaction(Struct, frozen=True):
     """A line whose texts are removed, as its redaction record names it."""
 
     id: str

@@ -31,7 +31,8 @@ from time import monotonic
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.document import ChunkKey, FileStamp, StoredChunk
 from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.patterns import lazy_pattern

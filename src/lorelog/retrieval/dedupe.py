@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import StoredChunk
 from lorelog.core.patterns import lazy_pattern
 from lorelog.retrieval.fusion import FusedCandidate
@@ -32,8 +33,7 @@ _DIGIT = lazy_pattern(r"\d").search
 _CLOCK = lazy_pattern(r"#{1,6}[ \t]+\d{1,2}:\d{2}[ \t]*$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class RankedChunk:
+class RankedChunk(Struct, frozen=True):
     """A scored chunk, and the locations of its duplicates as `source:first-last`."""
 
     fused: FusedCandidate

@@ -42,7 +42,8 @@ from math import exp, inf, isfinite, log
 from operator import add, itemgetter
 from typing import overload
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.document import ChunkKey
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import ChunkNeighbours
@@ -76,8 +77,7 @@ _EXACT_PATTERN = lazy_pattern(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LaneEvidence:
+class LaneEvidence(Struct, frozen=True):
     """Features of a query from the results of both lanes."""
 
     coverage: float = 0.0
@@ -99,8 +99,7 @@ class LaneEvidence:
     """Median length of the first candidates' texts, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneWeights:
+class LaneWeights(Struct, frozen=True):
     """The dense lane's share of the lanes' score (the lexical lane has the rest), the reason, and the lanes' share of all."""
 
     dense: float
@@ -249,8 +248,7 @@ MAX_BORROWER_CHARS = 350
 _NEAR_WEIGHT, _FAR_WEIGHT = 1.0, 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class NeighbourSupport:
+class NeighbourSupport(Struct, frozen=True):
     """BM25 and cosine of the borrowing chunks, with their neighbours' contribution."""
 
     lexical: Mapping[ChunkKey, float] = field(default_factory=dict)
@@ -373,8 +371,7 @@ class FusedRanking(Sequence[FusedCandidate]):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LaneMix:
+class LaneMix(Struct, frozen=True):
     """How two lanes are mixed: the dense lane's share, and the maximum of both together."""
 
     dense: float
@@ -385,8 +382,7 @@ class LaneMix:
             raise ValueError(f"the dense share must be between 0 and 1, not {self.dense}")
 
 
-@dataclass(frozen=True, slots=True)
-class _LaneScores:
+class _LaneScores(Struct, frozen=True):
     """One lane's finite scores, best first, and the keys whose score is not finite."""
 
     by_key: dict[ChunkKey, float]
@@ -550,8 +546,7 @@ class _DenseShare:
         return min((cosine / 2 - self._low / 2) / self._half, 1.0) if self._half > 0.0 else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class _ConvexScorer:
+class _ConvexScorer(Struct, frozen=True):
     """Both shares of a candidate."""
 
     words: _LexicalShare

@@ -24,7 +24,8 @@ from math import isfinite
 from statistics import median
 from time import monotonic
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import ModelError
 from lorelog.core.options import RerankOptions
 from lorelog.core.patterns import lazy_pattern
@@ -50,8 +51,7 @@ _CODE_PATTERN = lazy_pattern(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RerankResult:
+class RerankResult(Struct, frozen=True):
     """The changes by a cross-encoder: for each candidate a part to add to its explanation, or None."""
 
     parts: tuple[ScorePart | None, ...]
@@ -111,8 +111,7 @@ def blend(query: str, first: Sequence[float], texts: Sequence[str], cross: Seque
     return RerankResult(tuple(parts), weight, reason, notes)
 
 
-@dataclass(frozen=True, slots=True)
-class _LogitScale:
+class _LogitScale(Struct, frozen=True):
     """Maps logits to the range of the first-stage scores."""
 
     low: float

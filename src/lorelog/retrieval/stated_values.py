@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.patterns import lazy_pattern
 
 SHORT_TEXT_CHARS = 400
@@ -264,8 +265,7 @@ _CHOICE_VERB = lazy_pattern(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StatedValue:
+class StatedValue(Struct, frozen=True):
     """A value that a sentence states for a subject."""
 
     key: frozenset[str]

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import DATE_OF_FILE, StoredChunk
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
@@ -41,8 +42,7 @@ _EXAMPLE_TITLES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DatedText:
+class DatedText(Struct, frozen=True):
     """A text that may state values, and what is known about it."""
 
     text: str
@@ -72,8 +72,7 @@ class DatedText:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ValuePair:
+class ValuePair(Struct, frozen=True):
     """Two texts, by number, that state different values of one thing."""
 
     older: int
@@ -118,8 +117,7 @@ def find_value_pairs(texts: Sequence[DatedText], terms: Sequence[str] = ()) -> l
     return pairs
 
 
-@dataclass(frozen=True, slots=True)
-class _Statement:
+class _Statement(Struct, frozen=True):
     number: int
     text: DatedText
     value: StatedValue

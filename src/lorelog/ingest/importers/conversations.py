@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.ingest.importers.source import MAX_ENTRY_CHARS, ImportedEntry, clean_tags
 
 _CUT = "\n\n[cut here: the turn is longer than an entry can be]"
 
 
-@dataclass(frozen=True, slots=True)
-class ChatMessage:
+class ChatMessage(Struct, frozen=True):
     """One message of a conversation."""
 
     is_user: bool
@@ -21,8 +21,7 @@ class ChatMessage:
     author: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatHead:
+class ChatHead(Struct, frozen=True):
     """What all turns of a conversation share."""
 
     title: str

@@ -14,7 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.importers.source import SkippedItem, modification_time, parse_time
@@ -30,8 +31,7 @@ _KEY = lazy_pattern(r"""(["']?)([\w.@-]+)\1[ \t]*:(?:[ \t]+(.*)|[ \t]*)$""")
 _MAX_MATTER_LINES = 500
 
 
-@dataclass(frozen=True, slots=True)
-class MarkdownNote:
+class MarkdownNote(Struct, frozen=True):
     """A Markdown file: its front matter and its text."""
 
     path: Path

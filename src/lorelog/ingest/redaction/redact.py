@@ -18,7 +18,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.errors import ConfigError
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.redaction.assignments import assignment_spans, separated_value_spans
@@ -51,8 +52,7 @@ _INVISIBLE = lazy_pattern(f"(?<=[!-~])[{_INVISIBLE_CHARACTERS}]+(?=[!-~])")
 _DATA_URI = lazy_pattern(r";base64,[A-Za-z0-9+/=_-]*+")
 
 
-@dataclass(frozen=True, slots=True)
-class RedactionResult:
+class RedactionResult(Struct, frozen=True):
     """A text without its secrets, and the number of replacements by kind."""
 
     text: str

@@ -15,14 +15,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.patterns import lazy_pattern
 
 _WORD = "[A-Za-z0-9_-]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VendorRule:
+class VendorRule(Struct, frozen=True, kw_only=True):
     """A kind of secret: its required literal, its pattern, and whether the pattern alone is conclusive."""
 
     kind: str

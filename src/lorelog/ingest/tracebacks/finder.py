@@ -19,7 +19,9 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.stack_trace import LocatedTrace, StackTrace
 from lorelog.ingest.tracebacks.blocks import (
@@ -66,8 +68,7 @@ _MONTHS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(Struct, frozen=True):
     """A log line, split into prefixes and body."""
 
     source: str
@@ -202,8 +203,7 @@ def may_contain_error(text: str) -> bool:
     return False
 
 
-@dataclass(slots=True)
-class _OpenBlock:
+class _OpenBlock(Struct):
     """A block, and the lines it accepts."""
 
     block: TraceBlock

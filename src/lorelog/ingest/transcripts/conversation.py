@@ -13,7 +13,8 @@ from functools import partial
 from threading import Lock
 from typing import IO
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct
+
 from lorelog.core.errors import LorelogError, NotFound, SourceError
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.files import printable_path
@@ -72,8 +73,7 @@ _LINE_FORMATS: tuple[tuple[str, Callable[[JsonObject], bool], _NewReader], ...] 
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class Conversation(Struct, frozen=True, kw_only=True):
     """A conversation that can be read any number of times."""
 
     path: str
@@ -81,9 +81,9 @@ class Conversation:
     format: str
     session: str
     """The session to read if the file contains several."""
-    read: Callable[[TranscriptStats], Iterator[TurnBuilder]] = field(repr=False)
+    read: Callable[[TranscriptStats], Iterator[TurnBuilder]]
     note: str = ""
-    new_reader: _NewReader | None = field(default=None, repr=False)
+    new_reader: _NewReader | None = None
     """Makes a reader of the records; only for files of lines."""
 
     @property
@@ -355,8 +355,7 @@ TAILS = TranscriptTails()
 _MAX_HEAD_LINES = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationHead:
+class ConversationHead(Struct, frozen=True, kw_only=True):
     """Metadata of a conversation; empty where unknown."""
 
     session: str = ""

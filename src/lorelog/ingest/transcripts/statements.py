@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.session import UserStatement
 from lorelog.ingest.transcripts import statement_patterns as patterns
@@ -59,8 +60,7 @@ _PLAN_APPROVAL = lazy_pattern(r"\A\s*Implement the plan\b[^\n]{0,200}", _FLAGS)
 RedactText = Callable[[str], str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Sentence:
+class _Sentence(Struct, frozen=True):
     start: int
     end: int
     masked: str

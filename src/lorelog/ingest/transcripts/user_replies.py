@@ -17,7 +17,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.session import UserStatement
 from lorelog.ingest.transcripts.statements import rejection_kind
@@ -49,8 +51,7 @@ _NOTE_PREFIX = "user_note: "
 _PROPOSED_PLAN = lazy_pattern(r"<proposed_plan>\s*(.*?)\s*(?:</proposed_plan>|\Z)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class PendingCall:
+class PendingCall(Struct, frozen=True):
     """A tool call whose result may hold words of the user."""
 
     tool: str
@@ -89,8 +90,7 @@ def pending_call(tool: str, arguments: object, subject: str) -> PendingCall:
     return call
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(Struct, frozen=True):
     """Result of a call, as text and in the host's structured form."""
 
     text: str

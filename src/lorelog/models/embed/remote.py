@@ -22,7 +22,8 @@ from collections.abc import Iterator, Sequence
 from threading import Event, Lock
 from time import monotonic
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.errors import ModelError, ModelFault, ModelUnavailable
 from lorelog.core.options import EmbedOptions
 from lorelog.core.patterns import lazy_pattern
@@ -89,8 +90,7 @@ class _TextRejected(Exception):
         self.fault = fault
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _BatchResult:
+class _BatchResult(Struct, frozen=True, kw_only=True):
     """Outcome of a batch: a vector per text, empty for rejected texts and after an error."""
 
     vectors: list[Vector]

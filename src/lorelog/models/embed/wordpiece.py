@@ -22,7 +22,8 @@ from functools import cache
 from pathlib import Path
 from unicodedata import normalize
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.patterns import lazy_pattern
 
 UNKNOWN = "[UNK]"
@@ -36,8 +37,7 @@ _MAX_WORD_LETTERS = 100
 _MAX_CACHED_WORDS = 50_000
 
 
-@dataclass(frozen=True, slots=True)
-class TokenizedText:
+class TokenizedText(Struct, frozen=True):
     """The ids of a text between the start and end tokens, and whether the text was truncated."""
 
     ids: list[int]

@@ -25,7 +25,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.version import VERSION
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
     from socket import socket
 
 
-@dataclass(frozen=True, slots=True)
-class KeyHeader:
+class KeyHeader(Struct, frozen=True):
     """The header that carries a vendor's key, and whether a key is required."""
 
     name: str = "Authorization"
@@ -188,8 +188,7 @@ _RETRY_DELAY = lazy_pattern(rb'"retryDelay"\s*:\s*"([0-9.]+)s"')
 """Google sends the delay in the body, not in a header."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpReply:
+class HttpReply(Struct, frozen=True):
     """Status and complete body of a reply."""
 
     status: int

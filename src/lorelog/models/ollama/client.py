@@ -16,7 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions, LanguageOptions, OllamaOptions
 from lorelog.core.patterns import lazy_pattern

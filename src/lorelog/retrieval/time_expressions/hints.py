@@ -16,7 +16,9 @@ import math
 from bisect import bisect_right
 from typing import NamedTuple
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.retrieval.time_expressions import vocabulary as words
 from lorelog.retrieval.time_expressions.date_parser import (
     RANK_EXACT,
@@ -47,8 +49,7 @@ _PERSONAL_WORDS = word_set(
 _PAST_MARKERS = word_set("did have has had been i've we've you've he's she's was were i we")
 
 
-@dataclass(frozen=True, slots=True)
-class TimeHint:
+class TimeHint(Struct, frozen=True):
     """A time that a query names.
 
     `words` are as written, from `span[0]` to `span[1]` of the query; several times are joined by ` … ` and the span

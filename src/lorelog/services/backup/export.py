@@ -9,7 +9,8 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, StoredChunk
 from lorelog.core.errors import LorelogError
 from lorelog.core.patterns import lazy_pattern
@@ -27,8 +28,7 @@ def exported_projects(visible: Iterable[str], *, all_projects: bool, with_global
     return tuple(project for project in dict.fromkeys(visible) if with_global or project != GLOBAL_PROJECT)
 
 
-@dataclass(slots=True)
-class ExportCounts:
+class ExportCounts(Struct):
     """How much was exported."""
 
     memories: int = 0

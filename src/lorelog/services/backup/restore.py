@@ -16,7 +16,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable
 from lorelog.core.paths import is_below, tenant_folder
 from lorelog.core.processes import acquire_file_lock, try_file_lock
@@ -48,8 +50,7 @@ _LOCK_S = 10.0
 _BLOCK = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoredFile(Serializable):
+class RestoredFile(Serializable, Struct, frozen=True, kw_only=True):
     """What was done with one file of the backup."""
 
     path: str
@@ -64,8 +65,7 @@ class RestoredFile(Serializable):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreReport(Serializable):
+class RestoreReport(Serializable, Struct, frozen=True, kw_only=True):
     """What a restore did, or would do."""
 
     created_at: str
@@ -80,8 +80,7 @@ class RestoreReport(Serializable):
         return sum(file.action in actions for file in self.files)
 
 
-@dataclass(slots=True)
-class Restorer:
+class Restorer(Struct):
     """Restores one backup. `projects` maps projects of the backup to where they are now."""
 
     home: Path

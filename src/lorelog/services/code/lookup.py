@@ -7,9 +7,10 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from lorelog.code.tables import CodeTables, StoredDefinition, StoredImport, StoredUse
 from lorelog.core.code import Certainty, CodeDefinition, CodeLocation, ImportStatement, SymbolKind, UseKind
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
 from lorelog.services.code.receiver_types import TypeResolver
@@ -87,8 +88,7 @@ def _absolute_parts(importer: str, statement: ImportStatement, language: str) ->
     return [part for part in _PART_SEPARATORS.split(_FILE_SUFFIX.sub("", module) if "/" in module else module) if part]
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolQuery:
+class SymbolQuery(Struct, frozen=True):
     """A symbol to look up."""
 
     name: str

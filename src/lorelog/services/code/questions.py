@@ -15,8 +15,10 @@ from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.code import CodeReply, CodeVerb, UseKind
-from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import NotFound
 from lorelog.core.patterns import lazy_pattern
 from lorelog.services.code.scope import CodeScope
@@ -30,8 +32,7 @@ MAX_ANSWERS = 10
 """Answers shown above the search hits; `lorelog code` shows all."""
 
 
-@dataclass(frozen=True, slots=True)
-class CodeQuestion:
+class CodeQuestion(Struct, frozen=True):
     """A question that the code index answers."""
 
     verb: CodeVerb

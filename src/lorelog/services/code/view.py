@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TypeVar
 
+from msgspec import Struct
+
 from lorelog.code.tables import CodeTables, StoredDefinition, StoredImport, StoredUse
 from lorelog.core.code import ImportStatement, Symbol, SymbolKind
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.patterns import lazy_pattern
 
 FileExists = Callable[[str], bool]
@@ -121,8 +122,7 @@ def _matches_path_end(importer: str, module: str, file: str) -> bool:
     return parts[-count:] == module_parts or parts[-1 - count : -1] == module_parts or parts[-1] == module_parts[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class NameScope:
+class NameScope(Struct, frozen=True):
     """The place in which a name is resolved."""
 
     path: str
@@ -131,8 +131,7 @@ class NameScope:
     """The innermost enclosing definition."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleReceiver:
+class ModuleReceiver(Struct, frozen=True):
     """A receiver that is a module, with its possible names; it may be a third-party module."""
 
     names: tuple[str, ...]

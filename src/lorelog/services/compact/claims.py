@@ -20,7 +20,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.memory import DroppedLine
 from lorelog.core.patterns import lazy_pattern
 from lorelog.services.compact.sources import SummarySource
@@ -311,8 +312,7 @@ _MAX_SHOWN_CHARS = 200
 _TOO_LONG = f"it is longer than {MAX_LINE_CHARS} characters"
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryLine:
+class SummaryLine(Struct, frozen=True):
     """One line of a summary, and the ids of its sources."""
 
     text: str
@@ -322,8 +322,7 @@ class SummaryLine:
         return f"- {self.text} [{', '.join(self.ids)}]"
 
 
-@dataclass(frozen=True, slots=True)
-class LineCheckResult:
+class LineCheckResult(Struct, frozen=True):
     """The kept and dropped lines of an answer."""
 
     lines: tuple[SummaryLine, ...]
@@ -335,8 +334,7 @@ class LineCheckResult:
         return len(self.lines) <= len(self.dropped)
 
 
-@dataclass(frozen=True, slots=True)
-class LineChecker:
+class LineChecker(Struct, frozen=True):
     """Checks answers about some sources."""
 
     sources: Mapping[str, SummarySource]

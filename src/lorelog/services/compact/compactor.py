@@ -15,7 +15,9 @@ from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import StoredChunk, short_hash
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.grammar import plural
@@ -53,8 +55,7 @@ _CHUNKS_PLACEHOLDER = "{chunks}"
 """Prompt files of other tools mark the position of the sources with it; ours follow the prompt."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compactor:
+class Compactor(Struct, frozen=True):
     """Summarizes the memories of one project."""
 
     context: CaptureContext

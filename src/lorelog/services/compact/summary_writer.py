@@ -16,7 +16,9 @@ import re
 from collections.abc import Callable, Sequence
 from math import ceil
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import UsageError
 from lorelog.core.memory import CompactBatch, DroppedLine
 from lorelog.core.patterns import lazy_pattern
@@ -55,8 +57,7 @@ _DAY = lazy_pattern(r"\d{4}-\d\d-\d\d")
 TRUNCATION_MARK = "\n[\u2026]"
 
 
-@dataclass(frozen=True, slots=True)
-class QuoteFrame:
+class QuoteFrame(Struct, frozen=True):
     """The tags that quote the sources of one run."""
 
     mark: str
@@ -114,8 +115,7 @@ _MAX_ROUNDS = 8
 _CHARS_PER_TOKEN = 2
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryPlan:
+class SummaryPlan(Struct, frozen=True):
     """The requests to make: sources in batches, each quoted in one request."""
 
     batches: tuple[tuple[SummarySource, ...], ...]
@@ -158,8 +158,7 @@ class SummaryPlan:
         return CompactBatch(len(batch), days[0], days[-1], cost, extracted=self.llm is None)
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenSummary:
+class WrittenSummary(Struct, frozen=True):
     """A summary, and the result of each batch."""
 
     lines: tuple[SummaryLine, ...]

@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Hit
@@ -34,8 +36,7 @@ _SUMMARY_KINDS = ("task_progress", "task_finish", "revision")
 _COMMENT = lazy_pattern(r"<!--.*?-->", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class ContextRequest:
+class ContextRequest(Struct, frozen=True):
     """Options of a context file."""
 
     queries: tuple[str, ...] = ()
@@ -45,8 +46,7 @@ class ContextRequest:
     form: str = "markdown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentContext:
+class AgentContext(Struct, frozen=True, kw_only=True):
     """The context file and how it was made."""
 
     request: ContextRequest

@@ -24,7 +24,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import ConfigError, StoreBusy, UsageError
 from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
@@ -168,8 +169,7 @@ AGENT_FILES = ("AGENTS.md", "CLAUDE.md")
 """The existing ones get the block; if there is none, the first is created."""
 
 
-@dataclass(frozen=True, slots=True)
-class InitChange:
+class InitChange(Struct, frozen=True):
     """A file before and after; None if it does not exist."""
 
     path: Path

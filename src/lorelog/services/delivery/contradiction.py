@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.memory import NewMemory
 from lorelog.core.patterns import lazy_pattern
 from lorelog.services.delivery.programs import TOOL_FAMILIES, word_set
@@ -53,8 +55,7 @@ _Choice = tuple[str, frozenset[str]]
 """A thing, and the words of its scope."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Directives:
+class _Directives(Struct, frozen=True):
     """What a text says to use and to do, and what not."""
 
     used: frozenset[_Choice]

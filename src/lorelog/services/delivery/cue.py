@@ -19,7 +19,8 @@ from collections.abc import Iterable
 from datetime import date
 from enum import StrEnum
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import UsageError
 from lorelog.core.patterns import lazy_pattern
 from lorelog.services.delivery.wildcard import count_literals, has_wildcard
@@ -46,8 +47,7 @@ class CueKind(StrEnum):
     DAY = "day"
 
 
-@dataclass(frozen=True, slots=True)
-class Cue:
+class Cue(Struct, frozen=True):
     """When a memory is delivered."""
 
     kind: CueKind

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.patterns import lazy_pattern
 from lorelog.services.delivery.programs import EVERYDAY_WORDS, LANGUAGES, PROGRAMS, TOOL_FAMILIES, word_set
 from lorelog.services.delivery.shell_command import split_command
@@ -86,8 +87,7 @@ _STOP_WORDS = word_set(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Term:
+class _Term(Struct, frozen=True):
     """A command that a text names."""
 
     words: tuple[str, ...]

@@ -15,7 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import LorelogError
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.transcripts.actions import parse_action
@@ -56,8 +58,7 @@ _CALL_TYPES = frozenset({"tool_use", "toolCall", "function_call", "custom_tool_c
 _RESULT_TYPES = frozenset({"tool_result", "toolResult", "function_call_output", "custom_tool_call_output"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastCall:
+class PastCall(Struct, frozen=True, kw_only=True):
     """A tool call of the past, in the form that hooks use, and how the user reacted."""
 
     tool: str

@@ -15,7 +15,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.patterns import lazy_pattern
 from lorelog.services.delivery.guard_calls import PastCall
 from lorelog.services.delivery.guard_check import PERSON, WARN, CallView
@@ -33,8 +34,7 @@ _MAX_TEXT_CHARS = 600
 """Longer texts are descriptions rather than corrections."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandingRule:
+class StandingRule(Struct, frozen=True, kw_only=True):
     """A memory as the file of standing memories has it."""
 
     id: str
@@ -52,8 +52,7 @@ class StandingRule:
         return self.own and self.origin in {"", "user"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardProposal:
+class GuardProposal(Struct, frozen=True, kw_only=True):
     """A guard that a correction suggests."""
 
     id: str
@@ -104,8 +103,7 @@ def propose_guards(memories: Iterable[StandingRule], known: frozenset[str]) -> l
     return list(proposals.values())
 
 
-@dataclass(frozen=True, slots=True)
-class GuardCandidate:
+class GuardCandidate(Struct, frozen=True):
     """Conditions that a sentence suggests, and a call that they match."""
 
     conditions: GuardConditions

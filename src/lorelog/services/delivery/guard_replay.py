@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Filters
@@ -46,8 +47,7 @@ _CORRECTION = lazy_pattern(
 _CACHE = TranscriptCallCache()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayHit:
+class ReplayHit(Struct, frozen=True, kw_only=True):
     """A past call that the guard matches."""
 
     call: PastCall
@@ -56,8 +56,7 @@ class ReplayHit:
     """How the user reacted: rejected, or corrected; empty if there was no reaction."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayReport:
+class ReplayReport(Struct, frozen=True, kw_only=True):
     """Result of a replay."""
 
     total: int
@@ -75,8 +74,7 @@ class ReplayReport:
         return sum(hit.corrected for hit in self.hits)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaySources:
+class ReplaySources(Struct, frozen=True, kw_only=True):
     """The past calls of a project: its transcripts and its traces."""
 
     store: Store

@@ -17,7 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import try_file_lock
 from lorelog.core.session import parse_iso_time
@@ -38,8 +39,7 @@ NOT_USED = "none"
 _Stamp = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(Struct, frozen=True, kw_only=True):
     """Memories that were shown to a session at one moment."""
 
     at: str
@@ -61,8 +61,7 @@ class Delivery:
     """How each memory was used, or `none`; a memory whose turns were not read yet is absent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryFilter:
+class DeliveryFilter(Struct, frozen=True, kw_only=True):
     """Which deliveries to list. Empty fields exclude nothing."""
 
     projects: tuple[str, ...] | None = None
@@ -85,16 +84,14 @@ class DeliveryFilter:
         )
 
 
-@dataclass(slots=True)
-class DaySum:
+class DaySum(Struct):
     """Deliveries of one day."""
 
     deliveries: int = 0
     tokens: int = 0
 
 
-@dataclass(slots=True)
-class MemoryUsage:
+class MemoryUsage(Struct):
     """How often a memory was delivered and used."""
 
     delivered: int = 0
@@ -125,8 +122,7 @@ _DayKey = tuple[str, str, str]
 """Day, project and kind."""
 
 
-@dataclass(slots=True)
-class _Totals:
+class _Totals(Struct):
     """Sums of one or more sessions."""
 
     days: dict[_DayKey, DaySum] = field(default_factory=dict)

@@ -14,7 +14,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import Anchor, short_hash
 from lorelog.core.paths import is_below
 from lorelog.services.delivery.files import MEMSEARCH_FOLDER
@@ -35,8 +37,7 @@ _MAX_SCANNED = 1_000
 _MAX_ID_CHARS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class _Journal:
+class _Journal(Struct, frozen=True):
     """A journal, its state, and the digests of its own entries."""
 
     path: str

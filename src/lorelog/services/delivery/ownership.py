@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from functools import cached_property
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.document import Anchor, Chunk, StoredChunk
 from lorelog.core.errors import StoreError
 from lorelog.core.paths import is_below

@@ -21,7 +21,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
 from lorelog.core.freshness import Freshness
 from lorelog.core.paths import is_below
@@ -64,8 +66,7 @@ _FEW_NEW = 20
 """New memories up to which their cues are derived anew: reading the file of all derived cues would take longer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandingMemory:
+class StandingMemory(Struct, frozen=True, kw_only=True):
     """A memory that may be delivered to an agent without a search."""
 
     id: str
@@ -139,8 +140,7 @@ _Bucket = tuple[str, tuple[str, ...], frozenset[str]]
 """Project, longest words, and words that matter of a text: near-equal texts have the same."""
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(Struct):
     """What a chunk says of a memory by itself, apart from registry, supersessions and dates.
 
     A process keeps the drafts: between two calls only a few chunks change, and deriving cues takes milliseconds for each.
@@ -214,8 +214,7 @@ def _read_drafts(source: DeliverySource, marks: MemoryMarks) -> list[_Draft]:
     return [known[key] for key, mark in marks if key in known and known[key].mark == mark]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(Struct, frozen=True):
     """What of a chunk matters for delivery."""
 
     text: str

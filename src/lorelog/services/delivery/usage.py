@@ -23,7 +23,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.paths import cache_folder
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.session import ToolAction, parse_iso_time
@@ -181,8 +182,7 @@ class _MemoryTexts:
         return frozenset(word for word in words if self._counts[word] <= limit)
 
 
-@dataclass(frozen=True, slots=True)
-class _TurnView:
+class _TurnView(Struct, frozen=True):
     """The words of a turn by who wrote them."""
 
     id: str

@@ -10,7 +10,8 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.document import GLOBAL_PROJECT, TURN_TYPE, Chunk, Document, FileStamp, SourceFile
 from lorelog.core.errors import NotFound, SourceError, UsageError
 from lorelog.core.options import ChunkOptions
@@ -32,8 +33,7 @@ _MIN_HEADING_WORDS = 3
 """A shorter heading is a title such as `Open questions`, which other files have, too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetQuery:
+class ForgetQuery(Struct, frozen=True, kw_only=True):
     """What to forget. All conditions except ids must hold."""
 
     ids: tuple[str, ...] = ()
@@ -75,8 +75,7 @@ class ForgetQuery:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FileSection:
+class FileSection(Struct, frozen=True):
     """A section of an indexed file."""
 
     key: str
@@ -134,8 +133,7 @@ class FileSection:
         )
 
 
-@dataclass(slots=True)
-class Selection:
+class Selection(Struct):
     """What a query selects."""
 
     sections: dict[tuple[str, str], FileSection] = field(default_factory=dict)

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import asdict, dataclass, field, replace
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
+
 from lorelog.core.errors import StoreDamaged, StoreUnwritable
 from lorelog.core.paths import sync_folder
 from lorelog.core.processes import acquire_file_lock
@@ -25,8 +27,7 @@ from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER
 _VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgottenEntry(Serializable):
+class ForgottenEntry(Serializable, Struct, frozen=True, kw_only=True):
     """One section of a file that is taken out, or a summary that is reworded without it."""
 
     key: str
@@ -50,8 +51,7 @@ class ForgottenEntry(Serializable):
     """Its first line, for the dry run; never stored."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetPlan:
+class ForgetPlan(Struct, frozen=True, kw_only=True):
     """Everything that the steps of one forget need."""
 
     id: str
@@ -93,7 +93,7 @@ def write_plan(folder: Path, plan: ForgetPlan) -> Path:
         "version": _VERSION,
         "id": plan.id,
         "at": plan.at,
-        "entries": [asdict(entry) | {"preview": ""} for entry in plan.entries],
+        "entries": [to_builtins(entry) | {"preview": ""} for entry in plan.entries],
         "records": plan.records,
         "sessions": plan.sessions,
         "vector_keys": plan.vector_keys,

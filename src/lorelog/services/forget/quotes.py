@@ -14,7 +14,8 @@ from hashlib import blake2b
 from typing import Any
 from zlib import crc32
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.patterns import lazy_pattern
 
 WINDOW = 4
@@ -27,8 +28,7 @@ _KEY_LIKE = lazy_pattern(r"(?=\S*\d)(?=\S*[^\W\d_])\S{10,}")
 _ESCAPE = lazy_pattern(r"\\(?:u[0-9a-fA-F]{4}|[nrtbf\"\\/])")
 
 
-@dataclass(frozen=True, slots=True)
-class Quotes:
+class Quotes(Struct, frozen=True):
     """Digests of the word sequences of forgotten texts."""
 
     key: bytes

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import asdict, dataclass, field
+from msgspec import Struct, field, to_builtins
+
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
 from lorelog.core.grammar import plural
 from lorelog.core.serializable import Serializable
@@ -23,8 +24,7 @@ _VERSION = 1
 _MAX_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt(Serializable):
+class Receipt(Serializable, Struct, frozen=True, kw_only=True):
     """Proof that text was forgotten. It does not contain the text."""
 
     id: str
@@ -122,7 +122,7 @@ def receipt_to_json(receipt: Receipt) -> dict[str, Any]:
         "places": list(receipt.places),
         "files": receipt.report.files,
         "bytes": receipt.report.bytes,
-        "residues": [asdict(residue) for residue in receipt.report.residues],
+        "residues": [to_builtins(residue) for residue in receipt.report.residues],
         "unreadable": list(receipt.report.unreadable),
         "unreachable": dict(receipt.unreachable),
         "canaries": receipt.canaries.to_json(),

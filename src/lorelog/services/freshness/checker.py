@@ -15,7 +15,9 @@ from functools import cached_property, partial
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import StoreError
 from lorelog.core.freshness import UNCHECKED_VERDICT, Freshness, FreshnessFinding, FreshnessVerdict
@@ -63,8 +65,7 @@ _CHECKED: dict[str, tuple[str, str]] = {}
 GitAnswer = TypeVar("GitAnswer")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreshnessClaim:
+class FreshnessClaim(Struct, frozen=True, kw_only=True):
     """The parts of a memory that a check needs."""
 
     text: str

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import time
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.services.places.git import git_folders, read_head
 
 _MAX_LOCK_AGE_S = 600.0
@@ -18,8 +19,7 @@ _YOUNG_S = 20.0
 """Git moves HEAD within this time after it has written the index, also on a busy machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckoutState:
+class CheckoutState(Struct, frozen=True):
     """HEAD and the index of a working tree at one moment."""
 
     branch: str = ""

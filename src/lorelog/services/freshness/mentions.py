@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.patterns import lazy_pattern
 
 
@@ -24,8 +25,7 @@ class MentionKind(StrEnum):
     COMMAND = "command"
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(Struct, frozen=True):
     """A thing that a text may mention."""
 
     kind: MentionKind

@@ -17,7 +17,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from lorelog.core.dataclasses import asdict, dataclass, fields
+from msgspec import Struct, to_builtins
+from msgspec.structs import fields
+
 from lorelog.core.digests import sha256
 from lorelog.retrieval.cache import register_cache
 
@@ -49,8 +51,7 @@ class TargetEvidence(StrEnum):
     """It is not known: the search of the commit was cut, or the file changed after that time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MentionTarget:
+class MentionTarget(Struct, frozen=True, kw_only=True):
     """The thing that a memory mentions, as it was at that time."""
 
     evidence: TargetEvidence
@@ -194,7 +195,7 @@ class _CacheConnection:
 
 
 def _to_json(target: MentionTarget) -> dict[str, Any]:
-    return {name: value for name, value in asdict(target).items() if value}
+    return {name: value for name, value in to_builtins(target).items() if value}
 
 
 def _from_json(text: str) -> tuple[MentionTarget, ...] | None:

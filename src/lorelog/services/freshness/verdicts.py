@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from msgspec import Struct
+
 from lorelog.core.code import Symbol
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.freshness import Freshness, FreshnessFinding
 from lorelog.services.freshness.definitions import definition_shape
 from lorelog.services.freshness.mention_targets import command_files, defines_command, has_word, text_digest
@@ -41,8 +42,7 @@ FilesWithWord = Callable[[str], Sequence[str]]
 """Takes a word; returns the files of the working tree that contain it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitQueries:
+class GitQueries(Struct, frozen=True, kw_only=True):
     """The queries on Git that verdicts need; each raises `GitUnavailable` if Git gives no answer."""
 
     renames: Renames
@@ -61,8 +61,7 @@ class GitQueries:
     """Takes a commit and a file; returns the qualified names that the file defined."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimJudgement:
+class ClaimJudgement(Struct, frozen=True):
     """The findings on a memory, and whether they are all: False if something could not be judged."""
 
     findings: tuple[FreshnessFinding, ...] = ()

@@ -13,8 +13,9 @@ from hashlib import blake2b, sha1, sha256
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from lorelog.core.code import Symbol
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import FileStamp
 from lorelog.core.extras import missing_package
 
@@ -32,8 +33,7 @@ _SHINGLE_WORDS = 3
 _SKETCH_SIZE = 64
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedSymbol:
+class LocatedSymbol(Struct, frozen=True):
     """A definition and its file, relative to the working tree."""
 
     path: str

@@ -16,7 +16,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
 from lorelog.core.paths import is_below, sync_folder
 from lorelog.core.patterns import lazy_pattern
@@ -31,8 +32,7 @@ _IDENTITY = lazy_pattern(r"\bmemory:([\w.:-]+)")
 _TITLE = lazy_pattern(r"\A\s*# \d{4}-\d\d-\d\d\s*\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class BatchEntry:
+class BatchEntry(Struct, frozen=True):
     """An entry that an import wrote."""
 
     id: str
@@ -42,8 +42,7 @@ class BatchEntry:
     """Digest of its name in the source; empty if it has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedSetting:
+class ChangedSetting(Struct, frozen=True):
     """A setting that an import changed."""
 
     key: str
@@ -53,8 +52,7 @@ class ChangedSetting:
     of_project: bool
 
 
-@dataclass(slots=True)
-class ImportBatch:
+class ImportBatch(Struct):
     """What an import wrote."""
 
     name: str
@@ -67,8 +65,7 @@ class ImportBatch:
     settings: list[ChangedSetting] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class UndoReport(Serializable):
+class UndoReport(Serializable, Struct):
     """What taking a batch back removed, and what it kept."""
 
     batch: str

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import ModelError, ModelFault
 from lorelog.core.memory import IndexReport, KnownItemScores, ReembedReport
 from lorelog.core.patterns import lazy_pattern
@@ -148,8 +150,7 @@ def _make_report(note: str, change: ReembedReport | None = None) -> IndexReport:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
+class _Probe(Struct, frozen=True):
     question: str
     position: int
     """Position of its chunk among the candidates."""

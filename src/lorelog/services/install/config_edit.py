@@ -19,7 +19,8 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import ConfigError
 from lorelog.core.patterns import lazy_pattern
 
@@ -147,8 +148,7 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0
 _MAX_DEPTH = 200
 
 
-@dataclass(frozen=True, slots=True)
-class JsonNode:
+class JsonNode(Struct, frozen=True):
     """A value with its position in the text, and the entries of an object or array."""
 
     start: int
@@ -164,8 +164,7 @@ class JsonNode:
         return matches[-1] if matches else None
 
 
-@dataclass(frozen=True, slots=True)
-class JsonMember:
+class JsonMember(Struct, frozen=True):
     """An entry of an object or array, its start, and the position of the comma after it (or -1)."""
 
     key: str

@@ -20,7 +20,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.digests import sha256
 from lorelog.core.errors import ConfigError
 from lorelog.core.paths import is_below, sync_folder
@@ -163,8 +165,7 @@ _OUR_MARK = lazy_pattern(rb"""lorelog['"]* (?:hook|search|mcp)\b|"lorelog"|src/l
 """Pattern that occurs in every version of our files; the word alone is not enough."""
 
 
-@dataclass(frozen=True, slots=True)
-class InstallContext:
+class InstallContext(Struct, frozen=True):
     """Everything an installation depends on."""
 
     user_home: Path
@@ -175,16 +176,14 @@ class InstallContext:
     approve: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OwnFile:
+class OwnFile(Struct, frozen=True):
     """A file that belongs to us."""
 
     path: Path
     content: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedFile:
+class SharedFile(Struct, frozen=True, kw_only=True):
     """A file of the user in which some entries are ours."""
 
     path: Path
@@ -198,8 +197,7 @@ class SharedFile:
     """Text assumed for a missing file."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostManifest:
+class HostManifest(Struct, frozen=True):
     """All files of an installation."""
 
     roots: tuple[Path, ...]
@@ -213,8 +211,7 @@ class HostManifest:
         return frozenset([*(own.path for own in self.own_files), *(shared.path for shared in self.shared_files)])
 
 
-@dataclass(frozen=True, slots=True)
-class InstallChange:
+class InstallChange(Struct, frozen=True):
     """Old and new content of one file; None if it does not exist."""
 
     path: Path
@@ -225,8 +222,7 @@ class InstallChange:
     """Content that uninstalling restores, if known."""
 
 
-@dataclass(frozen=True, slots=True)
-class InstallReceipt:
+class InstallReceipt(Struct, frozen=True):
     """What was installed: each file's digest as written, and the copy of its original."""
 
     at: float = 0.0

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.document import GLOBAL_PROJECT, FileStamp, SourceFile
 from lorelog.core.errors import StoreError, UsageError
 from lorelog.core.memory import AddReply, AdmissionDecision, AdmissionResult, NewMemory

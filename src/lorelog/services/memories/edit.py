@@ -14,7 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import FileStamp, SourceFile, StoredChunk
 from lorelog.core.errors import NotFound, SourceChanged, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.memory import NewMemory
@@ -40,8 +42,7 @@ _ANCHOR = lazy_pattern(r"^<!--.*-->\s*$")
 EditBytes = Callable[[bytes], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class SectionEdit:
+class SectionEdit(Struct, frozen=True):
     """The text of a section as it was read, and as it shall be."""
 
     before: str
@@ -76,8 +77,7 @@ def _find_lines(text: str, part: str) -> list[int]:
     return places
 
 
-@dataclass(frozen=True, slots=True)
-class EditedSection:
+class EditedSection(Struct, frozen=True):
     """A memory that was edited in its file."""
 
     memory: str
@@ -89,8 +89,7 @@ class EditedSection:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryEditor:
+class MemoryEditor(Struct, frozen=True):
     """Edits memories in their files, and brings the index up to date."""
 
     store: Store

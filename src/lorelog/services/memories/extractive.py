@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import log2, sqrt
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.transcripts.note_text import flatten_markdown, shorten_text
 from lorelog.retrieval.analyser import STOP_WORDS
@@ -52,8 +53,7 @@ _MAX_OVERLAP = 0.8
 _MIN_WORDS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(Struct, frozen=True):
     """The selected sentence of one text."""
 
     position: int

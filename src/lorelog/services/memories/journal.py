@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.memory import NewMemory
@@ -108,8 +109,7 @@ _MIN_TORN_BYTES = len("### 00:00\n")
 """A heading alone may be the user's and does no harm; an unclosed comment would hide the text after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
+class JournalEntry(Struct, frozen=True):
     """An entry as written: its id and its lines."""
 
     memory: str

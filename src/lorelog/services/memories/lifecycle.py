@@ -12,7 +12,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk, short_hash
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.grammar import plural
@@ -44,8 +46,7 @@ EPISODE_PREFIX = "episode-"
 _EPISODE_ID = lazy_pattern(r"[\w.:-]{1,150}")
 
 
-@dataclass(frozen=True, slots=True)
-class Episode:
+class Episode(Struct, frozen=True):
     """The memories of an episode, oldest first, and its earlier summaries."""
 
     id: str
@@ -154,8 +155,7 @@ class ScopeFilters(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryLifecycle:
+class MemoryLifecycle(Struct, frozen=True, kw_only=True):
     """Operations on existing memories of one tenant, as seen from one project."""
 
     store: Store

@@ -17,7 +17,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import Anchor, short_hash
 from lorelog.core.patterns import lazy_pattern
 from lorelog.services.memory_state.append_log import AppendLog, FileStamp
@@ -37,8 +38,7 @@ _TRANSCRIPT_FIELDS = ("transcript", "rollout", "db")
 _COMMENT = lazy_pattern(r"<!--.*?-->", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class AuthoredText:
+class AuthoredText(Struct, frozen=True):
     """What the registry knows of a memory: digests of its text and of its anchor."""
 
     text: str

@@ -19,7 +19,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.paths import cache_folder, is_below

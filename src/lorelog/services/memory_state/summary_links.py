@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.grammar import plural
 from lorelog.core.ports import Store, SummaryLink
@@ -56,8 +58,7 @@ class SummaryLinks:
         return link.covers if link is not None else ()
 
 
-@dataclass(frozen=True, slots=True)
-class _SummaryPiece:
+class _SummaryPiece(Struct, frozen=True):
     score: float
     words: frozenset[str]
 

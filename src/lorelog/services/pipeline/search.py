@@ -6,7 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import TrustFilter
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
     from lorelog.services.code.scope import CodeScope
 
 
-@dataclass(frozen=True, slots=True)
-class SearchPipeline:
+class SearchPipeline(Struct, frozen=True):
     """Dependencies shared by all searches."""
 
     searcher: Searcher

@@ -18,7 +18,9 @@ import re
 from collections.abc import Iterable
 from os import path
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import ConfigError
 from lorelog.core.paths import is_below
@@ -29,8 +31,7 @@ from lorelog.services.places.git import find_worktree, git_folders, is_repositor
 # ruff: noqa: PTH111, PTH113, PTH114, PTH118, PTH119, PTH120, PTH123
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(Struct, frozen=True):
     """A project and the working tree used to reach it."""
 
     id: str
@@ -76,8 +77,7 @@ _MAX_SCOPE_FILE_BYTES = 65_536
 _MAX_LEVELS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeFile:
+class ScopeFile(Struct, frozen=True):
     """Content and location of a scope file."""
 
     file: str

@@ -20,7 +20,9 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import Document, FileStamp, SourceFile
 from lorelog.core.errors import StoreBusy, StoreError, StoreUnwritable
 from lorelog.core.options import ChunkOptions
@@ -113,8 +115,7 @@ def records_folder(tenant_folder: Path) -> Path:
     return Path(os.path.realpath(Path(cache_folder(tenant_folder)) / RECORD_PAGES))
 
 
-@dataclass(frozen=True, slots=True)
-class CatchUpReport:
+class CatchUpReport(Struct, frozen=True):
     """Result of updating the pages."""
 
     pages: int = 0
@@ -123,8 +124,7 @@ class CatchUpReport:
     """Reason why some records are not searchable yet; empty if all are."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ProjectionState:
+class _ProjectionState(Struct, frozen=True):
     """Last record projected, and its tables. Stored with the word `anew` until a rebuild is complete."""
 
     tables: str
@@ -136,8 +136,7 @@ class _ProjectionState:
         return f"{self.tables} {self.place} {self.record or '-'}{' anew' if self.rebuilding else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class _RecordPage:
+class _RecordPage(Struct, frozen=True):
     """The records of one page: those of a task, or of a thread without a task, in one project."""
 
     project: str

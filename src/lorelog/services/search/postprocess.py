@@ -14,7 +14,8 @@ import os
 import stat
 from collections.abc import Callable, Iterable
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.document import FileStamp
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store

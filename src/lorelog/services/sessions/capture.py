@@ -23,7 +23,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
-from lorelog.core.dataclasses import asdict, dataclass, replace
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
 from lorelog.core.errors import NotFound, SourceError, StoreError
 from lorelog.core.memory import NewMemory
 from lorelog.core.ports import Progress
@@ -76,8 +78,7 @@ _LATE_HOSTS = frozenset({"copilot"})
 """Hosts that write a transcript after their hooks, so that it may lack the turn which an event names."""
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedTurns:
+class FinishedTurns(Struct, frozen=True):
     """The finished turns, and whether the transcript contains everything that the event refers to."""
 
     turns: Sequence[ParsedTurn]
@@ -172,7 +173,7 @@ SILENCE = timedelta(hours=2)
 def note_open_session(event: HookEvent, project: str, captures: CaptureDatabase) -> None:
     """Save that a session is open, or that it has ended."""
     fields = {
-        name: value for name, value in asdict(event).items() if name not in {"at", "environment", "answer", "turn"}
+        name: value for name, value in to_builtins(event).items() if name not in {"at", "environment", "answer", "turn"}
     }
     text = "" if event.moment == "session-end" else json.dumps(fields)
     captures.save_open_session(
@@ -232,8 +233,7 @@ _OPEN_TURN_S = 24 * 3600.0
 _MAX_SUMMARY_INPUT_CHARS = 24_000
 
 
-@dataclass(frozen=True, slots=True)
-class Backfill:
+class Backfill(Struct, frozen=True):
     """Request of a person for all turns of a session, however old."""
 
     since: str = ""
@@ -249,8 +249,7 @@ class Backfill:
         return datetime.fromisoformat(self.since).timestamp() if self.since else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TurnDraft:
+class _TurnDraft(Struct, frozen=True, kw_only=True):
     """A turn, or its new part, to be written."""
 
     turn: ParsedTurn

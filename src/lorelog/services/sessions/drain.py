@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field, fields, replace
+from msgspec import Struct, field
+from msgspec.structs import fields, replace
+
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, SourceError, UsageError
 from lorelog.core.processes import try_file_lock
 from lorelog.core.session import HookEvent
@@ -55,8 +57,7 @@ SessionKey = tuple[str, str]
 """A host and its session."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainReport:
+class DrainReport(Struct, frozen=True, kw_only=True):
     """Result of one pass over the spool."""
 
     events: int = 0
@@ -85,15 +86,13 @@ class DrainReport:
         )
 
 
-@dataclass(slots=True)
-class _RetryState:
+class _RetryState(Struct):
     tries: int = 0
     due: float = 0.0
     failed: bool = False
 
 
-@dataclass(slots=True)
-class _DrainCounts:
+class _DrainCounts(Struct):
     events: int = 0
     captured: int = 0
     waiting: int = 0
@@ -108,8 +107,7 @@ class _DrainCounts:
         self.notes |= counts.notes
 
 
-@dataclass(frozen=True, slots=True)
-class _SessionOutcome:
+class _SessionOutcome(Struct, frozen=True):
     session: SessionKey
     counts: _DrainCounts
     retry: _RetryState | None = None

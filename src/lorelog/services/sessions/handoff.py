@@ -11,7 +11,8 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import NotFound, StoreUnwritable
 from lorelog.core.serializable import Serializable
 from lorelog.services.delivery.journal_entries import CLOSING_TAG, OPENING_TAG, RecentEntry
@@ -33,8 +34,7 @@ _LABELS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handoff(Serializable):
+class Handoff(Serializable, Struct, frozen=True, kw_only=True):
     """What the next agent needs of a session."""
 
     session: str

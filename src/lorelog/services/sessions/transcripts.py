@@ -19,7 +19,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import Anchor, Chunk
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
 from lorelog.core.memory import ExpandReply
@@ -54,8 +56,7 @@ _ENTRY_SPAN = timedelta(minutes=1)
 """An entry's heading has minute precision; its turn may have begun within that minute."""
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptLocation:
+class TranscriptLocation(Struct, frozen=True):
     """A transcript file, and the session and turn in it."""
 
     path: str
@@ -69,8 +70,7 @@ FollowAnchor = Callable[[ExpandReply], TranscriptLocation | None]
 """Returns the transcript that a memory's anchor names; None if it may not be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptSources:
+class TranscriptSources(Struct, frozen=True):
     """Where transcripts are looked up for a caller."""
 
     store: Store

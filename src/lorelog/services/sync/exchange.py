@@ -25,8 +25,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field, to_builtins
+
 from lorelog.code.git import Git
-from lorelog.core.dataclasses import asdict, dataclass, field
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnreachable, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
@@ -80,16 +81,14 @@ class PushRefused(Exception):
     """The remote was reached and does not take the commit: a hook or a rule of it says no."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeState:
+class ExchangeState(Struct, frozen=True):
     """The files of the newest commit. `commit` is empty if the branch does not exist yet."""
 
     commit: str
     files: Mapping[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class CommitAuthor:
+class CommitAuthor(Struct, frozen=True):
     """The author of a commit: the name of the machine's user, and the id of the machine."""
 
     name: str
@@ -293,8 +292,7 @@ def _unreachable(url: str, text: bytes) -> StoreUnreachable:
 # -- settings --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class SyncSettings:
+class SyncSettings(Struct):
     """One exchange of this machine."""
 
     name: str
@@ -387,7 +385,7 @@ class SyncFolder:
 
     def write(self, settings: SyncSettings) -> None:
         """Write an exchange's settings atomically."""
-        text = json.dumps(asdict(settings), ensure_ascii=False, indent=1)
+        text = json.dumps(to_builtins(settings), ensure_ascii=False, indent=1)
         self._write(f"{settings.name}.json", text.encode("utf-8", "replace"))
 
     def remove(self, settings: SyncSettings) -> None:

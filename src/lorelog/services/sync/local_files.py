@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.patterns import lazy_pattern
@@ -57,8 +58,7 @@ def is_personal(text: str) -> bool:
     return anchor_field(text, "type") in _PERSONAL_TYPES and _SHARED_TAG not in tags
 
 
-@dataclass(slots=True)
-class LocalFiles:
+class LocalFiles(Struct):
     """The files of one tenant. `projects` maps the directories of chosen projects to their names across machines."""
 
     workspace: Workspace

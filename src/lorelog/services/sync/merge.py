@@ -17,7 +17,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.outline import read_outline
 from lorelog.records.chain import GENESIS_HASH
@@ -35,8 +37,7 @@ _INVALID_BYTE = lazy_pattern("[\\udc80-\\udcff]")
 _WORD_FIELD = r"(?:^|\s){}:(\S+)"
 
 
-@dataclass(frozen=True, slots=True)
-class SyncEntry:
+class SyncEntry(Struct, frozen=True):
     """An entry of a journal, as it is exchanged."""
 
     key: str
@@ -82,8 +83,7 @@ def entry_digest(text: str) -> str:
     return hashlib.sha256(bare.encode("utf-8", "replace")).hexdigest()[:_DIGEST_CHARS]
 
 
-@dataclass(frozen=True, slots=True)
-class JournalPart:
+class JournalPart(Struct, frozen=True):
     """A section of a journal, as it stands there."""
 
     text: str
@@ -149,8 +149,7 @@ def is_forgotten(key: str, forgotten: Collection[str]) -> bool:
     return any(mark > 0 and is_forgotten(key[:mark], forgotten) for mark in marks)
 
 
-@dataclass(frozen=True, slots=True)
-class MergedEntries:
+class MergedEntries(Struct, frozen=True):
     """The entries of both sides, and the ids of those that both had changed."""
 
     entries: Mapping[str, SyncEntry]
@@ -341,8 +340,7 @@ def json_object(text: bytes | str) -> dict[str, Any]:
 # -- chains of records -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RecordChain:
+class RecordChain(Struct, frozen=True):
     """The records of one writer, as exchanged. `fault` says where the chain is broken; the records before it are kept."""
 
     lines: tuple[str, ...] = ()

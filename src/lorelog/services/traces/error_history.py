@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import StoredChunk
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Hit, SearchReply
@@ -90,8 +92,7 @@ _GENERIC_TYPES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorHistorySources:
+class ErrorHistorySources(Struct, frozen=True):
     """Traces and searches that the history is built from."""
 
     tables: TraceTables
@@ -102,16 +103,14 @@ class ErrorHistorySources:
     projects: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KnownError:
+class KnownError(Struct, frozen=True):
     """An earlier error, and how it matches."""
 
     group: ErrorGroup
     match: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelatedTurn:
+class RelatedTurn(Struct, frozen=True, kw_only=True):
     """The memory of a turn in which the error occurred, or of the next turn."""
 
     memory: StoredChunk
@@ -122,8 +121,7 @@ class RelatedTurn:
     is_after: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorFix:
+class ErrorFix(Struct, frozen=True):
     """A later run of the same command that passed, and the files written in between."""
 
     failed: TracedError
@@ -133,8 +131,7 @@ class ErrorFix:
     """Memory of the turn in which it passed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorHistory:
+class ErrorHistory(Struct, frozen=True, kw_only=True):
     """Earlier occurrences of an error, its fixes, and related memories."""
 
     trace: StackTrace
@@ -149,8 +146,7 @@ class ErrorHistory:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorHint:
+class ErrorHint(Struct, frozen=True, kw_only=True):
     """The shortest useful answer about an error: when it occurred, what was changed then, and the memory of that turn."""
 
     signature: str

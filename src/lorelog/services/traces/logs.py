@@ -19,7 +19,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, cast
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.errors import NotFound, SourceError
 from lorelog.core.stack_trace import LocatedTrace
 from lorelog.ingest.redaction.redact import redact
@@ -44,8 +46,7 @@ BytesReadCallback = Callable[[int], None]
 """Receives the number of bytes read so far."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogReport:
+class LogReport(Struct, frozen=True, kw_only=True):
     """Result of reading a log."""
 
     name: str
@@ -60,8 +61,7 @@ class LogReport:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class _SignatureCount:
+class _SignatureCount(Struct):
     """Number of errors with a signature, and the first and last of them."""
 
     first: TracedError
@@ -69,8 +69,7 @@ class _SignatureCount:
     times: int = 0
 
 
-@dataclass(slots=True)
-class _IngestTally:
+class _IngestTally(Struct):
     found: int = 0
     added: int = 0
     seen: dict[str, _SignatureCount] = field(default_factory=dict)

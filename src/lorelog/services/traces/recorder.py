@@ -21,7 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import LorelogError
 from lorelog.core.options import TraceOptions
 from lorelog.core.patterns import lazy_pattern
@@ -135,8 +136,7 @@ _MAX_ERROR_CHARS = 300
 _MAX_TRACE_CHARS = 6_000
 
 
-@dataclass(frozen=True, slots=True)
-class CallEvent:
+class CallEvent(Struct, frozen=True):
     """A call of an operation and its outcome."""
 
     op: str

@@ -11,7 +11,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import LorelogError
 from lorelog.core.session import HookEvent, ToolAction
 
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from lorelog.services.traces.values import RedactText, TracedCall, TracedError, TraceOrigin
 
 
-@dataclass(frozen=True, slots=True)
-class TracedTurn:
+class TracedTurn(Struct, frozen=True):
     """A captured turn, or its new part."""
 
     memory: str

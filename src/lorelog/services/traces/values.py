@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.stack_trace import LocatedTrace, StackFrame, StackTrace
 
@@ -28,8 +30,7 @@ _OUTPUT_SUFFIX = lazy_pattern(
 RedactText = Callable[[str], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceOrigin:
+class TraceOrigin(Struct, frozen=True, kw_only=True):
     """Where a trace comes from."""
 
     source: str
@@ -42,8 +43,7 @@ class TraceOrigin:
     """Id of the turn's memory: the trace is hidden when the memory is deleted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracedCall:
+class TracedCall(Struct, frozen=True, kw_only=True):
     """A call of an operation or tool."""
 
     id: str
@@ -62,8 +62,7 @@ class TracedCall:
     """Files that the call was to write."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracedError:
+class TracedError(Struct, frozen=True, kw_only=True):
     """An error; `times` is more than 1 if a log had too many to store each."""
 
     id: str
@@ -79,8 +78,7 @@ class TracedError:
     times: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorGroup:
+class ErrorGroup(Struct, frozen=True, kw_only=True):
     """All errors with the same signature."""
 
     signature: str

@@ -13,7 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
-from lorelog.core.dataclasses import asdict, dataclass
+from msgspec import Struct, to_builtins
+
 from lorelog.core.digests import blake2b
 
 ADD, REMOVE, VECTOR, MOVE = "add", "remove", "vector", "move"
@@ -23,8 +24,7 @@ StateT = TypeVar("StateT")
 _READ_BYTES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class LaneChanges:
+class LaneChanges(Struct, frozen=True):
     """Changes after a sequence number, folded so that each row is in one list only."""
 
     head: int
@@ -125,7 +125,7 @@ def write_state(path: Path, state: Any) -> None:
     # A fixed name is safe: there is only one writer, and the next write replaces what a crash left behind.
     temporary = path.with_name(f"{path.name}.new")
     with open(temporary, "w", encoding="utf-8", opener=_open_private) as file:
-        json.dump(asdict(state), file)
+        json.dump(to_builtins(state), file)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import StoreDamaged, StoreError
 from lorelog.stores.milvus.client import (
     PUSH_HINT,
@@ -30,8 +31,7 @@ _KEYS_PER_CALL = 1000
 _ROWS_PER_CALL = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionQuery:
+class CollectionQuery(Struct, frozen=True, kw_only=True):
     """A search of one field in several collections."""
 
     field: str

@@ -16,7 +16,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
 from lorelog.core.ports import Vector
 from lorelog.core.query import Filters, Term

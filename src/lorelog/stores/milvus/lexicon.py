@@ -16,7 +16,8 @@ from pathlib import Path
 from threading import RLock
 from typing import TypeVar
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.ports import MIN_BM25_WORDS, Analyser
 from lorelog.core.processes import enable_wal
 from lorelog.core.query import Candidate, Term
@@ -26,8 +27,7 @@ from lorelog.stores.embedded.connection import rewrite_database, transaction, tr
 _K1, _B = 1.2, 0.75
 
 
-@dataclass(frozen=True, slots=True)
-class Bm25Statistics:
+class Bm25Statistics(Struct, frozen=True):
     """BM25 statistics of a set of chunks; statistics of several machines can be added."""
 
     count: int = 0

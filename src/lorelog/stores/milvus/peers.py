@@ -14,7 +14,8 @@ from functools import partial
 from threading import Lock
 from typing import NamedTuple
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import StoreError
 from lorelog.core.ports import MIN_BM25_WORDS, Supersession, Vector

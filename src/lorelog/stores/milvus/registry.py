@@ -17,7 +17,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import StoreError
 from lorelog.core.options import DEFAULT_COLLECTION
 from lorelog.core.paths import is_below
@@ -47,8 +48,7 @@ class SharedProject(NamedTuple):
     vectors: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerIndex:
+class PeerIndex(Struct, frozen=True, kw_only=True):
     """The published description of an index."""
 
     machine: str
@@ -239,8 +239,7 @@ def no_shared_name(project: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexOwner:
+class IndexOwner(Struct, frozen=True, kw_only=True):
     """The tenant, model and machine that rows belong to."""
 
     tenant: str

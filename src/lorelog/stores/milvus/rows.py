@@ -7,7 +7,8 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, Anchor, Chunk, StoredChunk, chunk_id
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import MIN_BM25_WORDS
@@ -47,8 +48,7 @@ READ_FIELDS = (
 """Fields that a chunk of another machine is read from."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowOwner:
+class RowOwner(Struct, frozen=True):
     """The index and model that rows are sent for."""
 
     home: str
@@ -192,7 +192,9 @@ def _read_anchor(fields: Mapping[str, Any]) -> Anchor:
 
     The text came from outside, as with every import: the origin says so, and agents see it quoted as such.
     """
-    names = [name for name in Anchor.__slots__ if name not in ("tags", "covers", "cues", "transcript", "origin")]
+    names = [
+        name for name in Anchor.__struct_fields__ if name not in ("tags", "covers", "cues", "transcript", "origin")
+    ]
     texts: dict[str, Any] = {name: str(fields.get(name, "")) for name in names}
     return Anchor(**texts, origin="import", tags=tuple(map(str, fields.get("tags", ()))))
 

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ConfigError, LorelogError, UsageError
 from lorelog.core.options import HttpOptions
 from lorelog.operations.dispatch import CallOperation, ClientIdentity
@@ -44,8 +44,7 @@ class ServableApp(Protocol):
         """Cancel long operations."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunningServer:
+class RunningServer(Struct, frozen=True):
     """A server that runs in its own thread."""
 
     url: str

@@ -11,7 +11,8 @@ import secrets
 import stat
 from contextlib import suppress
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import HttpOptions
 from lorelog.core.processes import acquire_file_lock

@@ -9,8 +9,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from lorelog.core.caller import AGENT_MARKERS, without_agent_markers
-from lorelog.core.dataclasses import replace
 from lorelog.core.editor import editor_command, windowed_editor
 from lorelog.core.errors import LorelogError
 from lorelog.operations.dispatch import BoundCall, ClientIdentity

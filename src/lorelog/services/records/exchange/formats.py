@@ -19,7 +19,8 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import IO, Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.grammar import nearest_name
 from lorelog.core.patterns import lazy_pattern
@@ -45,8 +46,7 @@ UNVERIFIED_FIELD = "unverified"
 MAX_LINE_BYTES = 2 * MAX_RECORD_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignMemory:
+class ForeignMemory(Struct, frozen=True):
     """A memory from another program or home, without its claims about trust."""
 
     text: str
@@ -58,8 +58,7 @@ class ForeignMemory:
     """Its id in the lorelog that exported it; empty if another program did."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedMemory:
+class ExportedMemory(Struct, frozen=True, kw_only=True):
     """A journal memory to export."""
 
     text: str
@@ -72,8 +71,7 @@ class ExportedMemory:
     expires: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportItem:
+class ImportItem(Struct, frozen=True, kw_only=True):
     """One record or memory of a file, or the reason why it cannot be read."""
 
     place: int

@@ -21,7 +21,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import LorelogError, StoreBusy, UsageError
 from lorelog.core.paths import is_below
@@ -87,8 +89,7 @@ _REFERENCE_FIELDS = ("id", "task", "reply_to", "supersedes", "project")
 _OMF_START = lazy_pattern(rb'\{\s*($|"(omf|exported_at|source|memories)"\s*:)')
 
 
-@dataclass(frozen=True, slots=True)
-class ImportProblem:
+class ImportProblem(Struct, frozen=True):
     """A record or memory that was changed on import, or rejected."""
 
     place: int
@@ -96,8 +97,7 @@ class ImportProblem:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
+class ImportOptions(Struct, frozen=True):
     """Options of an import."""
 
     restore: bool = False
@@ -111,8 +111,7 @@ class ImportOptions:
     """Regular expressions of additional text to redact."""
 
 
-@dataclass(slots=True)
-class ImportReport:
+class ImportReport(Struct):
     """Counts and problems of an import."""
 
     read: int = 0
@@ -167,8 +166,7 @@ def read_import_file(path: str, format_: str) -> Iterator[ImportItem]:
         yield from (read_markdown if format_ == "markdown" else read_jsonl)(stream)
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownRecord:
+class _KnownRecord(Struct, frozen=True):
     """Facts about a record that others refer to."""
 
     digest: bytes

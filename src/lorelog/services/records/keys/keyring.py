@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from lorelog.core.dataclasses import asdict, dataclass, replace
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
 from lorelog.core.errors import ConfigError, MissingExtra, NotFound, StoreError, StoreUnwritable, UsageError
 from lorelog.core.extras import require_extra
 from lorelog.core.ids import new_id
@@ -59,8 +61,7 @@ _WEAK_KEYS = frozenset(
 """Low-order points: anyone can make signatures that are valid under them."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrustedKey:
+class TrustedKey(Struct, frozen=True):
     """A public key trusted under a name."""
 
     name: str
@@ -74,8 +75,7 @@ class TrustedKey:
         return fingerprint(self.key)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyIdentity:
+class KeyIdentity(Struct, frozen=True):
     """A name with its keys."""
 
     name: str
@@ -258,7 +258,7 @@ class KeyFolder:
             return ""
 
     def _write_known(self, keys: Sequence[TrustedKey]) -> None:
-        values = {"version": KEYS_VERSION, "keys": [asdict(trusted) for trusted in keys]}
+        values = {"version": KEYS_VERSION, "keys": [to_builtins(trusted) for trusted in keys]}
         _write_private(self._file, json.dumps(values, ensure_ascii=False, indent=1).encode() + b"\n")
         self._stamp = None
 
@@ -350,8 +350,7 @@ class SignatureState(StrEnum):
     BROKEN = "broken"
 
 
-@dataclass(frozen=True, slots=True)
-class SignatureStatus:
+class SignatureStatus(Struct, frozen=True):
     """State of a record's signature, and its key."""
 
     state: SignatureState
@@ -494,8 +493,7 @@ def _verify_signature(key: bytes, proof: bytes, payload: bytes) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class UnprovenSignature:
+class UnprovenSignature(Struct, frozen=True):
     """A record whose signature does not prove its writer."""
 
     id: str
@@ -503,8 +501,7 @@ class UnprovenSignature:
     signature: SignatureStatus
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerCheck:
+class LedgerCheck(Struct, frozen=True):
     """Result of checking a ledger: its hash chain and its signatures."""
 
     chain: LedgerVerification

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
@@ -29,8 +30,7 @@ EDITED_SUFFIX = ".edited"
 """Suffix of an edited page that was moved aside."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageOnDisk:
+class PageOnDisk(Struct, frozen=True):
     """A page of ours on disk."""
 
     name: str
@@ -39,8 +39,7 @@ class PageOnDisk:
     """Whether it was changed after it was written."""
 
 
-@dataclass(slots=True)
-class WikiBuildReport:
+class WikiBuildReport(Struct):
     """Result of writing a wiki."""
 
     folder: str
@@ -151,8 +150,7 @@ _CITATION_LINK = lazy_pattern(r"\]\(((?:\.\./)?(?:tasks|pages)/[^)#\s]+\.md)#([^
 _BUILD_COMMAND = "lorelog wiki build"
 
 
-@dataclass(frozen=True, slots=True)
-class LintFinding:
+class LintFinding(Struct, frozen=True):
     """A problem of the wiki or its records."""
 
     kind: str

@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.grammar import plural
 from lorelog.core.record import DIGEST_MARK, UNPAGED_KINDS, Record, Trust
 from lorelog.records.digest_builders import DigestScope, TaskResume, build_brief, build_library, build_resume
@@ -44,8 +45,7 @@ _DISCLAIMER = (
 _PAGE_FIELDS = ("content", "artifact_role")
 
 
-@dataclass(frozen=True)
-class WikiRecords:
+class WikiRecords(Struct, frozen=True, dict=True):
     """All records of a tenant with their trust."""
 
     records: Mapping[str, Record]
@@ -273,8 +273,7 @@ _MAX_ITEMS = 200
 _BATCH_SIZE = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Wiki:
+class Wiki(Struct, frozen=True):
     """A compiled wiki that is not on disk yet."""
 
     pages: Mapping[str, str]

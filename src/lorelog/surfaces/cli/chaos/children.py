@@ -14,15 +14,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
 
 _MAX_WAIT_S = 120.0
 """A child that takes longer hangs: the trial fails."""
 _BLOCK = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class ChildResult:
+class ChildResult(Struct, frozen=True):
     """What a child reported, and how it ended."""
 
     reported: tuple[Any, ...]

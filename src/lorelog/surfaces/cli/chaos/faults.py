@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import LorelogError
 from lorelog.surfaces.cli.chaos.children import load_modules, run_child
 from lorelog.surfaces.cli.chaos.kills import TrialHome
@@ -27,8 +28,7 @@ _TIMEOUT_S = 120
 _TRUTH_SUFFIXES = (".md", ".jsonl", ".json")
 
 
-@dataclass(frozen=True, slots=True)
-class FaultReport:
+class FaultReport(Struct, frozen=True):
     """Result of a fault trial."""
 
     name: str

@@ -15,7 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.errors import LorelogError, NotFound
 from lorelog.surfaces.cli.chaos.children import ChildResult, load_modules, random_moment, run_child
 from lorelog.surfaces.python.client import Lorelog
@@ -29,8 +30,7 @@ _CYCLES_PER_HOME = 25
 """Cycles after which a new home is used, so that searching every file of it stays cheap."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrialHome:
+class TrialHome(Struct, frozen=True):
     """Folders of a trial."""
 
     root: Path
@@ -53,8 +53,7 @@ class TrialHome:
         return sum(_count_in(path, word) for folder in below or (self.home, self.project) for path in _files(folder))
 
 
-@dataclass
-class KillReport:
+class KillReport(Struct):
     """Counts of a trial: what was acknowledged must be there, nothing twice, nothing of what was forgotten."""
 
     verb: str

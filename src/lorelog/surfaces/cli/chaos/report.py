@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import asdict
+from msgspec import to_builtins
+
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.chaos.faults import FaultReport, run_fault_trials
 from lorelog.surfaces.cli.chaos.kills import TRIALS, KillReport, run_kill_trial
@@ -30,7 +31,7 @@ def run_chaos(args: argparse.Namespace) -> int:
     trials, ok = [], True
     for report in _run_trials(cycles, is_quiet=args.json):
         ok = ok and report.ok
-        trials.append({**asdict(report), "ok": report.ok})
+        trials.append({**to_builtins(report), "ok": report.ok})
         if not args.json:
             _show(report)
     if args.json:
