@@ -44,11 +44,10 @@ from lorelog.core.options import (
     TraceOptions,
     WatchOptions,
 )
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Fusion, Lane
 
-CONTROL_CHARACTERS = lazy_pattern(r"[\x00-\x1f\x7f]")
-WHOLE_NUMBER = lazy_pattern(r"[+-]?[0-9]{1,18}")
+CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 LIST_HINT = "`lorelog config list` shows every setting"
 BOOLEAN_WORDS = {
     "true": True,

@@ -10,7 +10,6 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from lorelog.core.digests import sha256
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import Serializable
 
 TURN_TYPE = "turn"
@@ -25,11 +24,11 @@ DATE_IN_TEXT, DATE_OF_FILE = "text", "file"
 
 HEADING_SEPARATOR = " > "
 _TIMESTAMP_PATTERN = r"(?:session[ \t]+)?(?:\d{4}-\d\d-\d\d)?[T \t]*(?:\d{1,2}:\d\d(?::\d\d)?)?"
-_TIMESTAMP_ONLY = lazy_pattern(_TIMESTAMP_PATTERN, re.IGNORECASE)
+_TIMESTAMP_ONLY = re.compile(_TIMESTAMP_PATTERN, re.IGNORECASE)
 _RECORD_HEADING_PATTERN = r"\d{4}-\d\d-\d\d \d\d:\d\d [a-z ]{1,40} #\d+(?: by [^\n]*)?"
 """Heading of a record: time, kind, number, agent."""
-_UNINFORMATIVE_TITLE = lazy_pattern(rf"{_TIMESTAMP_PATTERN}|{_RECORD_HEADING_PATTERN}", re.IGNORECASE)
-_UNINFORMATIVE_HEADING = lazy_pattern(
+_UNINFORMATIVE_TITLE = re.compile(rf"{_TIMESTAMP_PATTERN}|{_RECORD_HEADING_PATTERN}", re.IGNORECASE)
+_UNINFORMATIVE_HEADING = re.compile(
     rf"\A#{{1,6}}[ \t]+(?:{_RECORD_HEADING_PATTERN}|{_TIMESTAMP_PATTERN})[ \t]*(?:\n+|\Z)", re.IGNORECASE
 )
 """Headings that say nothing about the text below them."""

@@ -6,6 +6,7 @@ that prints them escapes them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, field
 
 from lorelog.core.digests import sha256
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import ReplyItems, Serializable
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class TranscriptReply(ReplyItems["TranscriptTurn"], Struct, frozen=True):
 
 
 MOMENTS = ("session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end")
-_UNIQUE_TURN_ID = lazy_pattern(
+_UNIQUE_TURN_ID = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?:msg|item|turn)_[\w-]{12,}"
 )
 """Ids that are globally unique, across sessions."""

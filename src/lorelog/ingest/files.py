@@ -9,6 +9,7 @@ must still be the scanned path.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 
@@ -17,7 +18,6 @@ from msgspec import Struct
 from lorelog.core.digests import sha256
 from lorelog.core.document import SourceFile
 from lorelog.core.errors import SourceError
-from lorelog.core.patterns import lazy_pattern
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -25,7 +25,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 
 
 
 _REPLACEMENT = "\ufffd"
-_NULS = lazy_pattern("\0+")
+_NULS = re.compile("\0+")
 """A power cut leaves a run of them; one sign stands for it."""
 _ALLOWED_BAD_CHARS = 16
 _ALLOWED_BAD_SHARE = 0.1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from math import isfinite
@@ -17,11 +18,10 @@ from msgspec import Struct, field
 
 from lorelog.core.errors import SourceError
 from lorelog.core.memory import FileProblem
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.files import os_error_text, printable_path
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_LINE_SUFFIX = lazy_pattern(r"(?:#L(\d+)(?:-L?(\d+))?|:(\d+)(?:-(\d+))?)\Z")
+_LINE_SUFFIX = re.compile(r"(?:#L(\d+)(?:-L?(\d+))?|:(\d+)(?:-(\d+))?)\Z")
 _MAX_SHOWN_CHARS = 60
 
 

@@ -15,14 +15,13 @@ from msgspec import Struct
 
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.extras import install_hint
-from lorelog.core.patterns import lazy_pattern
 
 TOKENIZER = "tokenizer.json"
 WEIGHTS = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 """Where exporters put the network; the first match is used."""
 
 _CONNECT_TIMEOUT_S = 5.0
-_ID = lazy_pattern(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
 class ModelFiles(Struct, frozen=True):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,7 +28,6 @@ from msgspec import Struct
 
 from lorelog.core.errors import StoreIncompatible, UsageError
 from lorelog.core.paths import sync_folder
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import MAX_NESTING, REDACTION_KIND, Record, RecordDraft, exceeds_max_nesting
 from lorelog.records.redaction import (
     HASH_PATTERN,
@@ -38,7 +38,7 @@ from lorelog.records.redaction import (
     redact_values,
 )
 
-_SEALED = lazy_pattern(r"ledger-(\d{6,})\.jsonl")
+_SEALED = re.compile(r"ledger-(\d{6,})\.jsonl")
 _BLOCK = 65536
 _MAX_OPEN_ATTEMPTS = 3
 SEALED_MODE = 0o400

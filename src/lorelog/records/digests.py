@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import CANDIDATE_TRUST, DIGEST_TRUST, UNTRUSTED_ORIGINS, Record, Trust
 
 MAX_CITED_RECORDS = 12
 """Cited records that a reply lists with a digest."""
 MAX_LINE_CHARS = 500
-_WORD = lazy_pattern(r"[^\W_]+")
+_WORD = re.compile(r"[^\W_]+")
 _STOP_WORDS = frozenset(
     """
     a an the this that these those it its they them and or but if then as of at by for from with into to in on

@@ -7,6 +7,7 @@ known one, where memd ignores it: a misspelt field would be lost silently.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
@@ -16,7 +17,6 @@ from msgspec.structs import replace
 from lorelog.core.errors import UsageError
 from lorelog.core.grammar import nearest_name, with_article
 from lorelog.core.ids import new_id
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import (
     DIGEST_KIND,
     MAX_NESTING,
@@ -31,8 +31,8 @@ from lorelog.core.record import (
 MAX_SUMMARY_BYTES = 500
 MAX_CONTENT_BYTES = 256 * 1024
 PAGE_ROLES = ("concept", "entity")
-_TIMESTAMP = lazy_pattern(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z")
-_IDENTIFIER = lazy_pattern(r"[^\s\x00-\x1f\x7f]{1,200}")
+_TIMESTAMP = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z")
+_IDENTIFIER = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
 _ID_FIELDS = ("id", "task", "thread", "reply_to", "supersedes")
 
 

@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from lorelog.core.document import StoredChunk
-from lorelog.core.patterns import lazy_pattern
 from lorelog.retrieval.fusion import FusedCandidate
 from lorelog.retrieval.tokens import find_tokens, is_unspaced
 
@@ -29,8 +28,8 @@ _KEY_WORDS = 8
 _LONG_WORD_CHARS = 8
 _MAX_COMPARED = 200
 
-_DIGIT = lazy_pattern(r"\d").search
-_CLOCK = lazy_pattern(r"#{1,6}[ \t]+\d{1,2}:\d{2}[ \t]*$", re.MULTILINE)
+_DIGIT = re.compile(r"\d").search
+_CLOCK = re.compile(r"#{1,6}[ \t]+\d{1,2}:\d{2}[ \t]*$", re.MULTILINE)
 
 
 class RankedChunk(Struct, frozen=True):

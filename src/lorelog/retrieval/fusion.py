@@ -37,6 +37,7 @@ scored and a few are shown, so scores are plain numbers and their explanation is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import exp, inf, isfinite, log
 from operator import add, itemgetter
@@ -45,7 +46,6 @@ from typing import overload
 from msgspec import Struct, field
 
 from lorelog.core.document import ChunkKey
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import ChunkNeighbours
 from lorelog.core.query import Candidate, Explanation, Lane, ScorePart
 from lorelog.retrieval.analyser import STOP_WORDS
@@ -67,8 +67,8 @@ MAX_HEIGHT = 12.0
 _MAX_LOGARITHM = 12.0
 _FEW_TERMS = 3
 _PUNCTUATION = ".,;:!?()[]{}<>\"'“”‘’…"
-_QUOTED_PATTERN = lazy_pattern(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”|`([^`\n]{1,200})`')
-_EXACT_PATTERN = lazy_pattern(
+_QUOTED_PATTERN = re.compile(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”|`([^`\n]{1,200})`')
+_EXACT_PATTERN = re.compile(
     r"\w+(?:[_/\\:@]|\.(?=\w)|::)[\w./\\:@-]*\w"  # snake_case, paths, dotted names, host:port, 1.2.3
     r"|[a-z]+[A-Z]\w*|[A-Z]+[a-z]+[A-Z]\w*|[A-Z]{2,}[a-z]{2,}\w*"  # camelCase, PascalCase, HTTPServer
     r"|[A-Z][A-Z_]*-?\d{2,}\w*"  # E0308, CVE-2024, SQL1042

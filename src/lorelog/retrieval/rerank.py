@@ -19,6 +19,7 @@ Nothing here raises. A score that is not finite, or a list of the wrong length, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from math import isfinite
 from statistics import median
@@ -28,7 +29,6 @@ from msgspec import Struct
 
 from lorelog.core.errors import ModelError
 from lorelog.core.options import RerankOptions
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Reranker
 from lorelog.core.query import ScorePart
 
@@ -44,7 +44,7 @@ SURE_LOGIT = 3.0
 _MAX_CHARS_READ = 2_000
 _LOGIT_LIMIT = 30.0
 _PUNCTUATION = ".,;:!?\"'“”‘’…*`"
-_CODE_PATTERN = lazy_pattern(
+_CODE_PATTERN = re.compile(
     r"\w[_/\\=@|]\w|[a-z][A-Z]"  # snake_case, paths, a=b, camelCase
     r"|\w\.[a-z_]\w|\w\(|::"  # dotted names, calls
     r"|[={}<>;\\|$]|\A-{1,2}[a-z]"  # operators, flags

@@ -35,7 +35,6 @@ from math import log
 
 from msgspec import Struct
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import ScorePart, Term
 from lorelog.retrieval.tokens import is_unspaced
 
@@ -249,7 +248,7 @@ QUOTED_WEIGHT = 1.0
 
 _MAX_QUESTION_CHARS = 4_000
 _MAX_PHRASES = 8
-_QUOTE_PATTERN = lazy_pattern(r'"([^"\n]{2,200})"|[“„]([^“”„\n]{2,200})[”“]|«([^«»\n]{2,200})»|「([^「」\n]{2,200})」')
+_QUOTE_PATTERN = re.compile(r'"([^"\n]{2,200})"|[“„]([^“”„\n]{2,200})[”“]|«([^«»\n]{2,200})»|「([^「」\n]{2,200})」')
 _QUOTE_MARKS = frozenset('"“„«「')
 """Every quoted phrase begins with one. Most queries have none, and the pattern is slow to compile."""
 

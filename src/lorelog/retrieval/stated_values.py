@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from lorelog.core.patterns import lazy_pattern
-
 SHORT_TEXT_CHARS = 400
 """A longer text is about more than one thing."""
 MAX_TEXT_CHARS = 4_000
@@ -209,56 +207,56 @@ _CHOOSERS = _words(
 _NO_CHOICE = _words("not if when unless cannot can without can't don't how why who to or")
 _SKIPPED_LABELS = ("- files:", "- commands:", "- errors:", "- user asked:", "- went on with:", "- ended:")
 
-_LINE_START = lazy_pattern(r"\s*(?:[-*+•]|\d+[.)])?\s*(?:\[[ xX]\]\s*)?")
-_MARKUP = lazy_pattern(r"[;{}(\[]\s*$|</|/>|^\s+[\w.-]+:(?:\s|$)|[{}]{2}|\{%")
+_LINE_START = re.compile(r"\s*(?:[-*+•]|\d+[.)])?\s*(?:\[[ xX]\]\s*)?")
+_MARKUP = re.compile(r"[;{}(\[]\s*$|</|/>|^\s+[\w.-]+:(?:\s|$)|[{}]{2}|\{%")
 """Lines of code, of HTML, of templates, and of indented YAML; a piece of a code block may have no fence."""
-_MARK = lazy_pattern(r"[\d`\"]")
-_SENTENCE = lazy_pattern(r"(?<=[.!?;])\s+(?=\S)")
+_MARK = re.compile(r"[\d`\"]")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=\S)")
 _NUMBER = r"(?<![\w.,:/#$€£@\\-])(?:v(?=\d))?\d+(?:[.,_]\d+)*"
 _UNIT = (
     r"(?:\s?-?(?:milliseconds?|microseconds?|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|percent|bytes?"
     r"|ms|µs|us|[KMGT]i?B|[KMG]i|kb|mb|gb|s|h|d|B|k|m)\b|\s?%)"
 )
-_VALUE = lazy_pattern(
+_VALUE = re.compile(
     rf"`(?P<code>[^`\n]{{1,60}})`|\"(?P<quoted>[^\"\n]{{1,40}})\"|(?P<day>\b\d{{4}}-\d\d-\d\d\b)"
     rf"|(?P<number>{_NUMBER})(?P<unit>{_UNIT})?(?![\w@°]|[./:-]\w|\s?[x×]\s?\d)"
 )
-_NAME = lazy_pattern(r"(?<![\w`\"./-])[A-Za-z][\w.-]*\w(?![\w`\"/])")
-_QUANTITY = lazy_pattern(rf"v?(?P<number>\d+(?:[.,_]\d+)*)(?P<unit>{_UNIT})?")
-_KEY_WORD = lazy_pattern(r"[a-z0-9]+(?:[+#]+)?|[^\W\d_a-z]+")
-_TAIL_CUT = lazy_pattern(
+_NAME = re.compile(r"(?<![\w`\"./-])[A-Za-z][\w.-]*\w(?![\w`\"/])")
+_QUANTITY = re.compile(rf"v?(?P<number>\d+(?:[.,_]\d+)*)(?P<unit>{_UNIT})?")
+_KEY_WORD = re.compile(r"[a-z0-9]+(?:[+#]+)?|[^\W\d_a-z]+")
+_TAIL_CUT = re.compile(
     r"[,;()—–]|\s-\s|\b(?:because|since|so|but|and|which|until|instead|rather|from|to avoid|while|where|after|before|that|not|was|it|we|this|as)\b"
 )
-_LEFT_CUT = lazy_pattern(
+_LEFT_CUT = re.compile(
     r"[,;()—–]|\s-\s|\b(?:and|but|so|because|since|that|while|then|which|where|or|until|as|therefore|thus|now)\b"
 )
-_ALTERNATIVE = lazy_pattern(r"\s*(?:,|/|or|and|\||-|–|to|\.\.+|…)\s*(?:or\s+)?[`\"\d]|\s*[=+*]")
-_SCOPE_START = lazy_pattern(
+_ALTERNATIVE = re.compile(r"\s*(?:,|/|or|and|\||-|–|to|\.\.+|…)\s*(?:or\s+)?[`\"\d]|\s*[=+*]")
+_SCOPE_START = re.compile(
     r"(?:in|on|for|with|without|under|during|at|when|if|unless|inside|within|using|by|per|outside|behind|before|after|except)\b",
     2,
 )
-_CHOICE = lazy_pattern(
+_CHOICE = re.compile(
     r"^(?P<who>[^,;()\n]{0,60}?)\b(?:use|uses|using|chose|choose|picked|prefer|prefers|adopted|standardi[sz]ed on|settled on|went with|go with|going with"
     r"|deploys? to|runs? on|host(?:ed)? on)\s+(?P<tool>`?[\w@./+#-]*\w`?)(?P<rest>[^\n]*)",
     2,
 )
-_SWITCH = lazy_pattern(
+_SWITCH = re.compile(
     r"\b(?:switch(?:ed|es|ing)?|migrat(?:ed|es|e|ing)|mov(?:ed|es|e|ing)|chang(?:ed|es|e|ing)|went|converted|port(?:ed|ing)?)\b(?P<what>[^.,;]{0,40}?)"
     r"\s+(?:away\s+)?from\s+(?P<old>`?[\w@./+#-]*\w`?)\s+(?:over\s+)?to\s+(?P<new>`?[\w@./+#-]*\w`?)(?P<rest>[^\n]*)"
     r"|\breplac(?:ed|es|e|ing)\s+(?P<old2>`?[\w@./+#-]*\w`?)\s+(?:with|by)\s+(?P<new2>`?[\w@./+#-]*\w`?)(?P<rest2>[^\n]*)"
     r"|\b(?:use|uses|using|prefer|chose|picked|adopted)\s+(?P<new3>`?[\w@./+#-]*\w`?)\s*(?:,?\s*(?:instead of|rather than|in place of|not|over))\s+(?P<old3>`?[\w@./+#-]*\w`?)(?P<rest3>[^\n]*)",
     2,
 )
-_ABANDONED = lazy_pattern(
+_ABANDONED = re.compile(
     r"\b(?:no longer (?:use|using|uses|run|on)|stopped using|do not use|don't use|never use|dropped|removed|got rid of|abandoned|moved off|moved away from)\s+"
     r"(?P<tool>`?[\w@./+#-]*\w`?)(?P<rest>[^\n]*)",
     2,
 )
-_TURNED = lazy_pattern(
+_TURNED = re.compile(
     r"^(?:(?:we|i)\s+)?(?:have\s+|now\s+)?(?P<how>enabled?|disabled?|turn(?:ed)? on|turn(?:ed)? off|switched on|switched off)\s+(?P<what>[^.,;\n]{3,60})",
     2,
 )
-_CHOICE_VERB = lazy_pattern(
+_CHOICE_VERB = re.compile(
     r"\b(?:use|uses|using|chose|choose|picked|prefers?|adopted|standardi[sz]ed|settled|go(?:ing)? with|went|deploys?|runs? on|host|switch|migrat|mov(?:ed|e|ing)|chang|port"
     r"|replac|no longer|stopped|don't|do not|never|dropped|removed|got rid|abandoned|converted)",
     2,

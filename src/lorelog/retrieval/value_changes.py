@@ -12,12 +12,12 @@ A subject of a single word ("timeout") is compared only between short texts and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from lorelog.core.document import DATE_OF_FILE, StoredChunk
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.retrieval.stated_values import StatedValue, find_stated_values, key_words
 
@@ -25,8 +25,8 @@ MAX_TEXTS = 24
 """Texts that are compared: the best of a ranking."""
 _SHORT_CHARS = 200
 _MIN_SHARED_WORDS = 0.5
-_DAY_OR_TIME = lazy_pattern(r"(?:session\s+)?(?:\d{4}-\d\d-\d\d)?[T\s]*(?:\d{1,2}:\d\d(?::\d\d)?)?.{0,60}#?\d*", 2)
-_DAY = lazy_pattern(r"\d{4}-\d\d-\d\d")
+_DAY_OR_TIME = re.compile(r"(?:session\s+)?(?:\d{4}-\d\d-\d\d)?[T\s]*(?:\d{1,2}:\d\d(?::\d\d)?)?.{0,60}#?\d*", 2)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 """Beginning of a journal's name."""
 _GENERIC_TITLES = frozenset(
     """

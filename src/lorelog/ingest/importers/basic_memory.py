@@ -6,10 +6,10 @@ A note is one entry, whole: its observations are about the note's subject. Categ
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.importers.notes import MarkdownNote, matter_list, read_notes, split_note
 from lorelog.ingest.importers.source import (
     ImportedEntry,
@@ -21,9 +21,9 @@ from lorelog.ingest.importers.source import (
     text_of,
 )
 
-_OBSERVATION = lazy_pattern(r"^\s*[-*] \[([^\]\n\[( ][^\]\n\[]{0,60})\] ", 8)
-_RELATION = lazy_pattern(r"\[\[([^\]|\n]{1,200})(?:\|[^\]\n]*)?\]\]")
-_INLINE_TAG = lazy_pattern(r"(?<![\w#&/])#([A-Za-z][\w/-]{1,60})")
+_OBSERVATION = re.compile(r"^\s*[-*] \[([^\]\n\[( ][^\]\n\[]{0,60})\] ", 8)
+_RELATION = re.compile(r"\[\[([^\]|\n]{1,200})(?:\|[^\]\n]*)?\]\]")
+_INLINE_TAG = re.compile(r"(?<![\w#&/])#([A-Za-z][\w/-]{1,60})")
 _CHECKBOXES = frozenset({"x", "X", "-", "/"})
 _SAMPLE_FILES = 50
 

@@ -6,11 +6,11 @@ Loop indexes Markdown where it is; so can lorelog (`lorelog index`). Importing c
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.importers.notes import MAX_NOTE_BYTES, MarkdownNote, read_notes, split_note
 from lorelog.ingest.importers.source import (
     ImportedEntry,
@@ -25,7 +25,7 @@ from lorelog.ingest.importers.source import (
 )
 from lorelog.ingest.metadata import day_from_filename
 
-_TOKENS = lazy_pattern(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[\]}])', 16)
+_TOKENS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[\]}])', 16)
 """Strings, which stay as they are, and comments and trailing commas, which do not."""
 _CONFIG = "config.json"
 

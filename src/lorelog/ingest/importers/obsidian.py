@@ -6,10 +6,10 @@ answer is not guessed: it is reported. Daily notes, named by their day, are arch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.importers.notes import MarkdownNote, matter_list, read_notes, split_note, walk_files
 from lorelog.ingest.importers.source import (
     ImportedEntry,
@@ -21,9 +21,9 @@ from lorelog.ingest.importers.source import (
 )
 from lorelog.ingest.metadata import find_day
 
-_LINK = lazy_pattern(r"(?<!!)\[\[([^\]|#^\n]{1,300})(?:[#^][^\]|\n]*)?(?:\|[^\]\n]*)?\]\]")
-_INLINE_TAG = lazy_pattern(r"(?<![\w#&/`])#([^\W\d_][\w/-]{0,60})")
-_CODE = lazy_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`", 16)
+_LINK = re.compile(r"(?<!!)\[\[([^\]|#^\n]{1,300})(?:[#^][^\]|\n]*)?(?:\|[^\]\n]*)?\]\]")
+_INLINE_TAG = re.compile(r"(?<![\w#&/`])#([^\W\d_][\w/-]{0,60})")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", 16)
 _VAULT_FOLDERS = ("", "Documents", "Obsidian", "Documents/Obsidian", "vaults", "notes")
 
 

@@ -18,12 +18,11 @@ from msgspec import Struct
 
 from lorelog.core.errors import UsageError
 from lorelog.core.grammar import nearest_name
-from lorelog.core.patterns import lazy_pattern
 
 MAX_ENTRY_CHARS = 1_000_000
 _MAX_TAGS = 100
-_TYPE_PATTERNS = lazy_pattern(r"[^\w.-]+"), lazy_pattern(r"\w[\w.-]{0,63}")
-_TAG_PATTERNS = lazy_pattern(r"[^\w.:/*@+-]+"), lazy_pattern(r"\w[\w.:/*@+-]{0,199}")
+_TYPE_PATTERNS = re.compile(r"[^\w.-]+"), re.compile(r"\w[\w.-]{0,63}")
+_TAG_PATTERNS = re.compile(r"[^\w.:/*@+-]+"), re.compile(r"\w[\w.:/*@+-]{0,199}")
 """Characters that journals do not accept in a type or tag, and the accepted form."""
 _MILLISECONDS = 100_000_000_000
 """A number of seconds this large is a number of milliseconds."""

@@ -9,16 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.redaction.detectors import SecretSpan, present_words, word_matches
 from lorelog.ingest.redaction.values import is_human_password, is_name_like, is_placeholder, looks_random
 
 _JOINT = r"\\{0,2}[\"'`*]{0,2}[ \t]{0,4}(?:(?:[:=：]|is|was|are|ist|lautet)[ \t]{0,8}|[:=][ \t]{0,4}\\?n?\s{1,40}[>+-]?[ \t]{0,8})"
-_PASSPHRASE = lazy_pattern(
+_PASSPHRASE = re.compile(
     rf"pass[ _-]?phrase{_JOINT}\\{{0,2}}[\"'`]?([a-z]{{3,14}}+(?:[ -][a-z]{{3,14}}+){{3,11}}+)(?![\w(:=/]| [\w(])",
     re.IGNORECASE,
 )
-_SEED_PHRASE = lazy_pattern(
+_SEED_PHRASE = re.compile(
     r"(?:mnemonic|(?:seed|recovery|backup|secret|wallet)[ _-]?(?:phrase|words?))"
     rf"{_JOINT}\\{{0,2}}[\"'`]?([a-z]{{3,8}}+(?:[ \t]{{1,2}}[a-z]{{3,8}}+){{11,23}}+)(?![\w(:=/])",
     re.IGNORECASE,
@@ -39,12 +38,12 @@ _SENTENCE_WORDS = frozenset(
 
 _CODE = r"[a-zA-Z0-9]{4,10}+(?:-[a-zA-Z0-9]{4,10}+){0,3}+"
 _CODE_JOINT = r"(?:[ \t]|,|\r?\n|\\[nrt]|[0-9]{1,2}[.)][ \t]|[>+*-][ \t]?){1,24}"
-_RECOVERY_CODES = lazy_pattern(
+_RECOVERY_CODES = re.compile(
     r"(?:recovery|backup|scratch|2fa|rescue|one-time|emergency)[ _-]?codes?(?:[ \t][\w ]{0,30}+)?[\"'`*]{0,2}[:=]"
     rf"{_CODE_JOINT}({_CODE}(?:{_CODE_JOINT}{_CODE}){{1,31}})",
     re.IGNORECASE | re.ASCII,
 )
-_CODE_WITH_DIGIT = lazy_pattern(r"(?=[a-zA-Z-]{0,20}[0-9])[a-zA-Z0-9-]{6,}")
+_CODE_WITH_DIGIT = re.compile(r"(?=[a-zA-Z-]{0,20}[0-9])[a-zA-Z0-9-]{6,}")
 
 _ASCII_PASSWORD_NAMES = {
     "wort": ("passwort", "kennwort"),
@@ -56,7 +55,7 @@ _OTHER_PASSWORD_NAMES = (
     *("contraseña", "密码", "密碼", "口令", "パスワード", "пароль", "비밀번호", "암호", "hasło", "lösenord", "şifre"),
 )
 _PASSWORD_NAMES = (*(name for names in _ASCII_PASSWORD_NAMES.values() for name in names), *_OTHER_PASSWORD_NAMES)
-_FOREIGN_NAME = lazy_pattern(
+_FOREIGN_NAME = re.compile(
     rf"(?:{'|'.join(_PASSWORD_NAMES)})"
     r"[\"'`*]{0,2}(?:[ \t\xa0]{0,4}(?:=>|[:=：])[ \t]{0,8}|[ \t]{0,4}(?:是|为|為|は|が|는|은)[ \t:：]{0,4}"
     r"|[ \t]{1,4}(?:lautet|ist|war|est|es|era|é|è|jest|är|это|is|était)[ \t:]{1,8}|[ \t]{0,4}[-–—>]{1,2}[ \t]{1,4})"
@@ -66,12 +65,12 @@ _FOREIGN_NAME = lazy_pattern(
 
 
 # In a message: "pwd for the vpn is …", "here is the pw -> …", "login: mara / …".
-_TOLD_PASSWORD = lazy_pattern(
+_TOLD_PASSWORD = re.compile(
     r"\b(?:password|passwd|passcode|pwd|pw)(?:[ \t]{1,2}(?:for|of|to|on|at)(?:[ \t]{1,2}[\w'.-]{1,24}+){1,4}?)?"
     r"[ \t]{1,4}(?:is|was|->|→|=>)[ \t]{1,4}([!-~]{6,64}+)",
     re.IGNORECASE | re.ASCII,
 )
-_LOGIN_PAIR = lazy_pattern(
+_LOGIN_PAIR = re.compile(
     r"\b(?:login|creds?|credentials)[ \t]{0,4}(?::|are|is|=)[ \t]{0,4}[\w.@+-]{2,40}+(?:[ \t]{1,4}/[ \t]{0,4}|/[ \t]{1,4}|:)([!-~]{6,64}+)",
     re.IGNORECASE | re.ASCII,
 )

@@ -21,7 +21,6 @@ from functools import lru_cache
 from msgspec import Struct, field
 
 from lorelog.core.errors import ConfigError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.redaction.assignments import assignment_spans, separated_value_spans
 from lorelog.ingest.redaction.detectors import (
     SecretSpan,
@@ -43,13 +42,13 @@ from lorelog.ingest.redaction.vendor_rules import matching_rules
 
 _MAX_MARKER_CHARS = 64
 _MAX_ROUNDS = 8  # real texts need two; the limit is for adversarial ones
-_PRIVATE_TAG = lazy_pattern(
+_PRIVATE_TAG = re.compile(
     r"(?:<|&lt;|\\u003c)(/?)\s{0,8}private(?:\s(?:[^<>&\\]|&(?!lt;|gt;)|\\(?!u003[ce])){0,1000}+)?(?:>|&gt;|\\u003e)",
     re.IGNORECASE | re.ASCII,
 )
 _INVISIBLE_CHARACTERS = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
-_INVISIBLE = lazy_pattern(f"(?<=[!-~])[{_INVISIBLE_CHARACTERS}]+(?=[!-~])")
-_DATA_URI = lazy_pattern(r";base64,[A-Za-z0-9+/=_-]*+")
+_INVISIBLE = re.compile(f"(?<=[!-~])[{_INVISIBLE_CHARACTERS}]+(?=[!-~])")
+_DATA_URI = re.compile(r";base64,[A-Za-z0-9+/=_-]*+")
 
 
 class RedactionResult(Struct, frozen=True):

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.redaction.values import MARKER, is_placeholder
 
 RedactText = Callable[[str], str]
@@ -24,7 +23,7 @@ _MIN_WORD_CHARS = 8
 """A shorter value of letters only or digits only is a word or a number that may stand anywhere."""
 _MIN_PART_CHARS = 16
 """A value of this length is removed from the middle of longer words too."""
-_WORD_CHARACTER = lazy_pattern(r"\w")
+_WORD_CHARACTER = re.compile(r"\w")
 
 
 def known_value_redactor(texts: Iterable[str], redact: RedactText) -> RedactText:

@@ -17,8 +17,6 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from lorelog.core.patterns import lazy_pattern
-
 _WORD = "[A-Za-z0-9_-]"
 
 
@@ -48,7 +46,7 @@ def _literal_rules(
         rule = VendorRule(
             kind=kind,
             literal=literal,
-            pattern=lazy_pattern(f"{start}{edge}{body}", re.ASCII),
+            pattern=re.compile(f"{start}{edge}{body}", re.ASCII),
             prefix_chars=before,
             is_infix=middle,
             must_look_random=random,
@@ -274,7 +272,7 @@ def _trie_pattern(words: Iterable[str]) -> str:
     return f"(?:{tails})" + ("?" if ends else "") if tails else ""
 
 
-_LITERAL_START = lazy_pattern(
+_LITERAL_START = re.compile(
     r"(?:(?<![A-Za-z0-9])|(?<=\n[nrt]))"
     + _trie_pattern(sorted({rule.literal for rule in VENDOR_RULES if not rule.is_infix}))
 )

@@ -22,7 +22,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.stack_trace import LocatedTrace, StackTrace
 from lorelog.ingest.tracebacks.blocks import (
     LOOKBACK_LINES,
@@ -41,25 +40,25 @@ _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _SYSLOG = rf"{_MONTH} [ \d]\d {_CLOCK}"
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|EMERG|ALERT|[Tt]race|[Dd]ebug|[Ii]nfo|[Ww]arn(?:ing)?|[Ff]atal)"
 _SOURCE_PREFIXES = (
-    lazy_pattern(r"(?P<who>[A-Za-z][\w.-]{0,80}) {0,40}\| ?"),
-    lazy_pattern(rf"(?P<at>{_ISO}) (?P<who>stdout|stderr) [FP] "),
-    lazy_pattern(rf"(?P<at>{_SYSLOG}|{_ISO}) (?!{_LEVEL}\b)(?P<who>[\w.-]{{1,80}} [\w./@-]{{1,80}})(?:\[\d+\])?: "),
-    lazy_pattern(rf"(?P<who>[^\t\n]{{1,100}}\t[^\t\n]{{1,100}})\t\ufeff?(?P<at>{_ISO}) "),
-    lazy_pattern(rf"(?P<who>)(?P<at>\d{{4}}-\d\d-\d\dT{_CLOCK}Z) (?=[^\[\s]|\s\s)(?!{_LEVEL}\b)"),
+    re.compile(r"(?P<who>[A-Za-z][\w.-]{0,80}) {0,40}\| ?"),
+    re.compile(rf"(?P<at>{_ISO}) (?P<who>stdout|stderr) [FP] "),
+    re.compile(rf"(?P<at>{_SYSLOG}|{_ISO}) (?!{_LEVEL}\b)(?P<who>[\w.-]{{1,80}} [\w./@-]{{1,80}})(?:\[\d+\])?: "),
+    re.compile(rf"(?P<who>[^\t\n]{{1,100}}\t[^\t\n]{{1,100}})\t\ufeff?(?P<at>{_ISO}) "),
+    re.compile(rf"(?P<who>)(?P<at>\d{{4}}-\d\d-\d\dT{_CLOCK}Z) (?=[^\[\s]|\s\s)(?!{_LEVEL}\b)"),
 )
 """docker compose; Kubernetes runtime; syslog and journalctl; `gh run view --log`; GitHub Actions logs."""
 _TOKENS = rf"(?:[ \t]{{0,2}}(?:{_LEVEL}\b:?|\[[^\[\]\n]{{0,80}}\]:?|\([^()\n]{{1,40}}\)|\d{{1,8}}(?= )|(?:---?|[|:])(?= ))){{0,8}}"
-_STAMP = lazy_pattern(
+_STAMP = re.compile(
     rf"(?:\[?(?P<at>{_ISO}|{_SYSLOG}|{_CLOCK})\]?(?:[ \t]{{0,2}}[-|:](?= ))?"
     rf"{_TOKENS}(?:[ \t]{{1,2}}(?![\w.]*(?:Error|Exception|Rejection|panic|error)\b)[\w.$/-]{{1,80}}(?: {{0,40}}:| -|\[\d+\]:)(?= ){_TOKENS})?"
     rf"|(?:\[[\w .:/-]{{1,60}}\][ \t]?){{0,3}}{_LEVEL}\b(?:\[[^\[\]\n]{{0,60}}\]|\([^()\n]{{1,60}}\))?(?::[\w.$-]{{1,80}}:|:| -)(?=[ \w\"'])"
     rf"|(?:\[[\w .:/-]{{1,60}}\][ \t]?){{1,3}}"
     rf"|[EWIF]\d{{4}} {_CLOCK}\s+\d+ [\w.-]+:\d+\])"
 )
-_SEVERE_WORD = lazy_pattern(r"\b(?:ERROR|FATAL|CRITICAL|SEVERE|EMERG|ALERT|[Ff]atal)\b|^[EF]\d{4} ")
-_DIGITS = lazy_pattern(r"\d+")
-_LEVEL_WORD = lazy_pattern(rf"\b{_LEVEL}\b")
-_ANSI = lazy_pattern(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_SEVERE_WORD = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|SEVERE|EMERG|ALERT|[Ff]atal)\b|^[EF]\d{4} ")
+_DIGITS = re.compile(r"\d+")
+_LEVEL_WORD = re.compile(rf"\b{_LEVEL}\b")
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _MONTHS = {
     name: number
     for number, name in enumerate(
@@ -161,7 +160,7 @@ _STACK_KEYS = (
     *("error", "err", "log", "message", "msg"),
 )
 _TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "datetime")
-_SEVERE_JSON_LEVEL = lazy_pattern(r"^(?:error|fatal|critical|severe|emerg|alert|panic|50|60)$", re.IGNORECASE)
+_SEVERE_JSON_LEVEL = re.compile(r"^(?:error|fatal|critical|severe|emerg|alert|panic|50|60)$", re.IGNORECASE)
 
 
 def find_traces(text: str, limit: int = 100) -> list[LocatedTrace]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import re
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.stack_trace import StackFrame, StackTrace
 
 MAX_FUNCTIONS = 8
@@ -19,25 +18,25 @@ MAX_FUNCTIONS = 8
 _MAX_MESSAGE_CHARS = 2_000
 _DIGEST_CHARS = 12
 _MAX_CAUSES = 4
-_SLUG = lazy_pattern(r"[^A-Za-z0-9_]+")
-_ESCAPES = lazy_pattern(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_URL = lazy_pattern(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>)\]}]+", re.IGNORECASE)
-_UUID = lazy_pattern(r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b", re.IGNORECASE)
-_ADDRESS = lazy_pattern(r"\b0x[0-9a-f]+\b", re.IGNORECASE)
-_HEX = lazy_pattern(r"(?<![\w])(?=[0-9a-f]*\d)[0-9a-f]{7,}(?![\w])", re.IGNORECASE)
-_WINDOWS = lazy_pattern(r"(?<![\w])[A-Za-z]:[\\/][^\s'\"<>|:*?]*")
-_QUOTED_PATH = lazy_pattern(r"(['\"`])(?=[^'\"`\n]*[/\\])(?:[A-Za-z]:|~|\.{0,2})?[/\\]?[^'\"`\n]*[/\\][^'\"`\n]*\1")
-_PATH = lazy_pattern(r"(?<![\w/])(?:~|\.{1,2})?/(?:[^\s'\"`<>:,;()\[\]{}/]+/)*[^\s'\"`<>:,;()\[\]{}/]*")
-_RELATIVE = lazy_pattern(r"(?<![\w/.#])(?:[\w.@+-]+/)+[\w@+-]+(?:\.[\w]+)+")
-_NUMBER = lazy_pattern(r"(?<![A-Za-z_\d])[-+]?\d+(?:[.,:_]\d+)*(?:e[-+]?\d+)?(?![A-Za-z_\d])")
-_UNIT = lazy_pattern(
+_SLUG = re.compile(r"[^A-Za-z0-9_]+")
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>)\]}]+", re.IGNORECASE)
+_UUID = re.compile(r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b", re.IGNORECASE)
+_ADDRESS = re.compile(r"\b0x[0-9a-f]+\b", re.IGNORECASE)
+_HEX = re.compile(r"(?<![\w])(?=[0-9a-f]*\d)[0-9a-f]{7,}(?![\w])", re.IGNORECASE)
+_WINDOWS = re.compile(r"(?<![\w])[A-Za-z]:[\\/][^\s'\"<>|:*?]*")
+_QUOTED_PATH = re.compile(r"(['\"`])(?=[^'\"`\n]*[/\\])(?:[A-Za-z]:|~|\.{0,2})?[/\\]?[^'\"`\n]*[/\\][^'\"`\n]*\1")
+_PATH = re.compile(r"(?<![\w/])(?:~|\.{1,2})?/(?:[^\s'\"`<>:,;()\[\]{}/]+/)*[^\s'\"`<>:,;()\[\]{}/]*")
+_RELATIVE = re.compile(r"(?<![\w/.#])(?:[\w.@+-]+/)+[\w@+-]+(?:\.[\w]+)+")
+_NUMBER = re.compile(r"(?<![A-Za-z_\d])[-+]?\d+(?:[.,:_]\d+)*(?:e[-+]?\d+)?(?![A-Za-z_\d])")
+_UNIT = re.compile(
     r"(?<![A-Za-z_\d])\d+(?:\.\d+)?(?=(?:ns|us|µs|ms|s|m|h|d|B|kB|KB|MB|GB|KiB|MiB|GiB|px|x|th|st|nd|rd|%)(?![A-Za-z]))"
 )
-_PATH_LOCATION = lazy_pattern(r"<path>(?::#)+|<path>\(#(?:,\s*#)?\)")
-_SPACE = lazy_pattern(r"\s+")
-_HASH = lazy_pattern(r"::h[0-9a-f]{16}$")
-_CLOSURE = lazy_pattern(r"(?<=\.func)\d+(?:\.\d+)*|\$\d+(?=$|[.$])|(?<=lambda\$)\d+|(?<=\{closure#)\d+(?=\})")
-_ARGUMENTS = lazy_pattern(r"\((?!\*)[^()]*\)$")
+_PATH_LOCATION = re.compile(r"<path>(?::#)+|<path>\(#(?:,\s*#)?\)")
+_SPACE = re.compile(r"\s+")
+_HASH = re.compile(r"::h[0-9a-f]{16}$")
+_CLOSURE = re.compile(r"(?<=\.func)\d+(?:\.\d+)*|\$\d+(?=$|[.$])|(?<=lambda\$)\d+|(?<=\{closure#)\d+(?=\})")
+_ARGUMENTS = re.compile(r"\((?!\*)[^()]*\)$")
 
 _MAX_ROUNDS = 20
 _SUBSTITUTIONS = (

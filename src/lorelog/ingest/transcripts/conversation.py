@@ -6,6 +6,7 @@ A file is recognised by its content: names and locations of transcripts differ b
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +17,6 @@ from typing import IO
 from msgspec import Struct
 
 from lorelog.core.errors import LorelogError, NotFound, SourceError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.files import printable_path
 from lorelog.ingest.transcripts import claude, codex, copilot, dsh, gemini, openclaw, opencode, qwen
 from lorelog.ingest.transcripts.json_files import (
@@ -55,7 +55,7 @@ SUPPORTED_FORMATS = (
 )
 _MAX_LINES_CHECKED, _MIN_KNOWN_LINES = 2000, 20
 """Lines that are checked for a known format, and known lines after which the format is certain."""
-_JSON_DOCUMENT_HEAD = lazy_pattern(
+_JSON_DOCUMENT_HEAD = re.compile(
     rb'\A\s*\{(?:\s*"(info|messages|session|items)"\s*:\s*[{\["]|\s*\n\s*"(sessionId)"\s*:)'
 )
 """The first member of a document. A session of Gemini CLI in lines begins like a document, but on one line."""

@@ -26,7 +26,6 @@ from msgspec import Struct, field
 
 from lorelog.core.errors import ModelError, ModelFault, ModelUnavailable
 from lorelog.core.options import EmbedOptions
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import EmbeddedTexts, Vector
 from lorelog.core.vectors import unit_vector
 from lorelog.models.embed.adapter import (
@@ -67,7 +66,7 @@ def split_batches(texts: Sequence[str], max_texts: int, max_tokens: int) -> Iter
         yield texts[start:]
 
 
-_TOO_LARGE = lazy_pattern(
+_TOO_LARGE = re.compile(
     rb"too (many|large|long)|tokens per |per request|context (length|size)|batch size|at most \d+ requests|payload size|"
     rb"exceed[^.]{0,60}(length|limit|max|tokens)|max_tokens",
     re.IGNORECASE,

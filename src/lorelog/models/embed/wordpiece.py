@@ -24,8 +24,6 @@ from unicodedata import normalize
 
 from msgspec import Struct
 
-from lorelog.core.patterns import lazy_pattern
-
 UNKNOWN = "[UNK]"
 START = "[CLS]"
 END = "[SEP]"
@@ -211,8 +209,8 @@ ff1a-ff1b ff1f-ff20 ff3b-ff3d ff3f ff5b ff5d ff5f-ff65 10100-10102 1039f 103d0 1
 """Punctuation beyond ASCII; each character is a word."""
 
 _LETTERS = _LetterTable()
-_SPECIAL = lazy_pattern(f"({'|'.join(map(re.escape, _SPECIAL_TOKENS))})")
-_ASCII_CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
-_NOT_ASCII = lazy_pattern(r"[^\x00-\x7f]+")
-_WORDS = lazy_pattern(r"[!-/:-@\[-`{-~]|[^ \t\n\r!-/:-@\[-`{-~]+")
+_SPECIAL = re.compile(f"({'|'.join(map(re.escape, _SPECIAL_TOKENS))})")
+_ASCII_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_WORDS = re.compile(r"[!-/:-@\[-`{-~]|[^ \t\n\r!-/:-@\[-`{-~]+")
 """After normalization: a punctuation character of ASCII, or a run of other characters."""

@@ -28,7 +28,6 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.version import VERSION
 
 if TYPE_CHECKING:
@@ -184,7 +183,7 @@ FIRST_PAUSE_S = 0.5
 MAX_REPLY_BYTES = 1 << 28
 GATEWAY_FAILURES = frozenset({502, 504})
 """Statuses of a gateway that lost the reply of the server behind it."""
-_RETRY_DELAY = lazy_pattern(rb'"retryDelay"\s*:\s*"([0-9.]+)s"')
+_RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"([0-9.]+)s"')
 """Google sends the delay in the body, not in a header."""
 
 

@@ -10,11 +10,11 @@ time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date, timedelta
 from typing import NamedTuple
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.retrieval.time_expressions import vocabulary as words
 
 DayInterval = tuple[date, date]
@@ -102,8 +102,8 @@ def widen_interval(days: DayInterval, by: int) -> DayInterval:
 
 _MAX_YEARS_BACK, _MAX_YEARS_AHEAD = 20, 5
 """Years that notes can be from, relative to today; `in 1492` and `in 2048` are about something else."""
-_YEAR = lazy_pattern(r"[0-9]{4}")
-_NUMBER = lazy_pattern(r"[0-9]{1,4}")
+_YEAR = re.compile(r"[0-9]{4}")
+_NUMBER = re.compile(r"[0-9]{1,4}")
 
 
 class QueryPhrase:
@@ -196,11 +196,11 @@ class QueryPhrase:
 RANK_EXACT, RANK_RELATIVE, RANK_VAGUE = 3, 2, 1
 """Specificity of an expression. A date with its year beats `last Friday`, and that beats `recently`."""
 
-_ISO = lazy_pattern(r"([0-9]{4})[-/]([0-9]{2})(?:[-/]([0-9]{2})(?:[Tt][0-9:.]+[Zz]?)?)?")
-_SLASHED = lazy_pattern(r"([0-9]{1,2})/([0-9]{1,2})/([0-9]{4})")
-_DOTTED = lazy_pattern(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})")
-_DAY = lazy_pattern(r"([0-9]{1,2})(st|nd|rd|th)?")
-_QUARTER = lazy_pattern(r"q([1-4])(?:[-/]([0-9]{4}))?")
+_ISO = re.compile(r"([0-9]{4})[-/]([0-9]{2})(?:[-/]([0-9]{2})(?:[Tt][0-9:.]+[Zz]?)?)?")
+_SLASHED = re.compile(r"([0-9]{1,2})/([0-9]{1,2})/([0-9]{4})")
+_DOTTED = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})")
+_DAY = re.compile(r"([0-9]{1,2})(st|nd|rd|th)?")
+_QUARTER = re.compile(r"q([1-4])(?:[-/]([0-9]{4}))?")
 _NON_UNITS = words.word_set("was is has does this as us bis als aus es")
 
 

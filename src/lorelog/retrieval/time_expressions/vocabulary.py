@@ -10,8 +10,6 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from lorelog.core.patterns import lazy_pattern
-
 
 def word_set(text: str) -> frozenset[str]:
     """Return the words of a line as a set; shorter than quoted literals."""
@@ -129,9 +127,9 @@ DATE_AS_DATA = word_set("datetime timedelta strftime strptime timestamp timestam
 HABIT_WORDS = word_set("mornings afternoons evenings nights")
 DATE_NOUNS = word_set("date dates number datum format calendar")
 
-_WORD = lazy_pattern(r"\w++(?:[-./:'’]\w++)*+")
-_YEAR = lazy_pattern(r"(?:19|20)[0-9]{2}", re.ASCII)
-_QUOTED = lazy_pattern(r'`[^`\n]{1,200}+`|"[^"\n]{1,200}+"|“[^”\n]{1,200}+”')
+_WORD = re.compile(r"\w++(?:[-./:'’]\w++)*+")
+_YEAR = re.compile(r"(?:19|20)[0-9]{2}", re.ASCII)
+_QUOTED = re.compile(r'`[^`\n]{1,200}+`|"[^"\n]{1,200}+"|“[^”\n]{1,200}+”')
 _JOINTS = frozenset(" \t\u00a0'\"‘’“”-–—")
 _CLAUSE_ENDS = frozenset(".,;:?!()[]{}\n。，；：？！")
 _SPLITTABLE_WORDS = frozenset(MONTHS) | STANDALONE_PARTS | frozenset(WEEKDAYS) | frozenset(SEASONS)
@@ -171,7 +169,7 @@ def read_tokens(query: str) -> list[QueryToken]:
     return tokens
 
 
-_DIGIT = lazy_pattern(r"[0-9]")
+_DIGIT = re.compile(r"[0-9]")
 _VOCABULARY = (
     frozenset(MONTHS)
     | frozenset(WEEKDAYS)

@@ -13,12 +13,11 @@ from msgspec import Struct
 
 from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, StoredChunk
 from lorelog.core.errors import LorelogError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import Record
 from lorelog.services.records.exchange.formats import record_to_json
 
-_HEADING_LINE = lazy_pattern(r"\A#{1,6} [^\n]*\n")
-_COMMENT = lazy_pattern(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
+_HEADING_LINE = re.compile(r"\A#{1,6} [^\n]*\n")
+_COMMENT = re.compile(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
 
 
 def exported_projects(visible: Iterable[str], *, all_projects: bool, with_global: bool) -> tuple[str, ...] | None:

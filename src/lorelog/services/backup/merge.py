@@ -6,6 +6,7 @@ Pure functions over texts and bytes, except for the merge of databases.
 from __future__ import annotations
 
 import hashlib
+import re
 import sqlite3
 from collections.abc import Collection
 from contextlib import closing
@@ -15,14 +16,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from lorelog.core.options import ChunkOptions
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import read_outline
 from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys
 
 _ENTRY_LEVEL = 3
-_MEMORY_ID = lazy_pattern(r"<!--[^>]*?\bmemory:([^\s<>]+)")
-_TITLE = lazy_pattern(r"\A\s*# [^\n]*\n?")
+_MEMORY_ID = re.compile(r"<!--[^>]*?\bmemory:([^\s<>]+)")
+_TITLE = re.compile(r"\A\s*# [^\n]*\n?")
 
 
 class ForgottenMemories(Struct, frozen=True):

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from lorelog.core.code import CodeReply, CodeVerb, UseKind
 from lorelog.core.errors import NotFound
-from lorelog.core.patterns import lazy_pattern
 from lorelog.services.code.scope import CodeScope
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ _KINDS = (
     "property|attribute|macro|symbol|decorator|fixture|component|hook|exception|identifier|helper|procedure|subroutine|"
     "namespace|object|handler|callback|coroutine|generator|dataclass|mixin|routine|file|header|crate"
 )
-_NAME_SEPARATORS = lazy_pattern(r"\.|::|->|#")
+_NAME_SEPARATORS = re.compile(r"\.|::|->|#")
 _WORD = r"(?:[^\W\d]|\$)[\w$]*"
 _NAME = rf"{_WORD}(?:(?:\.|::|->|\#){_WORD})*"
 _MODULE = r"[@\w$.~][\w$./:@+~-]{0,199}"
@@ -82,7 +81,7 @@ _NAME_TEMPLATE = (
     r"(?:\s+(?:class|module|struct|interface|type))?)?"
 )
 
-_LEAD = lazy_pattern(
+_LEAD = re.compile(
     r"(?:(?:please|hey|ok|okay|so|and|now)[,:]?\s+|"
     r"(?:can|could|would|will)\s+you\s+(?:please\s+)?(?:tell|show|give|help|(?=find|list|look))\s*(?:me\s+|us\s+)?|"
     r"(?:tell|show|give)\s+(?:me|us)\s+|(?:do\s+you|does\s+anyone|anybody|anyone)\s+know\s+|"
@@ -90,7 +89,7 @@ _LEAD = lazy_pattern(
     r"(?:i\s+am\s+|i'm\s+)?looking\s+for\s+|find\s+out\s+)",
     re.IGNORECASE,
 )
-_WHO = lazy_pattern(
+_WHO = re.compile(
     r"(?:who|what|which|how\s+many)(?:\s+(?:all|else|ones|code|(?:other\s+)?(?:functions?|methods?|class(?:es)?|modules?|"
     r"files?|places?|tests?|packages?|scripts?|components?|callers?|code\s+paths?|"
     r"parts?\s+of\s+(?:the|our)\s+(?:code|codebase|project|repo))))?(?:\s+(?:that|which))?\s+"
@@ -99,31 +98,31 @@ _WHO = lazy_pattern(
     r"(?:s|es|ies|y)?\s)",
     re.IGNORECASE,
 )
-_FIND = lazy_pattern(
+_FIND = re.compile(
     r"(?:(?:find|show|list|get|see|search(?:\s+for)?|look\s+up|print)\s+(?:me\s+)?)(?:all\s+)?(?:of\s+)?(?:the\s+)?|"
     r"all\s+(?:of\s+)?(?:the\s+)?|the\s+",
     re.IGNORECASE,
 )
-_WHERE = lazy_pattern(r"(?:from\s+|in\s+)?where(?:\s+all)?(?:\s+(?:is|are|was|were|gets?)|'s|’s)\s+", re.IGNORECASE)
+_WHERE = re.compile(r"(?:from\s+|in\s+)?where(?:\s+all)?(?:\s+(?:is|are|was|were|gets?)|'s|’s)\s+", re.IGNORECASE)
 _WE = r"(?:we|you|i|they|people|the code|our code)"
-_PLACE = lazy_pattern(
+_PLACE = re.compile(
     rf"\s+(?:in|under|below|within|inside)\s+{_OPEN}?(?P<path>[\w$.~@+-]*/[\w$./~@+-]*|[\w$-]+\.[a-z][a-z+]{{0,4}}){_CLOSE}?$"
 )
 _TAILS = (
-    lazy_pattern(
+    re.compile(
         r",?\s+(?:anywhere|somewhere|everywhere|here|currently|right\s+now|exactly|now|please|at\s+all|actually|from)$",
         re.IGNORECASE,
     ),
-    lazy_pattern(
+    re.compile(
         r",?\s+(?:in|across|within)\s+(?:this|the|our|my)\s+(?:whole\s+|entire\s+)?"
         r"(?:project|repo|repository|code|codebase|code\s+base|source|sources|tree|workspace)$",
         re.IGNORECASE,
     ),
 )
-_TRANSITIVE = lazy_pattern(r"\s+(?:transitively|indirectly|directly\s+or\s+indirectly|recursively)$", re.IGNORECASE)
-_END = lazy_pattern(r"\s*[?!.;,]*\s*$")
-_OWNER_LAST = lazy_pattern(r"^(.+?) (?:defined|declared|implemented|located) (?:in|on|by) (.+)$", re.IGNORECASE)
-_FILE = lazy_pattern(r"[\w$.@+-]+\.[A-Za-z][A-Za-z+]{0,4}")
+_TRANSITIVE = re.compile(r"\s+(?:transitively|indirectly|directly\s+or\s+indirectly|recursively)$", re.IGNORECASE)
+_END = re.compile(r"\s*[?!.;,]*\s*$")
+_OWNER_LAST = re.compile(r"^(.+?) (?:defined|declared|implemented|located) (?:in|on|by) (.+)$", re.IGNORECASE)
+_FILE = re.compile(r"[\w$.@+-]+\.[A-Za-z][A-Za-z+]{0,4}")
 
 _ANY, _CAPITAL, _CODE = _NameForm.ANY, _NameForm.CAPITAL, _NameForm.CODE
 _OFTEN = r"(?:\w+ly |ever |still )?"

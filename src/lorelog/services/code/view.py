@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from lorelog.code.tables import CodeTables, StoredDefinition, StoredImport, StoredUse
 from lorelog.core.code import ImportStatement, Symbol, SymbolKind
-from lorelog.core.patterns import lazy_pattern
 
 FileExists = Callable[[str], bool]
 """Takes a path relative to the root."""
@@ -34,7 +33,7 @@ VARIABLES = frozenset({SymbolKind.VARIABLE, SymbolKind.CONSTANT})
 SCRIPTS = frozenset({"javascript", "typescript", "tsx"})
 IMPORT_SCOPED = frozenset({"python", "rust", *SCRIPTS})
 """Languages in which a file sees only its own names and those it imports by name."""
-_SCRIPT_ENDING = lazy_pattern(r"(?:\.d)?\.(?:[cm]?[jt]sx?|vue|svelte|json)$")
+_SCRIPT_ENDING = re.compile(r"(?:\.d)?\.(?:[cm]?[jt]sx?|vue|svelte|json)$")
 _FOLDER_LANGUAGES = frozenset({"go"})
 """Languages in which a module is a folder."""
 _HEADER_LANGUAGES = frozenset({"c", "cpp"})

@@ -23,14 +23,13 @@ from collections.abc import Callable, Iterator, Mapping
 from msgspec import Struct, field
 
 from lorelog.core.memory import DroppedLine
-from lorelog.core.patterns import lazy_pattern
 from lorelog.services.compact.sources import SummarySource
 
 _GAPLESS_SCRIPTS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 """Letters of scripts that write words, or words and their endings, without spaces; for a character class of a pattern."""
-_NUMBER = lazy_pattern(r"\d+(?:[.,:]\d+)*")
-_DATE = lazy_pattern(r"\d{4}([-/])\d\d(?:\1\d\d)?(?!\d)")
-_HASH = lazy_pattern(
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_DATE = re.compile(r"\d{4}([-/])\d\d(?:\1\d\d)?(?!\d)")
+_HASH = re.compile(
     r"(?<![0-9a-f])(?=[0-9-]{0,40}[a-f])(?=[a-f-]{0,40}\d)[0-9a-f]{7,128}(?:-[0-9a-f]{4,12}){0,4}(?![0-9a-z])"
 )
 """Hashes and UUIDs."""
@@ -68,8 +67,8 @@ _UNITS_BY_WORD: dict[str, frozenset[str]] = {
     for words in _UNITS.values()
     for word in words.split()
 }
-_MEASURE = lazy_pattern(rf"(?<![\w.,:-])({_NUMBER.pattern})[ -]?(%|[^\W\d_]+)(?!\w)")
-_NUMBER_TOKEN = lazy_pattern(
+_MEASURE = re.compile(rf"(?<![\w.,:-])({_NUMBER.pattern})[ -]?(%|[^\W\d_]+)(?!\w)")
+_NUMBER_TOKEN = re.compile(
     rf"[-+~#$\u20ac\u00a3]*{_NUMBER.pattern}(?:[-/x\u00d7]{_NUMBER.pattern})*-?(%|[^\W\d_]*)\+?", re.IGNORECASE
 )
 _ORDINALS = frozenset({"", "st", "nd", "rd", "th"})
@@ -107,29 +106,29 @@ def _normalize_number(number: str) -> str:
     return number
 
 
-_QUOTED = lazy_pattern(
+_QUOTED = re.compile(
     r"(`+)(?P<code>[^`\n]{1,400})\1"
     r'|"(?P<plain>[^"\n]{1,400})"|\u201c(?P<curly>[^\u201d\n]{1,400})\u201d|\u00ab(?P<french>[^\u00bb\n]{1,400})\u00bb'
     r"|\u201e(?P<german>[^\u201c\u201d\n]{1,400})[\u201c\u201d]|\u300c(?P<chinese>[^\u300d\n]{1,400})\u300d"
     r"|\u300e(?P<inner>[^\u300f\n]{1,400})\u300f|\u300a(?P<title>[^\u300b\n]{1,400})\u300b"
     r"|(?<!\w)['\u2018](?P<single>[^'\u2018\u2019\n]{2,400})['\u2019](?!\w)"
 )
-_URL = lazy_pattern(rf"\b[a-z][a-z0-9+.-]{{1,20}}://[^\s<>\"'`\u201d\u3001\u3002)\]{_GAPLESS_SCRIPTS}]+", re.IGNORECASE)
-_MAIL = lazy_pattern(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_TAG = lazy_pattern(r"</?[A-Za-z][\w:-]{0,40}/?>")
-_CALL = lazy_pattern(r"[\w.:]*\w(?=\(\))")
-_CLAIM_TOKEN = lazy_pattern(
+_URL = re.compile(rf"\b[a-z][a-z0-9+.-]{{1,20}}://[^\s<>\"'`\u201d\u3001\u3002)\]{_GAPLESS_SCRIPTS}]+", re.IGNORECASE)
+_MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_TAG = re.compile(r"</?[A-Za-z][\w:-]{0,40}/?>")
+_CALL = re.compile(r"[\w.:]*\w(?=\(\))")
+_CLAIM_TOKEN = re.compile(
     r"(?:(?<=\d),(?=\d)|[^\s,;()\[\]{}<>\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb"  # quotation marks and brackets
     r"\u3001\u3002\u3008-\u3011\u2026\u00b7\u2022\u2013\u2014\u2190-\u21ff\u2248\u2264\u2265])+"  # and separators
 )
 _EDGES = ".:!?*|=~^+&"
-_ENDS = lazy_pattern(r"[.:;!?\u3002\u2026\u2013\u2014(\[\"'`\u201c\u201e\u2018\u300a-\u3010]")
+_ENDS = re.compile(r"[.:;!?\u3002\u2026\u2013\u2014(\[\"'`\u201c\u201e\u2018\u300a-\u3010]")
 """After one of these a capital letter may only mark the beginning of a sentence."""
-_ACRONYM = lazy_pattern(r"[A-Z][A-Z0-9]+s?")
-_WORD = lazy_pattern(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_CAMEL = lazy_pattern(r"[^\W\d_]*[a-z\u00df-\u00ff][A-Z]|[A-Z]{2,}[a-z]{2}")
-_NAME = lazy_pattern(r"[A-Z][a-z\u00df-\u00ff]{2,}")
-_WORD_SEPARATORS = lazy_pattern(r"[/+&|:]")
+_ACRONYM = re.compile(r"[A-Z][A-Z0-9]+s?")
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_CAMEL = re.compile(r"[^\W\d_]*[a-z\u00df-\u00ff][A-Z]|[A-Z]{2,}[a-z]{2}")
+_NAME = re.compile(r"[A-Z][a-z\u00df-\u00ff]{2,}")
+_WORD_SEPARATORS = re.compile(r"[/+&|:]")
 _ABBREVIATIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "z.b", "u.a", "a.k.a", "and/or", "n/a", "w/o", "w/"})
 _FUNCTION_WORDS = frozenset(
     [
@@ -161,13 +160,13 @@ _FUNCTION_WORDS = frozenset(
         "up",
     ]
 )
-_GERMAN = lazy_pattern(r"\b(?:der|die|das|und|nicht|ist|wird|mit|f\u00fcr|auf|eine?[nmrs]?)\b")
+_GERMAN = re.compile(r"\b(?:der|die|das|und|nicht|ist|wird|mit|f\u00fcr|auf|eine?[nmrs]?)\b")
 _MONTHS = "january february march april may june july august september october november december".split()  # noqa: SIM905
-_SCRIPT_BORDERS = lazy_pattern(
+_SCRIPT_BORDERS = re.compile(
     rf"(?<=[{_GAPLESS_SCRIPTS}])(?=[^\s{_GAPLESS_SCRIPTS}])|(?<=[^\s{_GAPLESS_SCRIPTS}/\\_-])(?=[{_GAPLESS_SCRIPTS}])"
 )
-_THOUSANDS = lazy_pattern(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])")
-_BOLD = lazy_pattern(r"(?<!/)\*\*(?!/)")
+_THOUSANDS = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])")
+_BOLD = re.compile(r"(?<!/)\*\*(?!/)")
 
 
 class SourceFacts:
@@ -295,17 +294,17 @@ MAX_ANSWER_CHARS = 100_000
 """Read limit of an answer: more than any requested length, and small enough for the patterns."""
 _MAX_RAW_LINE_CHARS = 3000
 """A raw line above this limit is dropped as too long before any markup is removed."""
-_ID = lazy_pattern(r"[0-9a-f]{8,16}", re.IGNORECASE)
-_CITATION = lazy_pattern(
+_ID = re.compile(r"[0-9a-f]{8,16}", re.IGNORECASE)
+_CITATION = re.compile(
     r"""\s*(?P<opened>[\[\u3010\uff3b]+|[(\uff08])
     (?P<ids>(?:(?:ids?|sources?|chunks?|refs?|and|[\s,;:=\#^`"'\u3001\uff0c&])*\b[0-9a-f]{8,16}\b)+)
     [\s`"']*(?:[\]\u3011\uff3d]+|[)\uff09])""",
     re.IGNORECASE | re.VERBOSE,
 )
 """Ids in brackets, in the forms that models use despite the instructions: `[ID]`, `[id: ID, ID]`, `(ID)`, in any case."""
-_BULLET = lazy_pattern(r"^\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
-_CHECKBOX = lazy_pattern(r"^(?:\[[ xX]?\]\s*)+")
-_RESERVED_MARKUP = lazy_pattern(
+_BULLET = re.compile(r"^\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
+_CHECKBOX = re.compile(r"^(?:\[[ xX]?\]\s*)+")
+_RESERVED_MARKUP = re.compile(
     r"<!--.{0,400}?-->|<!--|-->|</?(?:lorelog-memory|private|(?:source|lines)-[0-9a-f]{12})\b[^>]*>?", re.IGNORECASE
 )
 _MAX_SHOWN_CHARS = 200

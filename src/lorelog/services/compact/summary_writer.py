@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from lorelog.core.errors import UsageError
 from lorelog.core.memory import CompactBatch, DroppedLine
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Completion, Progress
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.compact.claims import LineChecker, LineCheckResult, SummaryLine, clean_line
@@ -52,8 +51,8 @@ in brackets, such as [{example}]. Keep names, paths, commands, numbers and error
 calculate and guess nothing. A line that cites no id, or that holds a name, a path, a number or a quotation which the sources it \
 cites do not hold, is thrown away. Reply with those lines and nothing else."""
 
-_FRAME_TAG = lazy_pattern(r"<(?=/?\s*(?:source|lines)\b)", re.IGNORECASE)
-_DAY = lazy_pattern(r"\d{4}-\d\d-\d\d")
+_FRAME_TAG = re.compile(r"<(?=/?\s*(?:source|lines)\b)", re.IGNORECASE)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 TRUNCATION_MARK = "\n[\u2026]"
 
 

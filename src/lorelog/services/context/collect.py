@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.errors import ModelUnavailable
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Hit
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Record, Trust
 from lorelog.records.digest_builders import DigestScope, build_library, current_versions, latest_with_field
@@ -33,7 +32,7 @@ _MAX_LISTED = 25
 _MIN_QUOTED_CHARS = 20
 """A shorter text may occur in another one by chance."""
 _SUMMARY_KINDS = ("task_progress", "task_finish", "revision")
-_COMMENT = lazy_pattern(r"<!--.*?-->", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 class ContextRequest(Struct, frozen=True):

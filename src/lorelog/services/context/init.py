@@ -28,7 +28,6 @@ from msgspec import Struct
 
 from lorelog.core.errors import ConfigError, StoreBusy, UsageError
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
 from lorelog.services.install.plan import read_file, remove_file, replace_file
 from lorelog.services.places.project import SCOPE_FILE, find_project, find_scope_file
@@ -113,7 +112,7 @@ This project has a long-term memory, `lorelog`.
 - Record what later sessions must know: `lorelog decide "…" --because "…"` for what was settled, `lorelog add "…"` for the rest.
 - For work of several steps: `lorelog task start "goal"`, then `task progress` and `task finish`.
 {BLOCK_END}"""
-_BLOCK_MARKS = lazy_pattern(rb"^[ \t]*<!-- lorelog:(start|end) -->[ \t]*\r?$", re.MULTILINE)
+_BLOCK_MARKS = re.compile(rb"^[ \t]*<!-- lorelog:(start|end) -->[ \t]*\r?$", re.MULTILINE)
 
 
 def insert_block(before: bytes | None, name: str) -> bytes:

@@ -11,6 +11,7 @@ tests"). Two texts contradict each other only if their scopes are equal and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,30 +19,29 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.memory import NewMemory
-from lorelog.core.patterns import lazy_pattern
 from lorelog.services.delivery.programs import TOOL_FAMILIES, word_set
 
 _MAX_TEXT_CHARS = 600
 _MIN_ACTION_WORDS = 2
 _MIN_SHARED_ACTION = 0.8
 _QUOTES = str.maketrans({"\u2019": "'", "`": None, '"': None, "\u201c": None, "\u201d": None})
-_CLAUSE = lazy_pattern(r"[.;!?\n]+|,(?=\s)|\s[-\u2013\u2014]+\s|\s(?:but|and then)\s")
-_FILLER = lazy_pattern(
+_CLAUSE = re.compile(r"[.;!?\n]+|,(?=\s)|\s[-\u2013\u2014]+\s|\s(?:but|and then)\s")
+_FILLER = re.compile(
     r"^(?:(?:no|yes|ok|okay|well|please|actually|hey|again|and|so|also|from now on|in (?:the )?future|going forward|now|"
     r"i said|i meant|remember|remember to|you should|we should|you must|we must|let's|i want you to|i prefer to|we|you|i)\b[\s,:]*)+"
 )
-_NEGATIVE = lazy_pattern(
+_NEGATIVE = re.compile(
     r"^(?:don't|dont|do not|never|stop|no more|avoid|must not|should not|shouldn't|no longer)\s+(?:ever\s+)?(.+)$"
 )
-_ALWAYS = lazy_pattern(r"^(?:always|do|make sure to|be sure to|keep|start|continue)\s+(.+)$")
-_USE = lazy_pattern(
+_ALWAYS = re.compile(r"^(?:always|do|make sure to|be sure to|keep|start|continue)\s+(.+)$")
+_USE = re.compile(
     r"^(?:always\s+)?(?:use|using|prefer|switch to|go with|stick (?:to|with)|take|choose|run|running)\s+(.+)$"
 )
-_INSTEAD = lazy_pattern(r"^(.+?)(?:,)?\s+(?:instead of|rather than|over|not|in place of)\s+(?:using\s+|use\s+)?(.+)$")
-_SCOPE = lazy_pattern(
+_INSTEAD = re.compile(r"^(.+?)(?:,)?\s+(?:instead of|rather than|over|not|in place of)\s+(?:using\s+|use\s+)?(.+)$")
+_SCOPE = re.compile(
     r"\s+((?:in|for|on|when|while|if|during|inside|under|within|at|unless|except|before|after|to|as|with|via)\s.+)$"
 )
-_WORD = lazy_pattern(r"[\w@./+#-]*\w[\w+#]*")
+_WORD = re.compile(r"[\w@./+#-]*\w[\w+#]*")
 _SMALL_WORDS = word_set(
     """
     a an the any all every each your our my its it this that always ever again please just only really instead now

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.services.delivery.programs import PROGRAMS
 
 MAX_RULE_CHARS = 250
@@ -19,7 +18,7 @@ MAX_RULE_CHARS = 250
 _FLAGS = re.IGNORECASE
 _LEAD = r"^(?:(?:no|nope|nah|wait|stop|hey)[,.!:]\s*|(?:no|please|bitte|ok|okay|but|and|also|so)\s+)*"
 """Words before the beginning of a sentence."""
-_LASTING = lazy_pattern(
+_LASTING = re.compile(
     r"(?:^|[,;:\u2013\u2014-]\s*|\b(?:you|we|i|please|should|must|to|and|but|no)[, ]\s*)(?:always|never(?! mind))\s+\w+|"
     r"\b(?:from now on|from here on|going forward|every time (?:you|we|i)|each time (?:you|we|i)|whenever (?:you|we|i)|"
     r"wherever (?:we|you|possible)|as a rule|any ?more|ever again|don'?t ever|keep in mind|"
@@ -31,35 +30,35 @@ _LASTING = lazy_pattern(
     r"immer|nie(?:mals)?|ab jetzt|von nun an|in zukunft|künftig|grundsätzlich)\b",
     _FLAGS,
 )
-_LASTING_START = lazy_pattern(
+_LASTING_START = re.compile(
     _LEAD
     + r"(?:remember (?:to|that|not|we|i)\b|stop \w+ing\b|prefer \w|(?:we|i) (?:only |always |never )?(?:use|avoid|write|commit|push)\b|"
     r"(?:when|if|whenever) you (?:see|run into|get|hit)\b|when the (?:build|tests?|ci|linter|compiler) (?:says|fails|complains)\b|"
     r"(?:we|i) (?:don'?t|do not) (?:use|write|commit|push|allow|merge|mock|add|do)\b|wir (?:nutzen|verwenden|benutzen)\b)",
     _FLAGS,
 )
-_CHOICE = lazy_pattern(
+_CHOICE = re.compile(
     r"\buse [`'\"]?[\w@./+-]+[`'\"]?(?: [\w@./+-]+){0,3},? (?:not|instead of|rather than|over) |"
     r"\b(?:prefer|run|call) [`'\"]?[\w@./+-]+[`'\"]?(?: [\w@./+-]+){0,3},? (?:instead of|rather than|over|to|not) |"
     r"\b[\w@./+-]+ statt [\w@./+-]+|\b(?:don'?t|do not) use [`'\"]?[\w@./+-]+",
     _FLAGS,
 )
-_NAMED_CHOICE = lazy_pattern(
+_NAMED_CHOICE = re.compile(
     r"[`'\"]?([\w.+-]+)[`'\"]?(?:,? (?:instead of|in place of|rather than|statt)|, (?:not|nicht)) [`'\"]?([\w.+-]+)",
     _FLAGS,
 )
 """A choice between two things, of which one must be a known program."""
-_PROHIBITION = lazy_pattern(_LEAD + r"(?:don'?t|do not|never|avoid|no more)\b(?! worry| bother| mind)", _FLAGS)
-_POINTING = lazy_pattern(
+_PROHIBITION = re.compile(_LEAD + r"(?:don'?t|do not|never|avoid|no more)\b(?! worry| bother| mind)", _FLAGS)
+_POINTING = re.compile(
     r"\b(?:this|that|these|those|it|its|here|there|above|below|now|yet|again|first|second|last|previous|other one|same|earlier|"
     r"the (?:plan|change|changes|diff|file|files|issue|pr|ticket|error|question|test|tests|branch|commit|comment|one|part|line|output)|"
     r"diese[rsmn]?|jetzt|hier|das)\b",
     _FLAGS,
 )
-_USE_PROGRAM = lazy_pattern(_LEAD + r"use [`'\"]?([\w.+-]+?)[`'\"]?[.!]*$", _FLAGS)
-_MOMENT = lazy_pattern(r"\b(?:this time|for now|now|yet|this one|that one)\b", _FLAGS)
-_CLAUSE_END = lazy_pattern(r"[,;:(\u2013\u2014]|\s-\s")
-_SENTENCE = lazy_pattern(r"(?<=[.!?;])\s+|\n+")
+_USE_PROGRAM = re.compile(_LEAD + r"use [`'\"]?([\w.+-]+?)[`'\"]?[.!]*$", _FLAGS)
+_MOMENT = re.compile(r"\b(?:this time|for now|now|yet|this one|that one)\b", _FLAGS)
+_CLAUSE_END = re.compile(r"[,;:(\u2013\u2014]|\s-\s")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 
 
 def is_lasting_rule(text: str) -> bool:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.services.delivery.guard_calls import PastCall
 from lorelog.services.delivery.guard_check import PERSON, WARN, CallView
 from lorelog.services.delivery.guards import (
@@ -145,53 +144,53 @@ _SUBCOMMANDS = frozenset(
     destroy deploy up down upgrade update init exec rm delete sync migrate prune restore lint format watch dev serve
     """.split()  # noqa: SIM905
 )
-_SENTENCE_END = lazy_pattern(r"[.!?;]+(?=\s|$)|\n+")
+_SENTENCE_END = re.compile(r"[.!?;]+(?=\s|$)|\n+")
 _FORBID = (
     r"(?:(?:please\s+)?(?:don't|dont|don’t|do not|never|must not|mustn't|should not|shouldn't|may not|can't)\s+(?:ever\s+)?"
     r"(?:want\s+(?:you\s+)?to\s+)?|stop\s+|no\s+more\s+|avoid\s+)"
 )
 _QUOTED = r"`([^`\n]{2,80})`"
 _BARE_WORDS = r"((?:\./)?[a-z][\w./-]*(?:\s+(?:--?[\w=-]+|[a-z][\w:./-]*)){0,4})"
-_RUN = lazy_pattern(
+_RUN = re.compile(
     rf"\b{_FORBID}(?:run|running|use|using|execute|executing|call|calling|do)\s+(?:{_QUOTED}|{_BARE_WORDS})",
     re.IGNORECASE,
 )
-_PREFER = lazy_pattern(
+_PREFER = re.compile(
     rf"\b(?:use|using|run|with)\s+(?:{_QUOTED}|([\w./-]+))\s*(?:,\s*|\s+)(?:and\s+)?(?:not|instead\s+of|rather\s+than|never)\s+"
     rf"(?:{_QUOTED}|([\w./-]+))",
     re.IGNORECASE,
 )
-_EDIT = lazy_pattern(
+_EDIT = re.compile(
     rf"\b{_FORBID}(?:touch|edit|modify|change|delete|remove|rewrite|overwrite|move|rename|write\s+to)(?:ing)?\s+"
     r"(?:anything\s+(?:in|under|below)\s+|(?:any\s+)?files?\s+(?:in|under|below)\s+)?(?:the\s+|my\s+|our\s+)?"
     rf"(?:{_QUOTED}|([~\w@./*-]+))(\s+(?:folder|directory|dir|file|files))?",
     re.IGNORECASE,
 )
-_WRITE = lazy_pattern(
+_WRITE = re.compile(
     rf"\b(?:{_FORBID}(?:use|using|add|adding|write|writing|leave|leaving|put|insert|introduce)|no(?:\s+more)?)\s+"
     r"(?:any\s+|the\s+|new\s+)?(?:`([^`\n]{2,60})`|([@#\w][\w.@(): -]{1,40}))",
     re.IGNORECASE,
 )
-_FORCE_PUSH = lazy_pattern(rf"\b(?:{_FORBID}|no\s+)force[- ]push(?:ing|es)?\b", re.IGNORECASE)
-_PUSH_TO = lazy_pattern(
+_FORCE_PUSH = re.compile(rf"\b(?:{_FORBID}|no\s+)force[- ]push(?:ing|es)?\b", re.IGNORECASE)
+_PUSH_TO = re.compile(
     rf"\b{_FORBID}(?:push|pushing|commit|committing)\s+(?:directly\s+|straight\s+)?(?:to|on|onto)\s+(?:the\s+)?`?([\w/-]+)`?",
     re.IGNORECASE,
 )
-_GIT_VERB = lazy_pattern(
+_GIT_VERB = re.compile(
     rf"\b{_FORBID}(commit|committing|push|pushing|rebase|rebasing|stash|stashing|amend)\b", re.IGNORECASE
 )
-_CONDITION = lazy_pattern(
+_CONDITION = re.compile(
     r"\b(?:without|unless|until|till|before|after|when|while|if|except|except\s+for|only|yet|but|for\s+now|this\s+time|"
     r"for\s+(?!(?:this|the|our)\s+(?:project|repo|repository|codebase)\b)\w+|right\s+now|at\s+once|at\s+the\s+same\s+time|proactively|too\s+much|so\s+much|too\s+many)\b",
     re.IGNORECASE,
 )
-_HARMLESS_REST = lazy_pattern(
+_HARMLESS_REST = re.compile(
     r"\s*(?:$|[,:)—–-]|\b(?:please|here|anymore|any\s+more|again|ever|at\s+all|because|since|as|it|they|that|this|we|i|you|and|in\s+(?:this|the|our)\s+"
     r"(?:repo|repository|project|codebase|code\s+base|code)|in\s+(?:production|commits?)|for\s+(?:this|the)\s+project)\b)",
     re.IGNORECASE,
 )
-_QUESTION = lazy_pattern(r"^\s*(?:why|should|could|would|can|what|how|do|does|did|is|are)\b", re.IGNORECASE)
-_EXTENSION = lazy_pattern(r"\.[A-Za-z][A-Za-z0-9]{0,9}$")
+_QUESTION = re.compile(r"^\s*(?:why|should|could|would|can|what|how|do|does|did|is|are)\b", re.IGNORECASE)
+_EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}$")
 _SCRIPT_FILES = ("*.ts", "*.tsx", "*.js", "*.jsx", "*.mjs", "*.cjs", "*.vue", "*.svelte")
 _CODE_FILES = (
     *_SCRIPT_FILES,

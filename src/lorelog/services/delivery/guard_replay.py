@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from lorelog.core.errors import LorelogError, UsageError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Filters
 from lorelog.services.delivery.guard_calls import (
     PastCall,
@@ -39,8 +38,8 @@ _MAX_ENTRIES = 20_000
 _MAX_TRANSCRIPT_BYTES = 400_000_000
 _MIN_COMMON_WORDS = 0.6
 _MAX_STATEMENT_SHOWN = 200
-_WORD = lazy_pattern(r"[\w./-]+")
-_CORRECTION = lazy_pattern(
+_WORD = re.compile(r"[\w./-]+")
+_CORRECTION = re.compile(
     r"\b(?:no|not|don't|dont|do not|never|stop|instead|wrong|undo|revert|rather|always|must|should(?:n't)?|why did you)\b",
     re.IGNORECASE,
 )

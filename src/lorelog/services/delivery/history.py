@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -19,7 +20,6 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import try_file_lock
 from lorelog.core.session import parse_iso_time
 from lorelog.services.delivery.log import LOG_SUFFIX, USED_SUFFIX, read_deliveries, read_lines
@@ -32,7 +32,7 @@ _MIN_LOG_AGE_S = 2 * 86_400.0
 """A log in use is never merged: hooks read it to show no memory twice."""
 _SUMS_FILE = "sums.jsonl"
 _MAX_SUMS_BYTES = 100_000_000
-_LOG_NAME = lazy_pattern(r"[A-Za-z0-9-]+\.[0-9a-f]{16}\.jsonl")
+_LOG_NAME = re.compile(r"[A-Za-z0-9-]+\.[0-9a-f]{16}\.jsonl")
 _TEXT_FIELDS = ("at", "host", "session", "project", "moment", "kind", "cue", "call", "target", "guard", "action")
 NOT_USED = "none"
 """The turns after a delivery were read, and no use was seen."""

@@ -8,6 +8,7 @@ track them when the list of own entries was written.
 from __future__ import annotations
 
 import os
+import re
 from functools import cached_property
 
 from msgspec.structs import replace
@@ -15,7 +16,6 @@ from msgspec.structs import replace
 from lorelog.core.document import Anchor, Chunk, StoredChunk
 from lorelog.core.errors import StoreError
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
 from lorelog.core.query import Hit
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
@@ -24,7 +24,7 @@ from lorelog.services.memory_state.authored import AuthoredMemories, authored_di
 from lorelog.services.places.workspace import Workspace
 
 STANDING_TYPES = frozenset({"correction", "preference", "decision"})
-HEADING = lazy_pattern(r"\A#{1,6}[ \t][^\n]*(?:\n|\Z)")
+HEADING = re.compile(r"\A#{1,6}[ \t][^\n]*(?:\n|\Z)")
 
 
 class Ownership:

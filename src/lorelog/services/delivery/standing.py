@@ -27,7 +27,6 @@ from msgspec.structs import replace
 from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
 from lorelog.core.freshness import Freshness
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.query import Filters
 from lorelog.services.delivery import cue_table
@@ -50,9 +49,9 @@ MAX_TEXT_CHARS = 400
 _LOCK_WAIT_S = 5.0
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
-_BULLET = lazy_pattern(r"\A[-*+] (?!\[)")
-_WORD = lazy_pattern(r"\w+")
-_PATTERN_WORD = lazy_pattern(r"[A-Za-z0-9_$]+")
+_BULLET = re.compile(r"\A[-*+] (?!\[)")
+_WORD = re.compile(r"\w+")
+_PATTERN_WORD = re.compile(r"[A-Za-z0-9_$]+")
 _FILLERS = word_set(
     """
     a an the please always to of for no i we you it is are be that this and

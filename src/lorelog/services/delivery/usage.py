@@ -26,7 +26,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from lorelog.core.paths import cache_folder
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.session import ToolAction, parse_iso_time
 from lorelog.ingest.transcripts.turns import ParsedTurn
 from lorelog.retrieval.analyser import STOP_WORDS
@@ -42,12 +41,12 @@ _CLOCK_SLACK_S = 2.0
 _MIN_ID_CHARS = 8
 """Characters of a shortened id."""
 _MAX_TEXT_CHARS = 100_000
-_WORD = lazy_pattern(r"[^\W_](?:[\w./:@-]*[^\W_])?")
-_IDENTIFIER = lazy_pattern(r"[a-z\d][A-Z]|[^\W\d_]\d|[^\W_][_./:@-][^\W_]")
+_WORD = re.compile(r"[^\W_](?:[\w./:@-]*[^\W_])?")
+_IDENTIFIER = re.compile(r"[a-z\d][A-Z]|[^\W\d_]\d|[^\W_][_./:@-][^\W_]")
 """Case change, digit or separator inside a word."""
-_HYPHENATED = lazy_pattern(r"[^\W\d_]+(?:-[^\W\d_]+)+")
+_HYPHENATED = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 """Hyphenated prose, such as `well-known`, is not an identifier."""
-_HEX_ID = lazy_pattern(r"[0-9a-f]{8,}(?:-[0-9a-f]+)*")
+_HEX_ID = re.compile(r"[0-9a-f]{8,}(?:-[0-9a-f]+)*")
 _MIN_IDENTIFIER_CHARS = 6
 _MIN_PLAIN_CHARS = 5
 _MIN_CHANGED_CHARS = 3

@@ -8,18 +8,17 @@ from collections.abc import Collection, Mapping, Sequence
 
 from lorelog.core.grammar import plural
 from lorelog.core.options import ChunkOptions
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import read_outline, read_sections
 from lorelog.services.forget.plan import ForgottenEntry
 from lorelog.services.memory_state.tombstones import deletion_keys
 
 _BOM = b"\xef\xbb\xbf"
-_CITATION = lazy_pattern(r"\[([0-9a-f]{8,64}(?:, [0-9a-f]{8,64})*)\]\s*$")
-_EXTRACTED = lazy_pattern(r"^(Summary of )(?:1 chunk|[\d,]+ chunks)(\b.*, in their own sentences\.)$", re.MULTILINE)
+_CITATION = re.compile(r"\[([0-9a-f]{8,64}(?:, [0-9a-f]{8,64})*)\]\s*$")
+_EXTRACTED = re.compile(r"^(Summary of )(?:1 chunk|[\d,]+ chunks)(\b.*, in their own sentences\.)$", re.MULTILINE)
 """First line of a summary whose lines are sentences of one source each."""
 _EMPTY_COVERS = "<!-- -->"
-_HASH = lazy_pattern(r"\b[0-9a-f]{16,64}\b")
+_HASH = re.compile(r"\b[0-9a-f]{16,64}\b")
 
 
 def take_out(

@@ -38,7 +38,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import Serializable
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ _MAX_WORDS = 2_000
 _MAX_DEPTH = 3
 _MAX_DECODED_BYTES = 4 << 30
 """Per file; more is a bomb, or must be searched where it is unpacked."""
-_WORD = lazy_pattern(r"[^\W_]{4,}")
+_WORD = re.compile(r"[^\W_]{4,}")
 _COMMON_WORDS = frozenset(
     [
         "about",

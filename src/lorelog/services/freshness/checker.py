@@ -8,6 +8,7 @@ daemon resolves it in the background, newest memories first. A failure here neve
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,7 +22,6 @@ from msgspec.structs import replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import StoreError
 from lorelog.core.freshness import UNCHECKED_VERDICT, Freshness, FreshnessFinding, FreshnessVerdict
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
 from lorelog.core.query import Explanation, Filters, Hit, ScorePart, SearchReply
 from lorelog.services.freshness.checkout_state import CheckoutState
@@ -48,7 +48,7 @@ SCORE_PENALTIES: Mapping[Freshness, float] = {Freshness.DRIFTED: 0.06, Freshness
 UNMERGED_PENALTY = 0.06
 _SEARCH_BUDGET_S = 0.15
 _GIT_TIMEOUT_S = 30.0
-_FILTER_ATTRIBUTES = lazy_pattern(r"\b(?:filter|ident|working-tree-encoding)\b")
+_FILTER_ATTRIBUTES = re.compile(r"\b(?:filter|ident|working-tree-encoding)\b")
 _MAX_CACHED = 512
 _CACHE_S = 10.0
 _MAX_RECENT = 1_000

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -20,16 +21,15 @@ from msgspec import Struct, field
 
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
 from lorelog.core.paths import is_below, sync_folder
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import Serializable
 from lorelog.services.memory_state.append_log import AppendLog
 
 BATCHES_FOLDER = "imports"
 """In the tenant's folder: lists of batches. Below the journals: their entries."""
-_NAME = lazy_pattern(r"[a-z0-9][a-z0-9-]{0,80}")
-_ENTRY = lazy_pattern(r"^### [0-2]\d:[0-5]\d\n<!-- (?=[^\n]*\bmemory:)", 8)
-_IDENTITY = lazy_pattern(r"\bmemory:([\w.:-]+)")
-_TITLE = lazy_pattern(r"\A\s*# \d{4}-\d\d-\d\d\s*\Z")
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,80}")
+_ENTRY = re.compile(r"^### [0-2]\d:[0-5]\d\n<!-- (?=[^\n]*\bmemory:)", 8)
+_IDENTITY = re.compile(r"\bmemory:([\w.:-]+)")
+_TITLE = re.compile(r"\A\s*# \d{4}-\d\d-\d\d\s*\Z")
 
 
 class BatchEntry(Struct, frozen=True):

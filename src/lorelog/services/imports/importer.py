@@ -9,6 +9,7 @@ interrupted is continued by running it again.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from itertools import islice
@@ -23,7 +24,6 @@ from lorelog.core.document import ARCHIVE_TYPE, GLOBAL_PROJECT, FileStamp, Sourc
 from lorelog.core.errors import LorelogError, StoreError, UsageError
 from lorelog.core.memory import AdmissionDecision, NewMemory
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import Serializable
 from lorelog.ingest.importers.source import (
     ImportedEntry,
@@ -65,7 +65,7 @@ _MAX_SAMPLES = 3
 _MAX_LISTED = 100
 _SAMPLE_CHARS = 100
 _ADDRESS_FIELDS = frozenset({"transcript", "rollout", "db"})
-_IMPORTED_ID = lazy_pattern(rb"\bmemory:([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+_IMPORTED_ID = re.compile(rb"\bmemory:([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
 
 
 class ImportTarget(Struct, frozen=True):

@@ -10,11 +10,11 @@ It costs a few short queries whenever the index has grown or shrunk by a quarter
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from math import fsum, isfinite, sqrt
 
 from lorelog.core.errors import ModelError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.query import Filters
 from lorelog.core.vectors import unit_vector
@@ -29,7 +29,7 @@ MAX_DEVIATION = 2.0
 _MAX_PROBES = 32
 _OTHER_CHUNKS = 256
 _GROWTH_FACTOR = 1.25
-SENTENCE_BREAKS = lazy_pattern(r"(?<=[.!?。！？])\s*|\n+")
+SENTENCE_BREAKS = re.compile(r"(?<=[.!?。！？])\s*|\n+")
 _MIN_SENTENCE_CHARS, _MAX_SENTENCE_CHARS = 12, 200
 
 

@@ -9,6 +9,7 @@ The old vectors can only be queried with the model that made them. If it is no l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
@@ -17,7 +18,6 @@ from msgspec.structs import replace
 
 from lorelog.core.errors import ModelError, ModelFault
 from lorelog.core.memory import IndexReport, KnownItemScores, ReembedReport
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import FORMER_BUILTIN_MODELS, Embedder, ReembedState, Store, StoreWriter, Vector, VectorPair
 from lorelog.core.vectors import unit_vector
 from lorelog.services.indexing.model_fit import SENTENCE_BREAKS
@@ -37,7 +37,7 @@ _MAX_CANDIDATES = 2_000
 _HIT_DEPTH = 5
 _TIE_TOLERANCE = 1e-6
 _WAIT_FOR_RUN_S = 2.0
-_MARKS = lazy_pattern(r"[#>*`_|\[\]-]+")
+_MARKS = re.compile(r"[#>*`_|\[\]-]+")
 _MIN_WORDS = 4
 _MIN_CHARS = 12
 _MAX_SENTENCE_CHARS = 300

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,6 @@ from msgspec.structs import replace
 from lorelog.core.digests import sha256
 from lorelog.core.errors import ConfigError
 from lorelog.core.paths import is_below, sync_folder
-from lorelog.core.patterns import lazy_pattern
 
 MAX_BYTES = 50_000_000
 """A larger file is not a configuration."""
@@ -161,7 +161,7 @@ def _write_error(path: Path, error: OSError) -> ConfigError:
 
 TextEdit = Callable[[str], str]
 
-_OUR_MARK = lazy_pattern(rb"""lorelog['"]* (?:hook|search|mcp)\b|"lorelog"|src/lorelog/""")
+_OUR_MARK = re.compile(rb"""lorelog['"]* (?:hook|search|mcp)\b|"lorelog"|src/lorelog/""")
 """Pattern that occurs in every version of our files; the word alone is not enough."""
 
 

@@ -19,7 +19,6 @@ from typing import Any
 from msgspec import Struct
 
 from lorelog.core.errors import ConfigError, LorelogError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.hosts import TRANSCRIPT_FILES, host_data_folder
 from lorelog.hosts.bundles import HOOK_EVENTS, NAME
 from lorelog.hosts.documented import ALL_TITLES, DOCUMENTED_HOSTS
@@ -48,7 +47,7 @@ from lorelog.services.install.plan import (
 MAX_SILENCE_S = 3600.0
 """A conversation that is newer than the last event by more than this was not captured."""
 _VERSION_TIMEOUT_S = 2.0
-_CAMEL_BOUNDARY = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
+_CAMEL_BOUNDARY = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class HostCaptureStats(Struct, frozen=True):

@@ -8,6 +8,7 @@ names the text that it replaces: if the file says something else by now, nothing
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -21,7 +22,6 @@ from lorelog.core.document import FileStamp, SourceFile, StoredChunk
 from lorelog.core.errors import NotFound, SourceChanged, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.memory import NewMemory
 from lorelog.core.paths import sync_folder
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.processes import acquire_file_lock
 from lorelog.ingest.redaction.redact import redact
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 _LOCK_WAIT_S = 10.0
 _MAX_TRIES = 5
-_IDS = lazy_pattern(r"<!--[^>]*?\bmemory:([^\s>]+)")
-_ANCHOR = lazy_pattern(r"^<!--.*-->\s*$")
+_IDS = re.compile(r"<!--[^>]*?\bmemory:([^\s>]+)")
+_ANCHOR = re.compile(r"^<!--.*-->\s*$")
 
 EditBytes = Callable[[bytes], bytes]
 

@@ -9,6 +9,7 @@ least trusted origin of its sources.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -28,7 +29,6 @@ from lorelog.core.memory import (
     SupersedeReply,
 )
 from lorelog.core.options import ListOptions
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
 from lorelog.core.record import ORIGINS
@@ -43,7 +43,7 @@ from lorelog.services.places.workspace import Workspace
 
 EPISODE_PREFIX = "episode-"
 """Prefix of a summary's id."""
-_EPISODE_ID = lazy_pattern(r"[\w.:-]{1,150}")
+_EPISODE_ID = re.compile(r"[\w.:-]{1,150}")
 
 
 class Episode(Struct, frozen=True):

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from lorelog.core.document import Anchor, short_hash
-from lorelog.core.patterns import lazy_pattern
 from lorelog.services.memory_state.append_log import AppendLog, FileStamp
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ A long memory is split into chunks; the first is longer than this.
 """
 _MAX_SINGLE_LOOKUPS = 100
 _TRANSCRIPT_FIELDS = ("transcript", "rollout", "db")
-_COMMENT = lazy_pattern(r"<!--.*?-->", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 class AuthoredText(Struct, frozen=True):

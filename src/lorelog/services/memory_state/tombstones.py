@@ -16,6 +16,7 @@ reflects: a different one makes the next run check every chunk.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from lorelog.core.document import Chunk, Document, StoredChunk, short_hash
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import DocumentUpdate, Store, StoreWriter
 from lorelog.services.memory_state.append_log import AppendLog
 
@@ -145,10 +145,10 @@ def _salvage_tombstone(line: bytes) -> Tombstone | None:
     return Tombstone(fields["key"], fields.get("memory", ""), fields.get("source", ""), ids, fields.get("at", ""))
 
 
-_FIELD = lazy_pattern(rb'"(key|memory|source|at)": "([^"\\]*)"')
-_RESTORED = lazy_pattern(rb'"deleted": *false')
-_IDS = lazy_pattern(rb'"ids": \[([^\]]*)\]')
-_QUOTED = lazy_pattern(rb'"([^"\\]*)"')
+_FIELD = re.compile(rb'"(key|memory|source|at)": "([^"\\]*)"')
+_RESTORED = re.compile(rb'"deleted": *false')
+_IDS = re.compile(rb'"ids": \[([^\]]*)\]')
+_QUOTED = re.compile(rb'"([^"\\]*)"')
 _GENERATION_NOTE = "deletions"
 """The name of the store's note that holds the generation."""
 _OMITTED_MARK = " without "

@@ -23,7 +23,6 @@ from msgspec import Struct
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, UsageError
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
 from lorelog.services.places.project import Project, find_project
 from lorelog.services.places.roots import Root, Roots
@@ -38,7 +37,7 @@ AUTO_MEMORY_FILES = ("CLAUDE.md", "AGENTS.md", "CLAUDE.local.md", os.path.join("
 """Below a project's top directory, in search order."""
 
 _MARKDOWN_SUFFIXES = (".md", ".markdown")
-_DIRECTORY_ENCODINGS = (lazy_pattern("[^a-zA-Z0-9]"), lazy_pattern("[/.]"), lazy_pattern("/"))
+_DIRECTORY_ENCODINGS = (re.compile("[^a-zA-Z0-9]"), re.compile("[/.]"), re.compile("/"))
 """Characters that Claude Code replaces by `-` in directory names: today, and in two earlier versions."""
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -27,7 +28,6 @@ from lorelog.core.document import Document, FileStamp, SourceFile
 from lorelog.core.errors import StoreBusy, StoreError, StoreUnwritable
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import cache_folder, is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import DocumentUpdate, Store, StoreWriter
 from lorelog.core.record import UNPAGED_KINDS, UNTRUSTED_ORIGINS, Record
 from lorelog.ingest.files import FileText
@@ -43,9 +43,9 @@ PAGE_FORMAT = "2"
 
 _MAX_TITLE_CHARS = 200
 _MAX_NAME_CHARS = 100
-_CONTROLS = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _LIST_ITEM = r"(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*"
-_MARKUP = lazy_pattern(rf"([ \t]*)(?={_LIST_ITEM}(?:#|`{{3}}|~{{3}})|(?:=+|-+)\s*$)")
+_MARKUP = re.compile(rf"([ \t]*)(?={_LIST_ITEM}(?:#|`{{3}}|~{{3}})|(?:=+|-+)\s*$)")
 """Text that would begin a heading or a fence, or underline the line before it."""
 
 
@@ -106,7 +106,7 @@ _STATE_FILE = ".projected"
 _BATCH_SIZE = 500
 _MAX_CHUNKS_PER_PUT = 2_000
 _LOCK_WAIT_S = 0.05
-_SAFE_FILE_NAME = lazy_pattern(r"[0-9a-z][0-9a-z_-]{0,99}")
+_SAFE_FILE_NAME = re.compile(r"[0-9a-z][0-9a-z_-]{0,99}")
 """Ids that are valid file names everywhere and cannot collide with another id's file."""
 
 

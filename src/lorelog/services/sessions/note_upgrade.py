@@ -11,12 +11,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.session import TurnDigest
 
-_WORD = lazy_pattern(r"\w+")
-_LABEL = lazy_pattern(r"^\s*- (?:User asked|Went on with|Outcome|Files|Commands|Errors|Ended):", re.MULTILINE)
-_REQUEST = lazy_pattern(r"^\s*- (?:User asked|Went on with):", re.MULTILINE)
+_WORD = re.compile(r"\w+")
+_LABEL = re.compile(r"^\s*- (?:User asked|Went on with|Outcome|Files|Commands|Errors|Ended):", re.MULTILINE)
+_REQUEST = re.compile(r"^\s*- (?:User asked|Went on with):", re.MULTILINE)
 _OWN_WORDS = frozenset({"and", "more", "failed", "interrupted", "rejected", "by", "the", "user", "image", "characters"})
 """Words that the note itself adds."""
 

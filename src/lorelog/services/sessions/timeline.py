@@ -7,6 +7,7 @@ file. A session that was shown memories is listed even if none of its turns is c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -14,15 +15,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lorelog.core.document import StoredChunk
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import LifecycleState
 from lorelog.core.session import parse_iso_time
 from lorelog.services.delivery.history import Delivery, DeliveryFilter, list_deliveries, local_day
 from lorelog.services.delivery.standing import plain_text, split_statement
 
 MAX_TEXT_CHARS = 600
-_LABEL = lazy_pattern(r"- (User asked|Went on with|Outcome|Found|Files|Commands|Errors|Ended):\s?(.*)")
-_HOST = lazy_pattern(r"<!--[^>]*?\bhost:([\w.-]+)")
+_LABEL = re.compile(r"- (User asked|Went on with|Outcome|Found|Files|Commands|Errors|Ended):\s?(.*)")
+_HOST = re.compile(r"<!--[^>]*?\bhost:([\w.-]+)")
 
 
 class TimelineTurn(Struct, frozen=True, kw_only=True):

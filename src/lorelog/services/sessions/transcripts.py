@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,6 @@ from msgspec.structs import replace
 from lorelog.core.document import Anchor, Chunk
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
 from lorelog.core.memory import ExpandReply
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
 from lorelog.core.session import TranscriptReply, TranscriptTurn
 from lorelog.ingest.files import printable_path
@@ -47,7 +47,7 @@ from lorelog.services.memories.transcript_access import TranscriptAccess
 
 _OPENCLAW = "openclaw-session"
 _DATABASE = Path("agent") / "openclaw-agent.sqlite"
-_PLAIN_NAME = lazy_pattern(r"[\w.:@-]+")
+_PLAIN_NAME = re.compile(r"[\w.:@-]+")
 """Sessions and agents become part of a path: without a slash they cannot lead elsewhere."""
 _MAX_SESSION_LIST_BYTES = 64 * 1024 * 1024
 _BYTES_PER_TOKEN = 2.7

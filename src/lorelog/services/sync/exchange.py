@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -31,7 +32,6 @@ from lorelog.code.git import Git
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnreachable, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
 from lorelog.ingest.redaction.redact import redact
 from lorelog.services.backup.restore import write_whole_file
@@ -51,12 +51,12 @@ _OPTIONS = (
     "maintenance.auto=false",
 )
 _KEPT_VARIABLES = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_SSL_CAINFO", "GIT_CONFIG_GLOBAL")
-_SAFE_PATH = lazy_pattern(r"(?:[\w][\w.+~=@-]*/)*[\w][\w.+~=@-]*")
+_SAFE_PATH = re.compile(r"(?:[\w][\w.+~=@-]*/)*[\w][\w.+~=@-]*")
 _WRITER_FILE = "writer.txt"
-_NAME = lazy_pattern(r"[\w][\w.-]{0,63}")
-_BRANCH_NAME = lazy_pattern(r"(?!.*(?:\.\.|//|/$|\.lock$|\.$))[\w][\w./-]{0,199}")
-_SLUG_CHARS = lazy_pattern(r"[^a-z0-9]+")
-_WRITER = lazy_pattern(r"[0-9a-f]{12}")
+_NAME = re.compile(r"[\w][\w.-]{0,63}")
+_BRANCH_NAME = re.compile(r"(?!.*(?:\.\.|//|/$|\.lock$|\.$))[\w][\w./-]{0,199}")
+_SLUG_CHARS = re.compile(r"[^a-z0-9]+")
+_WRITER = re.compile(r"[0-9a-f]{12}")
 _SHA256_CHARS = 64
 _MAX_STEM_CHARS = 50
 _RACE_WORDS = (

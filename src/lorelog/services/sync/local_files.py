@@ -7,6 +7,7 @@ that was killed is completed by the next one.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,6 @@ from msgspec import Struct
 
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import StoreUnwritable
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import REDACTION_KIND, Record
 from lorelog.records.ledger import Ledger
 from lorelog.services.backup.archive import project_workspace, read_consistently
@@ -46,7 +46,7 @@ from lorelog.services.sync.plan import SyncLogLine
 
 _SHARED_TAG = "shared"
 _PERSONAL_TYPES = ("correction", "preference")
-_JOURNAL_FILE = lazy_pattern(r"[\w][\w.-]{0,100}\.md")
+_JOURNAL_FILE = re.compile(r"[\w][\w.-]{0,100}\.md")
 _LEFT_OUT_FIELDS = ("address",)
 _BLANK_FIELDS: Mapping[str, Mapping[str, Any]] = {"tombstones": {"source": "", "ids": []}}
 """Fields that are paths of this machine, or derived from one."""

@@ -20,7 +20,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.outline import read_outline
 from lorelog.records.chain import GENESIS_HASH
 
@@ -29,11 +28,11 @@ CONFLICT_MARK = "~conflict-"
 _ENTRY_LEVEL = 3
 _DIGEST_CHARS = 32
 _CONFLICT_CHARS = 8
-_ANCHOR = lazy_pattern(r"\A(?:#{1,6} [^\n]*\n)?\s*<!--(.*?)-->", re.DOTALL)
-_ANCHOR_MEMORY = lazy_pattern(r"(?:^|\s)memory:([^\s<>]+)")
-_MACHINE_WORD = lazy_pattern(r"(?:^|(?<=\s))(?:transcript|rollout|db):\S*\s?")
-_TIME = lazy_pattern(r"\A### (\d\d:\d\d(?::\d\d)?)")
-_INVALID_BYTE = lazy_pattern("[\\udc80-\\udcff]")
+_ANCHOR = re.compile(r"\A(?:#{1,6} [^\n]*\n)?\s*<!--(.*?)-->", re.DOTALL)
+_ANCHOR_MEMORY = re.compile(r"(?:^|\s)memory:([^\s<>]+)")
+_MACHINE_WORD = re.compile(r"(?:^|(?<=\s))(?:transcript|rollout|db):\S*\s?")
+_TIME = re.compile(r"\A### (\d\d:\d\d(?::\d\d)?)")
+_INVALID_BYTE = re.compile("[\\udc80-\\udcff]")
 _WORD_FIELD = r"(?:^|\s){}:(\S+)"
 
 

@@ -8,13 +8,13 @@ error: the nearest unrelated text would be worse than none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.document import StoredChunk
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Hit, SearchReply
 from lorelog.core.stack_trace import LocatedTrace, StackTrace
 from lorelog.ingest.tracebacks.finder import find_traces
@@ -42,7 +42,7 @@ _MAX_FILES = 20
 _MAX_HINTS = 2
 _MIN_MENTION_SHARE = 0.6
 """Share of an error's distinctive words that a text must contain to be about it."""
-_WORD = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]{2,}")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}")
 _COMMON_WORDS = frozenset(
     [
         "the",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.stack_trace import LocatedTrace, StackFrame, StackTrace
 
 OPERATION, TURN, LOG = "operation", "turn", "log"
@@ -20,10 +20,10 @@ MAX_FRAMES = 40
 MAX_NAME_CHARS = 300
 MAX_INPUT_CHARS = 300
 _MAX_KEY_CHARS = 400
-_COMMAND_PREFIX = lazy_pattern(
+_COMMAND_PREFIX = re.compile(
     r"^(?:\s*cd\s+[^;&|]+(?:&&|;)|\s*(?:[A-Z_][A-Z0-9_]*=\S*|sudo|time|nice(?:\s+-n\s+\d+)?|env|timeout\s+\S+)\s)+"
 )
-_OUTPUT_SUFFIX = lazy_pattern(
+_OUTPUT_SUFFIX = re.compile(
     r"\s*(?:2>&1|[12]?>+\s*/dev/null|\|\s*(?:tail|head|tee|grep|cat|less|sed|awk)\b[^|]*|;?\s*echo\b.*\$\?.*)\s*$"
 )
 

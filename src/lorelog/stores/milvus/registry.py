@@ -8,6 +8,7 @@ another machine.
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +23,6 @@ from msgspec import Struct
 from lorelog.core.errors import StoreError
 from lorelog.core.options import DEFAULT_COLLECTION
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.milvus.client import is_missing_collection
 from lorelog.stores.milvus.collections import Collections
@@ -37,7 +37,7 @@ _PAGE_WORDS = 8_000
 _PART_LETTERS = 60_000
 _ROWS_PER_CALL = 500
 _CACHED_PAGES = 2_000
-_UNSAFE_IN_NAME = lazy_pattern(r"[^\w.-]+")
+_UNSAFE_IN_NAME = re.compile(r"[^\w.-]+")
 
 
 class SharedProject(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 from msgspec import Struct
 
 from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, Anchor, Chunk, StoredChunk, chunk_id
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import MIN_BM25_WORDS
 from lorelog.stores.embedded import vector_file
 from lorelog.stores.embedded.catalog_reader import space_model
@@ -29,8 +29,8 @@ from lorelog.stores.milvus.schema import (
 
 Row = dict[str, Any]
 
-_ID = lazy_pattern(r"[0-9a-f]{16}")
-_DATE = lazy_pattern(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?)?")
+_ID = re.compile(r"[0-9a-f]{16}")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?)?")
 
 _ROWS_PER_QUERY = 500
 _MAX_CALL_BYTES = 4_000_000

@@ -21,7 +21,6 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Filters, Term
 from lorelog.stores.embedded.rows import day_number
 
@@ -90,7 +89,7 @@ ANALYSER_PARAMS = {"tokenizer": "standard"}
 FILLER = "zz"
 """Pads a short text to the minimum length of BM25; no word is encoded like this."""
 
-_PLAIN_WORD = lazy_pattern(r"[a-y0-9][a-z0-9]{0,39}")
+_PLAIN_WORD = re.compile(r"[a-y0-9][a-z0-9]{0,39}")
 _MAX_FIELD_BYTES = 65_000
 
 

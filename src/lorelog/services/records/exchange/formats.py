@@ -14,6 +14,7 @@ tags are imported: their claims about lifecycle and trust cannot be checked.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import PurePath
@@ -23,7 +24,6 @@ from msgspec import Struct
 
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.grammar import nearest_name
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import Json, Record, RecordDraft
 from lorelog.core.version import VERSION
 from lorelog.ingest.importers.memd import is_inactive, read_omf_memory
@@ -184,7 +184,7 @@ def encode_compact_json(values: Mapping[str, Any]) -> str:
 
 MARKDOWN_HEADER = "<!-- lorelog:ledger v1 -->"
 _COMMENT_OPEN, _COMMENT_CLOSE = "<!-- lorelog:record ", " -->"
-_ESCAPED_CHARS = lazy_pattern(r"[<>\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_ESCAPED_CHARS = re.compile(r"[<>\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 """Characters that would end a comment or affect a terminal. In JSON they occur only inside strings."""
 _SHOWN_FIELDS = ("task", "reply_to", "relation", "supersedes", "project", "session", "origin")
 

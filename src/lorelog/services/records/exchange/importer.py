@@ -27,7 +27,6 @@ from msgspec.structs import replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import LorelogError, StoreBusy, UsageError
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, signed_bytes
 from lorelog.ingest.redaction.redact import redact
@@ -50,8 +49,8 @@ from lorelog.services.records.keys.keyring import Keyring, SignatureState
 from lorelog.services.records.store import RecordStore
 from lorelog.services.records.writer import redact_draft
 
-_HEADING_LINE = lazy_pattern(r"\A#{1,6} [^\n]*\n")
-_LEADING_COMMENT = lazy_pattern(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
+_HEADING_LINE = re.compile(r"\A#{1,6} [^\n]*\n")
+_LEADING_COMMENT = re.compile(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
 
 
 def iter_journal_memories(
@@ -86,7 +85,7 @@ _MAX_BATCH_BYTES = 8 * 1024 * 1024
 _MAX_PROBLEMS = 100
 _LOCK_WAIT_S = 10.0
 _REFERENCE_FIELDS = ("id", "task", "reply_to", "supersedes", "project")
-_OMF_START = lazy_pattern(rb'\{\s*($|"(omf|exported_at|source|memories)"\s*:)')
+_OMF_START = re.compile(rb'\{\s*($|"(omf|exported_at|source|memories)"\s*:)')
 
 
 class ImportProblem(Struct, frozen=True):

@@ -15,6 +15,7 @@ import binascii
 import hashlib
 import json
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,6 @@ from msgspec.structs import replace
 from lorelog.core.errors import ConfigError, MissingExtra, NotFound, StoreError, StoreUnwritable, UsageError
 from lorelog.core.extras import require_extra
 from lorelog.core.ids import new_id
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.record import Record, RecordDraft, signed_bytes
 from lorelog.records.chain import LedgerVerification
@@ -47,7 +47,7 @@ KEYS_VERSION = 1
 _PUBLIC_KEY_BYTES = 32
 _MAX_NAME_CHARS = 100
 _MAX_FILE_BYTES = 1_000_000
-_UNPRINTABLE = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _PRIME = 2**255 - 19
 _WEAK_KEYS = frozenset(
     {

@@ -17,14 +17,13 @@ from msgspec import Struct, field
 
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import DIGEST_MARK, Record, TrustTier
 from lorelog.records.trust import source_ids
 from lorelog.services.places.workspace import DEFAULT_TENANT, TENANTS, Workspace
 from lorelog.services.records.markdown import heading_anchor, record_heading, short_id
 from lorelog.services.records.wiki.pages import Wiki, hash_page, page_path
 
-_PAGE_MARK = lazy_pattern(re.escape(DIGEST_MARK) + r" page:(\S+) sha256:([0-9a-f]{64}) -->\n")
+_PAGE_MARK = re.compile(re.escape(DIGEST_MARK) + r" page:(\S+) sha256:([0-9a-f]{64}) -->\n")
 _FOLDERS = ("", "tasks", "pages")
 EDITED_SUFFIX = ".edited"
 """Suffix of an edited page that was moved aside."""
@@ -146,7 +145,7 @@ def _checked_page_path(folder: Path, name: str) -> Path:
     return path
 
 
-_CITATION_LINK = lazy_pattern(r"\]\(((?:\.\./)?(?:tasks|pages)/[^)#\s]+\.md)#([^)\s]+)\)")
+_CITATION_LINK = re.compile(r"\]\(((?:\.\./)?(?:tasks|pages)/[^)#\s]+\.md)#([^)\s]+)\)")
 _BUILD_COMMAND = "lorelog wiki build"
 
 
