@@ -20,7 +20,7 @@ from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
 from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.ports import Embedder, Progress, Store
-from lorelog.core.query import Filters, Hit, LifecycleState, SearchReply
+from lorelog.core.query import Filters, LifecycleState, SearchReply
 from lorelog.services.pipeline.dependencies import EngineDefaults, EngineDeps
 from lorelog.services.places.project import visible_projects
 from lorelog.services.places.roots import Root, Roots, RootStatus
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     )
     from lorelog.services.code.scope import CodeScope
     from lorelog.services.context.scope import ContextScope
-    from lorelog.services.delivery.ownership import Ownership
     from lorelog.services.evaluation.search_quality import EvaluateReply, EvaluationOptions
     from lorelog.services.forget.forgetter import Forgetter
     from lorelog.services.imports.importer import Importer
@@ -62,10 +61,8 @@ if TYPE_CHECKING:
     from lorelog.services.sessions.capture_context import CaptureContext, YieldWriteLock
     from lorelog.services.sessions.recall import RecalledMemory, UserPrompt
     from lorelog.services.sessions.topics import TopicReader
+    from lorelog.services.standing.ownership import Ownership
     from lorelog.services.traces.recorder import TraceStore
-
-
-INTERRUPTED_FORGET = "a forget was interrupted: its text may still be found; 'lorelog forget --complete' takes it out"
 
 
 class Engine:
@@ -225,31 +222,15 @@ class Engine:
 
         options = options or self.defaults.search
         options = replace(options, filters=self._scoped(options.filters, all_projects=all_projects))
-        code = partial(self.code, all_projects=all_projects)
-        searcher = self._searcher(self.embedder)
-        pipeline = SearchPipeline(searcher, self._record_pages, self.store, code, self.caches.costs)
-        reply = pipeline.search(query, options)
-        if self.has_interrupted_forget():
-            reply = replace(reply, notes=(*reply.notes, INTERRUPTED_FORGET))
-        if not reply.hits or len(options.filters.types) + len(options.filters.tags) > 1:
-            from lorelog.services.memories.listing import explain_filters
-
-            reply = replace(reply, notes=(*reply.notes, *explain_filters(self.store, options.filters)))
-        return replace(reply, hits=self._with_origins(reply.hits)) if reply.hits else self._explain_empty(reply)
-
-    def _explain_empty(self, reply: SearchReply) -> SearchReply:
-        """Return a reply without hits, with a note if nothing of the registered paths is indexed: the index is new."""
-        known = {root.path for root in self._known_roots() if root.exists()}
-        if (
-            reply.code is not None
-            or not known
-            or not known.isdisjoint(document.root for document in self.store.documents())
-        ):
-            return reply
-        note = "nothing is indexed: the index is new or was deleted; 'lorelog index' reads the registered paths again"
-        return replace(
-            reply, notes=(note, *(note for note in reply.notes if not note.startswith("nothing is indexed")))
+        pipeline = SearchPipeline(
+            self._searcher(self.embedder),
+            self._record_pages,
+            self._ownership(),
+            self._known_roots,
+            partial(self.code, all_projects=all_projects),
+            self.caches.costs,
         )
+        return pipeline.search(query, options)
 
     def recall(
         self,
@@ -283,18 +264,9 @@ class Engine:
         return TopicReader(files, self.embedder, wait=self.deps.caches is None)
 
     def _ownership(self) -> Ownership:
-        from lorelog.services.delivery.ownership import Ownership
+        from lorelog.services.standing.ownership import Ownership
 
         return Ownership(self.place, self._authored())
-
-    def _with_origins(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """Return hits that tell which of them came with the repository."""
-        ownership = self._ownership()
-        anchors = [ownership.shown_anchor(hit, hit.id, self.store) for hit in hits]
-        return tuple(
-            hit if anchor is hit.anchor else replace(hit, anchor=anchor)
-            for hit, anchor in zip(hits, anchors, strict=True)
-        )
 
     def evaluate(
         self, request: EvaluationOptions, *, all_projects: bool = False, progress: Progress | None = None
@@ -417,7 +389,7 @@ class Engine:
         trust, newer = self._record_pages.chunk_trust(reply.memory)
         state = LifecycleState(superseded_by=newer) if newer else self._lifecycle_index().state_of(reply.memory)
         memory = self._ownership().with_shown_anchor(reply.memory, self.store)
-        return replace(reply, memory=memory, fate=state, trust=trust)
+        return replace(reply, memory=memory, lifecycle=state, trust=trust)
 
     def delete(self, identity: str) -> DeleteReply:
         """Hide a memory from every search and list. Its file is not touched, and `restore` shows it again."""
@@ -475,13 +447,13 @@ class Engine:
         """
         from datetime import date
 
-        from lorelog.services.delivery.refresh import DeliverySource, write_delivery_files
+        from lorelog.services.standing.source import DeliverySource
 
         check = None
         with suppress(LorelogError, OSError):
             if check_code:
-                from lorelog.services.delivery.standing import code_check
                 from lorelog.services.freshness.checker import FreshnessChecker
+                from lorelog.services.standing.refresh import code_check
 
                 tables = self.deps.side_databases.code()
                 check = code_check(FreshnessChecker(self.place, tables).without_time_limit())
@@ -492,14 +464,18 @@ class Engine:
                 authored=self._authored(),
                 today=date.today(),  # noqa: DTZ011  (the user's local day)
             )
-            write_delivery_files(source, check)
+            marks = source.read_marks()
+            if check is not None or not source.is_current(marks):
+                from lorelog.services.standing.refresh import write_memories
+
+                write_memories(source, marks, check)
+            source.write_own_entries(self.place.project.id, [str(self.place.journals)])
 
     def _supersede_contradicted(self, memories: Sequence[NewMemory], *, to_global: bool) -> Sequence[NewMemory]:
         """Return memories that name the standing memories of the same scope which they contradict."""
-        from lorelog.services.delivery.contradiction import supersede_contradicted
-        from lorelog.services.delivery.files import DeliveryFiles
-        from lorelog.services.delivery.ownership import STANDING_TYPES
-        from lorelog.services.delivery.standing_file import read_standing
+        from lorelog.services.delivery.files import DeliveryFiles, read_standing
+        from lorelog.services.standing.contradiction import supersede_contradicted
+        from lorelog.services.standing.ownership import STANDING_TYPES
 
         if not any(memory.type in STANDING_TYPES for memory in memories):
             return memories
@@ -603,7 +579,9 @@ class Engine:
         def find(embedder: Embedder | None, query: str, options: SearchOptions) -> SearchReply:
             filters = self._scoped(options.filters, all_projects=options.filters.projects is None)
             searcher = self._searcher(embedder)
-            return self._record_pages.search_raw(partial(searcher.search, query), replace(options, filters=filters))
+            notes = self._record_pages.catch_up_briefly()
+            reply = searcher.search(query, replace(options, filters=filters))
+            return replace(reply, notes=(*reply.notes, *notes))
 
         return RecordScope(
             workspace=self.place,

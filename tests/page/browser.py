@@ -195,6 +195,16 @@ class Tab:
         """Wait until a text is on the page."""
         self.wait(f"document.body.innerText.includes({json.dumps(text)})")
 
+    def wait_quiet(self, seconds: float = 2.0) -> None:
+        """Wait until the page has requested nothing for some seconds."""
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            count = len(self.requests)
+            time.sleep(seconds)
+            if len(self.requests) == count:
+                return
+        raise PageError(f"the page goes on requesting {self.requests[-3:]}")
+
     def text(self) -> str:
         """Return the visible text."""
         return str(self.run("document.body.innerText"))
@@ -220,6 +230,12 @@ class Tab:
         text = {"text": "\r" if key == "Enter" else key} if len(key) == 1 or key == "Enter" else {}
         self.send("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **text)
         self.send("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
+
+    def type(self, text: str, pauses_ms: tuple[int, ...]) -> None:
+        """Press a key for each letter, with pauses between them that repeat in this order."""
+        for number, letter in enumerate(text):
+            self.press(letter)
+            time.sleep(pauses_ms[number % len(pauses_ms)] / 1000)
 
     def picture(self, path: Path) -> None:
         """Write a PNG of what is visible."""

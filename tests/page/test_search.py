@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.page.conftest import PageWorld, check_accessible
 
@@ -16,6 +18,24 @@ def test_searches_as_you_type(page: PageWorld) -> None:
     tab.wait_text("The shipment cache has a TTL of 60 seconds")
     assert tab.run("document.querySelector('.hit .place').innerText.includes('.md:')")
     assert tab.run("location.hash").startswith("#/search?q=shipment")
+    assert tab.errors == []
+
+
+@pytest.mark.parametrize("view", ["search", "records/tasks", "settings"])
+def test_fast_typing_loses_no_letter(page: PageWorld, view: str) -> None:
+    """A search box has every letter that was typed quickly on a slow machine, and then asks the server for nothing more."""
+    text = "why did we shorten the cache TTL"
+    tab = page.open(f"#/{view}")
+    tab.wait("document.querySelector('main input[type=search]')")
+    tab.run("document.querySelector('main input[type=search]').focus()")
+    tab.send("Emulation.setCPUThrottlingRate", rate=6)
+    tab.type(text, pauses_ms=(10, 30, 50, 20))
+    tab.wait(f"document.querySelector('main input[type=search]').value === {json.dumps(text)}")
+    tab.wait(f"new URLSearchParams(location.hash.split('?')[1]).get('q') === {json.dumps(text)}")
+    if view == "search":
+        tab.wait(f"document.querySelector('.results').dataset.question === {json.dumps(text)}")
+    tab.wait_quiet()
+    assert tab.run("document.querySelector('main input[type=search]').value") == text
     assert tab.errors == []
 
 

@@ -159,7 +159,7 @@ def test_openclaw_is_approved_only_when_asked(shell: Shell, user: Path) -> None:
         "files": [],
         "approve": [],
         "backups": "",
-        "by_the_book": False,
+        "untested": False,
     }
 
 

@@ -53,7 +53,7 @@ def test_an_approved_rule_is_the_user_s_own(project: Path) -> None:
             "user",
         )
         assert "and cranes" in new.memory.chunk.text
-        assert old.fate.superseded_by == reply.result
+        assert old.lifecycle.superseded_by == reply.result
         assert "rule" not in kinds(memory).values()
         memory.delete(reply.result)
         assert kinds(memory)["Prefer herons to storks."] == "rule"

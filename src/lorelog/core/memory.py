@@ -230,7 +230,7 @@ class ExpandReply(Serializable, Struct, frozen=True):
     """Estimated tokens of `content`."""
     transcript_tokens: int | None = None
     """Estimated tokens of the whole conversation, from its file size; None if there is no file."""
-    fate: LifecycleState = NO_LIFECYCLE_STATE
+    lifecycle: LifecycleState = NO_LIFECYCLE_STATE
     covers: tuple[CoveredChunk, ...] = ()
     """For a summary: the first of its sources that still exist."""
     covered: int = 0
@@ -254,7 +254,7 @@ class ListReply(ReplyItems[Any], Struct, frozen=True):
     documents: tuple[Document, ...]
     memories: tuple[StoredChunk, ...]
     more: bool
-    fates: Mapping[str, LifecycleState] = field(default_factory=dict)
+    lifecycles: Mapping[str, LifecycleState] = field(default_factory=dict)
     """Lifecycle states of the superseded or expired memories, by chunk id."""
     notes: tuple[str, ...] = ()
 
@@ -270,7 +270,7 @@ class GetReply(Serializable, Struct, frozen=True):
     """When it was deleted or forgotten; empty if it was not."""
     forgotten: bool = False
     """True if its text was taken out for good: there is nothing to restore."""
-    fate: LifecycleState = NO_LIFECYCLE_STATE
+    lifecycle: LifecycleState = NO_LIFECYCLE_STATE
     trust: Trust = CANDIDATE_TRUST
 
     @property

@@ -220,7 +220,7 @@ class Hit(Serializable, Struct, frozen=True):
     trust: Trust = CANDIDATE_TRUST
     grounding: tuple[SupportingRecord, ...] = ()
     """Supporting records; none for a memory."""
-    fate: LifecycleState = NO_LIFECYCLE_STATE
+    lifecycle: LifecycleState = NO_LIFECYCLE_STATE
     verdict: FreshnessVerdict = UNCHECKED_VERDICT
     """State of the code it mentions."""
     date_source: str = DATE_IN_TEXT

@@ -145,7 +145,7 @@ def test_status_marks_it_and_finds_it(host: str, tmp_path: Path) -> None:
     install(host, where)
     assert not is_host_available(host, where)
     status = host_status(host, where, HostCaptureStats())
-    assert (status.by_the_book, status.installed, status.found) == (True, "current", False)
+    assert (status.untested, status.installed, status.found) == (True, "current", False)
     folder = documented_path(DOCUMENTED_HOSTS[host].folders[0], where.environment, tmp_path, "linux")
     (folder / "theirs").mkdir()
     assert is_host_available(host, where)

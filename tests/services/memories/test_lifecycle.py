@@ -69,7 +69,7 @@ def test_the_same_is_summed_up_once(memory: Lorelog) -> None:
     second = memory.consolidate_episode("walk")
     assert second.changed
     assert second.sources[-1] == more
-    assert memory.get(first.summary.memory).fate.superseded_by == second.summary.memory
+    assert memory.get(first.summary.memory).lifecycle.superseded_by == second.summary.memory
 
 
 def test_sources_are_hidden_when_they_are_not_to_be_retained(memory: Lorelog) -> None:

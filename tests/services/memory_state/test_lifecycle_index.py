@@ -64,10 +64,10 @@ def test_a_superseded_memory_is_hidden_everywhere_and_told_by_get(memory: Lorelo
     assert found(memory) == listed(memory) == ["eight otters in the river"]
     shown = memory.recall("how many otters are in the river", k=5, min_relevance=0.0)
     assert [one.id for one in shown] == [new.id]
-    assert memory.get(old.memory).fate.superseded_by == new.memory
+    assert memory.get(old.memory).lifecycle.superseded_by == new.memory
     both = ["eight otters in the river", "seven otters in the river"]
     assert found(memory, include_superseded=True) == listed(memory, include_superseded=True) == both
-    hits = {hit.id: hit.fate.superseded_by for hit in memory.search("otters", include_superseded=True).hits}
+    hits = {hit.id: hit.lifecycle.superseded_by for hit in memory.search("otters", include_superseded=True).hits}
     assert hits == {old.id: new.memory, new.id: ""}
     assert f"superseded by {new.memory}" in memory.expand(old.id).notes
     (stored,) = [one for one in memory.list().memories if one.id == new.id]
@@ -85,7 +85,7 @@ def test_it_survives_a_reset_and_is_undone_by_deleting_the_newer(memory: Lorelog
     assert found(memory) == ["eight otters"]
     memory.delete(new.memory)
     assert found(memory) == ["seven otters"]
-    assert memory.get(old.memory).fate.superseded_by == ""
+    assert memory.get(old.memory).lifecycle.superseded_by == ""
     memory.restore(new.memory)
     assert found(memory) == ["eight otters"]
     assert Path(old.source).read_bytes() == journal
@@ -161,7 +161,7 @@ def test_no_memory_hides_a_record(memory: Lorelog, project: Path) -> None:
     record = told["artifact_id"]
     memory.index([note(project, f"# A\n<!-- memory:na supersedes:{record} -->\nno otters at all\n")])
 
-    hits = {hit.anchor.memory: hit.fate.superseded_by for hit in memory.search("otters", k=9).hits if hit.anchor}
+    hits = {hit.anchor.memory: hit.lifecycle.superseded_by for hit in memory.search("otters", k=9).hits if hit.anchor}
     assert hits == {record: "", "na": ""}
     with pytest.raises(UsageError, match="is a record"):
         memory.supersede(record, "no otters")
@@ -201,7 +201,7 @@ def test_circles_do_no_harm(memory: Lorelog, project: Path) -> None:
     )
 
     assert found(memory) == ["otter c", "otter d"]
-    assert memory.get("na").fate.superseded_by == "nb"
+    assert memory.get("na").lifecycle.superseded_by == "nb"
 
 
 EDGES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=14)
@@ -247,7 +247,7 @@ def test_a_memory_is_hidden_after_its_last_day(memory: Lorelog, project: Path) -
     assert found(memory) == listed(memory) == ["otter for today", "otter of someday"]
     every = ["otter for today", "otter of someday", "otter of yesterday"]
     assert found(memory, include_expired=True) == listed(memory, include_expired=True) == every
-    assert memory.get("na").fate.expired
+    assert memory.get("na").lifecycle.expired
     recalled = memory.recall("otter of yesterday", k=9, min_relevance=0.0)
     assert sorted(one.text for one in recalled) == ["otter for today", "otter of someday"]
 
@@ -295,7 +295,7 @@ def test_what_is_due_is_listed_and_told_by_health(memory: Lorelog) -> None:
 
     due = memory.list(due=True)
     assert [one.id for one in due.memories] == [first.id, second.id]
-    assert due.fates[first.id].due
+    assert due.lifecycles[first.id].due
     (check,) = [one for one in memory.health().checks if one.name == "review"]
     assert (check.ok, check.message) == (True, "3 memories are due for review")
     memory.set_expiry(first.memory, review_after=None)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lorelog.operations.memory import schema
 from lorelog.operations.replies import freshness_json, reply_from, to_json
-from lorelog.operations.search.handlers import anchor_json, fate_json
+from lorelog.operations.search.handlers import anchor_json, lifecycle_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ def expand_json(reply: ExpandReply, _: object = None) -> schema.ExpandJson:
         address=reply.transcript, exists=reply.transcript_exists, tokens=reply.transcript_tokens
     )
     return reply_from(
-        chunk_json(reply.chunk, reply.fate),
+        chunk_json(reply.chunk, reply.lifecycle),
         schema.ExpandJson,
         content=reply.content,
         start_line=reply.start_line,
@@ -60,9 +60,9 @@ def get_json(reply: GetReply, _: object = None) -> schema.GetJson:
         deleted=bool(reply.deleted_at),
         deleted_at=reply.deleted_at,
         forgotten=reply.forgotten,
-        superseded_by=reply.fate.superseded_by,
-        expired=reply.fate.expired,
-        memory=None if reply.memory is None else chunk_json(reply.memory, reply.fate),
+        superseded_by=reply.lifecycle.superseded_by,
+        expired=reply.lifecycle.expired,
+        memory=None if reply.memory is None else chunk_json(reply.memory, reply.lifecycle),
         trust=None if reply.memory is None else reply.trust,
     )
 
@@ -71,7 +71,7 @@ def list_json(reply: ListReply, _: object = None) -> schema.ListJson:
     """Return documents or memories."""
     return schema.ListJson(
         documents=tuple(map(document_json, reply.documents)),
-        memories=tuple(chunk_json(memory, reply.fates.get(memory.id)) for memory in reply.memories),
+        memories=tuple(chunk_json(memory, reply.lifecycles.get(memory.id)) for memory in reply.memories),
         more=reply.more,
         notes=reply.notes,
     )
@@ -136,7 +136,7 @@ def evaluate_json(reply: EvaluateReply, _: object = None) -> schema.EvaluateJson
     return reply_from(reply, schema.EvaluateJson, rankings=rankings, unknown=missing, failed=len(reply.problems))
 
 
-def chunk_json(stored: StoredChunk, fate: LifecycleState | None = None) -> schema.ChunkJson:
+def chunk_json(stored: StoredChunk, lifecycle: LifecycleState | None = None) -> schema.ChunkJson:
     """Return a chunk; its lifecycle state only if there is anything to report."""
     return reply_from(
         stored.chunk,
@@ -145,7 +145,7 @@ def chunk_json(stored: StoredChunk, fate: LifecycleState | None = None) -> schem
         project=stored.project,
         anchor=anchor_json(stored.chunk.anchor),
         origin=stored.chunk.anchor.origin if stored.chunk.anchor else "",
-        fate=fate_json(fate),
+        lifecycle=lifecycle_json(lifecycle),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -39,11 +40,15 @@ def search(engine: Engine, request: schema.SearchRequest, call: RequestContext) 
         for name in _SEARCH_OPTIONS
         if (value := getattr(request, name)) is not None
     }
-    return engine.search(
+    reply = engine.search(
         request.query,
         replace(engine.defaults.search, filters=read_filters(request, call), **options),
         all_projects=request.all_projects,
     )
+    from lorelog.services.pipeline.search import add_code_answer
+
+    open_code = partial(engine.code, all_projects=request.all_projects)
+    return add_code_answer(reply, request.query, engine.place, open_code)
 
 
 def search_json(reply: SearchReply, request: schema.SearchRequest | None = None) -> schema.SearchJson:
@@ -63,7 +68,7 @@ def hit_json(hit: Hit, *, explain: bool = False) -> schema.HitJson:
     changed: dict[str, Any] = {
         "anchor": anchor_json(hit.anchor),
         "origin": hit.origin,
-        "fate": fate_json(hit.fate),
+        "lifecycle": lifecycle_json(hit.lifecycle),
         "verification_hint": verification_hint(hit.trust),
         "grounding_refs": tuple(map(grounding_ref, hit.grounding)),
         "freshness": freshness_json(hit.verdict),
@@ -76,9 +81,9 @@ def hit_json(hit: Hit, *, explain: bool = False) -> schema.HitJson:
     return reply_from(hit, schema.HitJson, **changed)
 
 
-def fate_json(fate: LifecycleState | None) -> Any:
+def lifecycle_json(lifecycle: LifecycleState | None) -> Any:
     """Return a lifecycle state, or UNSET if there is nothing to report."""
-    return UNSET if fate is None or fate == NO_LIFECYCLE_STATE else fate
+    return UNSET if lifecycle is None or lifecycle == NO_LIFECYCLE_STATE else lifecycle
 
 
 def _code_answer(reply: CodeReply | None) -> CodeAnswer | None:

@@ -70,7 +70,7 @@ class ChunkLocation(OperationReply, frozen=True, kw_only=True):
     content_hash: str
     anchor: Json | None
     origin: str
-    fate: LifecycleState | UnsetType = UNSET
+    lifecycle: LifecycleState | UnsetType = UNSET
 
 
 class HitJson(ChunkLocation, frozen=True, kw_only=True):

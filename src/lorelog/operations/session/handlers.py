@@ -74,9 +74,9 @@ def list_timeline(engine: Engine, request: schema.TimelineRequest, call: Request
 
     Memories that were added without a session are listed by day and project, sections of documents by file.
     """
-    from lorelog.services.delivery.history import DeliveryFilter
     from lorelog.services.places.project import visible_projects
     from lorelog.services.sessions.timeline import build_timeline, deliveries_between
+    from lorelog.services.usage.history import DeliveryFilter
 
     everywhere = request.all_projects or engine.defaults.all_projects
     projects = None if everywhere else visible_projects(engine.place.project, ())
@@ -91,7 +91,7 @@ def list_timeline(engine: Engine, request: schema.TimelineRequest, call: Request
     oldest = min((stored.chunk.date[:10] for stored in found.memories), default="") if found.more else ""
     shown = DeliveryFilter(projects=projects, session=request.session, since=max(since, oldest))
     deliveries = deliveries_between(engine.place.tenant_folder / "deliveries", shown, until)
-    sessions = build_timeline(found.memories, found.fates, deliveries)
+    sessions = build_timeline(found.memories, found.lifecycles, deliveries)
     return schema.TimelineReply(sessions=tuple(map(_session_day, sessions)), more=found.more)
 
 

@@ -75,7 +75,7 @@ class HostStatus(Struct, frozen=True, kw_only=True):
     newest_session: float
     """When the host last wrote to a conversation."""
     warnings: tuple[str, ...]
-    by_the_book: bool = False
+    untested: bool = False
     """It is installed as the host's documentation asks, was not run, and captures nothing."""
 
 
@@ -100,7 +100,7 @@ def host_status(
         today=captures.today,
         newest_session=newest,
         warnings=tuple(warnings),
-        by_the_book=host in DOCUMENTED_HOSTS,
+        untested=host in DOCUMENTED_HOSTS,
     )
 
 

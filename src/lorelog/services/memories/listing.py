@@ -88,7 +88,7 @@ def list_memories(
     states = {
         stored.id: state for stored in shown[:limit] if (state := lifecycle.state_of(stored)) != NO_LIFECYCLE_STATE
     }
-    return ListReply((), tuple(shown[:limit]), more=len(shown) > limit, fates=states)
+    return ListReply((), tuple(shown[:limit]), more=len(shown) > limit, lifecycles=states)
 
 
 def explain_filters(store: Store, filters: Filters) -> tuple[str, ...]:

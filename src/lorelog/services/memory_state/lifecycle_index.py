@@ -263,7 +263,7 @@ class LifecycleIndex:
         state = self.state_of(reply.chunk)
         superseded = f"superseded by {state.superseded_by}" if state.superseded_by else ""
         expired = f"expired: it was shown until {state.expires}" if state.expired else ""
-        return replace(reply, fate=state, notes=(*reply.notes, *filter(None, (superseded, expired))))
+        return replace(reply, lifecycle=state, notes=(*reply.notes, *filter(None, (superseded, expired))))
 
 
 def parse_day(text: str) -> str:

@@ -397,7 +397,7 @@ class HitBuilder:
             anchor=chunk.anchor,
             explanation=explanation,
             duplicates=ranked.duplicates,
-            fate=self._deps.lifecycle.state_of(ranked.stored)
+            lifecycle=self._deps.lifecycle.state_of(ranked.stored)
             if self._deps.lifecycle is not None
             else NO_LIFECYCLE_STATE,
             relevance=self._relevance(key),

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.query import LifecycleState
 from lorelog.core.session import parse_iso_time
-from lorelog.services.delivery.history import Delivery, DeliveryFilter, list_deliveries, local_day
-from lorelog.services.delivery.standing import plain_text, split_statement
+from lorelog.services.standing.memories import plain_text, split_statement
+from lorelog.services.usage.history import Delivery, DeliveryFilter, list_deliveries, local_day
 
 MAX_TEXT_CHARS = 600
 _LABEL = re.compile(r"- (User asked|Went on with|Outcome|Found|Files|Commands|Errors|Ended):\s?(.*)")
@@ -80,7 +80,7 @@ def deliveries_between(folder: Path, filters: DeliveryFilter, until: str = "") -
 
 
 def build_timeline(
-    memories: Sequence[StoredChunk], fates: Mapping[str, LifecycleState], deliveries: Iterable[Delivery]
+    memories: Sequence[StoredChunk], lifecycles: Mapping[str, LifecycleState], deliveries: Iterable[Delivery]
 ) -> list[TimelineSession]:
     """Return the sessions, newest first; those of one day by their last time. Turns are in order of time.
 
@@ -88,7 +88,7 @@ def build_timeline(
     """
     found: dict[tuple[str, str, str], TimelineSession] = {}
     for stored in reversed(memories):
-        _add_memory(found, stored, fates)
+        _add_memory(found, stored, lifecycles)
     for delivery in deliveries:
         _add_delivery(found, delivery)
     for session in found.values():
@@ -98,7 +98,7 @@ def build_timeline(
 
 
 def _add_memory(
-    found: dict[tuple[str, str, str], TimelineSession], stored: StoredChunk, fates: Mapping[str, LifecycleState]
+    found: dict[tuple[str, str, str], TimelineSession], stored: StoredChunk, lifecycles: Mapping[str, LifecycleState]
 ) -> None:
     chunk, anchor = stored.chunk, stored.chunk.anchor
     day, identity = chunk.date[:10], anchor.session if anchor else ""
@@ -119,7 +119,7 @@ def _add_memory(
         session.turns.append(read_turn(stored, at))
         return
     words = split_statement(chunk.text)[0] if identity else chunk.text
-    state = fates.get(stored.id)
+    state = lifecycles.get(stored.id)
     session.notes.append(
         TimelineNote(
             memory=anchor.memory or stored.id,

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from lorelog.core.stack_trace import LocatedTrace, StackFrame, StackTrace
 
-OPERATION, TURN, LOG = "operation", "turn", "log"
-"""Sources of a trace: an operation of ours, a captured turn of an agent, or a log."""
-SOURCES = (OPERATION, TURN, LOG)
+OPERATION, TURN = "operation", "turn"
+"""Sources of a trace: an operation of ours, or a captured turn of an agent."""
+SOURCES = (OPERATION, TURN)
 MAX_MESSAGE_CHARS = 500
 MAX_TEXT_CHARS = 2_000
 MAX_FRAMES = 40
@@ -63,7 +63,7 @@ class TracedCall(Struct, frozen=True, kw_only=True):
 
 
 class TracedError(Struct, frozen=True, kw_only=True):
-    """An error; `times` is more than 1 if a log had too many to store each."""
+    """An error in the output of a call."""
 
     id: str
     at: int
@@ -72,10 +72,7 @@ class TracedError(Struct, frozen=True, kw_only=True):
     trace: StackTrace
     origin: TraceOrigin
     command: str = ""
-    place: str = ""
-    """File and line where it was read."""
     text: str = ""
-    times: int = 1
 
 
 class ErrorGroup(Struct, frozen=True, kw_only=True):

@@ -322,7 +322,7 @@ def _change_json(change: _HostChange, *, dry_run: bool) -> dict[str, Any]:
         "files": files,
         "approve": change.approvals,
         "backups": change.backups,
-        "by_the_book": change.host in DOCUMENTED_HOSTS,
+        "untested": change.host in DOCUMENTED_HOSTS,
     }
 
 
@@ -360,7 +360,7 @@ def _status(args: argparse.Namespace) -> int:
     statuses = _host_statuses(args, hosts, spool)
     if not args.host:  # a documented host that is not here is not worth a line
         statuses = [
-            status for status in statuses if not status.by_the_book or status.found or status.installed != "missing"
+            status for status in statuses if not status.untested or status.found or status.installed != "missing"
         ]
     if args.json:
         print_json({"hosts": [_status_json(status) for status in statuses], **spool})
@@ -368,7 +368,7 @@ def _status(args: argparse.Namespace) -> int:
     _print_status_table(statuses)
     if not args.host and all(status.installed == "missing" for status in statuses):
         print_note("lorelog is not installed in any of them: lorelog hosts install")
-    if documented := [status.title for status in statuses if status.by_the_book]:
+    if documented := [status.title for status in statuses if status.untested]:
         print_note(f"{BY_THE_BOOK}: {', '.join(documented)}; their sessions are not captured")
     for status in statuses:
         for text in status.approve:
@@ -389,7 +389,7 @@ def _print_status_table(statuses: list[HostStatus]) -> None:
     for status in statuses:
         name = f"{status.title} {status.version}".strip()
         times = (_format_age(status.last_capture), str(status.today), _format_age(status.newest_session))
-        if status.by_the_book:
+        if status.untested:
             times = ("-", "-", "-")
         rows.append((name, "yes" if status.found else "no", status.installed, *times))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

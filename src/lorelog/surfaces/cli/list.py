@@ -103,7 +103,7 @@ def _show_memory(memory: Json, identity: str) -> None:
     print(format_head("", location_fields(memory, str(memory["start_line"]), identity)))
     if excerpt := _format_excerpt(memory["content"], memory["heading"]):
         print(INDENT + shorten(excerpt, text_width() - len(INDENT)))
-    for warning in (format_lifecycle(memory.get("fate")), format_repository(memory)):
+    for warning in (format_lifecycle(memory.get("lifecycle")), format_repository(memory)):
         if warning:
             print(wrap_styled(warning, "yellow"))
     if cues := format_cues(memory["anchor"]):

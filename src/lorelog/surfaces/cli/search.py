@@ -201,7 +201,7 @@ def _show_hit(
         print(wrap_styled(one_line(" > ".join(path)), "bold"))
     changes = (format_change(change, numbers.get(change["other"], change["other"])) for change in hit["now_was"])
     warnings = (
-        format_lifecycle(hit.get("fate")),
+        format_lifecycle(hit.get("lifecycle")),
         format_freshness(hit.get("freshness")),
         format_repository(hit),
         *changes,

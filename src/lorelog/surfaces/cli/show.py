@@ -203,7 +203,7 @@ def _show_memory(reply: Json, args: argparse.Namespace) -> None:
     anchor = reply["anchor"] or {}
     cues = format_cues(anchor)
     for line in (
-        stylize(format_lifecycle(reply.get("fate")), "yellow"),
+        stylize(format_lifecycle(reply.get("lifecycle")), "yellow"),
         stylize(format_freshness(reply["freshness"]), "yellow"),
         format_trust(reply["trust"], anchor.get("origin", "")),
         stylize(format_repository(reply), "yellow"),
@@ -224,7 +224,7 @@ def _show_memory(reply: Json, args: argparse.Namespace) -> None:
     if reply["transcript"]:
         _show_transcript_location(reply["transcript"], reply["id"])
     for text in reply["notes"]:
-        if text != format_lifecycle(reply.get("fate")):
+        if text != format_lifecycle(reply.get("lifecycle")):
             print_note(text)
 
 

@@ -80,17 +80,17 @@ def format_repository(chunk: Mapping[str, Any]) -> str:
     return "came with the repository" if chunk.get("origin") == "repository" else ""
 
 
-def format_lifecycle(fate: Mapping[str, Any] | None) -> str:
+def format_lifecycle(lifecycle: Mapping[str, Any] | None) -> str:
     """Return whether a memory was superseded, expires or is due for review, or ''."""
-    if not fate:
+    if not lifecycle:
         return ""
     parts = []
-    if fate["superseded_by"]:
-        parts.append(f"superseded by {fate['superseded_by']}")
-    if fate["expires"]:
-        parts.append(f"{'expired on' if fate['expired'] else 'expires on'} {fate['expires']}")
-    if fate["review_after"]:
-        parts.append(f"{'review due since' if fate['due'] else 'review on'} {fate['review_after']}")
+    if lifecycle["superseded_by"]:
+        parts.append(f"superseded by {lifecycle['superseded_by']}")
+    if lifecycle["expires"]:
+        parts.append(f"{'expired on' if lifecycle['expired'] else 'expires on'} {lifecycle['expires']}")
+    if lifecycle["review_after"]:
+        parts.append(f"{'review due since' if lifecycle['due'] else 'review on'} {lifecycle['review_after']}")
     return one_line("; ".join(parts))
 
 

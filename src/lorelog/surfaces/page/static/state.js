@@ -70,8 +70,8 @@ export const go = (view, path, query) => {
 export function refine(query) {
   const next = { ...route.value.query, ...query };
   for (const name of Object.keys(next)) if (next[name] === "" || next[name] == null) delete next[name];
-  history.replaceState(null, "", address(route.value.view, route.value.path, next));
   route.value = { ...route.value, query: next };
+  history.replaceState(null, "", address(route.value.view, route.value.path, next)); // last: Safari throws after 100 calls in 10 s
 }
 
 let timer = 0;

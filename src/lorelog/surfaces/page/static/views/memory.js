@@ -107,11 +107,11 @@ function Head({ section, onVerb }) {
 }
 
 function States({ state, section }) {
-  const fate = section.fate || {};
+  const lifecycle = section.lifecycle || {};
   return html`
     ${state.superseded_by && html`<${Notice} kind="warn">${t.card.isSuperseded} <a href=${address("memory", [state.superseded_by])}>${shortId(state.superseded_by)}</a><//>`}
-    ${state.expired && html`<${Notice} kind="warn">${t.card.expired(fate.expires || "")}<//>`}
-    ${fate.due && html`<${Notice} kind="warn">${t.card.due}<//>`}`;
+    ${state.expired && html`<${Notice} kind="warn">${t.card.expired(lifecycle.expires || "")}<//>`}
+    ${lifecycle.due && html`<${Notice} kind="warn">${t.card.due}<//>`}`;
 }
 
 function Facts({ section }) {
@@ -124,8 +124,8 @@ function Facts({ section }) {
     ["Trust", html`${t.tiers[section.trust.tier] || section.trust.tier} <span class="muted">${visible(section.trust.reason)}</span>`],
     anchor.branch && ["Branch", visible(`${anchor.branch} ${shortId(anchor.commit)}`)],
     section.tags.length && ["Tags", section.tags.map((tag) => html`<a class="chip tag" href=${address("search", [], { tag })}>#${visible(tag)}</a> `)],
-    section.fate?.expires && ["Expires", section.fate.expires],
-    section.fate?.review_after && ["Review from", section.fate.review_after],
+    section.lifecycle?.expires && ["Expires", section.lifecycle.expires],
+    section.lifecycle?.review_after && ["Review from", section.lifecycle.review_after],
     ["Length", plural(section.tokens, "token")],
   ].filter(Boolean);
   return html`<${Section} title=${t.card.facts}><dl class="facts">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl><//>`;

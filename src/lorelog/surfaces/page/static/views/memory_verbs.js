@@ -83,8 +83,8 @@ export function SupersedeDialog({ id, section, onClose }) {
 }
 
 export function ExpiryDialog({ id, section, onClose }) {
-  const [expires, setExpires] = useState(section.fate?.expires || "");
-  const [review, setReview] = useState(section.fate?.review_after || "");
+  const [expires, setExpires] = useState(section.lifecycle?.expires || "");
+  const [review, setReview] = useState(section.lifecycle?.review_after || "");
   const { busy, error, run } = useChange(onClose);
   const save = () =>
     run(async () => {

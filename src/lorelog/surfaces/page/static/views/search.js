@@ -73,15 +73,11 @@ const timeUnderstood = (hits) => {
 
 export default function Search() {
   const { query } = route.value;
-  const [text, setText] = useState(query.q || "");
+  const text = query.q || "";
   const [limit, setLimit] = useState(FIRST_LIST);
   const [k, setK] = useState(firstHits);
   const [selected, setSelected] = useState(0);
   const input = useRef(null);
-  useEffect(() => {
-    if ((query.q || "") !== text) refine({ q: text });
-  }, [text]);
-  useEffect(() => setText(query.q || ""), [query.q]);
   const { data, error, loading } = useLoad((abort) => find(query, limit, k, abort), [JSON.stringify(query), limit, k, everywhere.value, project.value, revision.value.memories]);
   const hits = data?.hits || [];
   useEffect(() => { setSelected(0); setK(firstHits()); }, [query.q, query.type, query.tag, query.since]);
@@ -102,7 +98,7 @@ export default function Search() {
     x: () => hit && deleteMemory(hit),
     e: () => hit && go("memory", [memoryId(hit)], { do: "edit", q: query.q }),
     s: () => hit && go("memory", [memoryId(hit)], { do: "supersede", q: query.q }),
-    Escape: () => { setText(""); refine({ q: "" }); },
+    Escape: () => refine({ q: "" }),
   });
   const typed = (event) => {
     if (event.key === "ArrowDown" || (event.key === "Escape")) { event.target.blur(); event.preventDefault(); }
@@ -116,7 +112,7 @@ export default function Search() {
     <h1 class="sr-only">${t.nav.search}</h1>
     <header class="search-head">
       <div class="search-box"><input ref=${input} type="search" value=${text} placeholder=${t.search.placeholder} aria-label=${t.search.label}
-        autocomplete="off" spellcheck=${false} maxlength="2000" onInput=${(event) => setText(event.target.value)} onKeyDown=${typed} /><kbd>/</kbd></div>
+        autocomplete="off" spellcheck=${false} maxlength="2000" onInput=${(event) => refine({ q: event.target.value })} onKeyDown=${typed} /><kbd>/</kbd></div>
       <${FilterRow} query=${query} time=${time} />
     </header>
     <div class="columns">
@@ -166,7 +162,7 @@ function Hit({ hit, best }) {
   const heading = /^\d\d:\d\d/.test(hit.heading) ? "" : hit.heading;
   const stale = ["drifted", "gone"].includes(hit.freshness?.verdict);
   const base = project.value || session.value?.project || "";
-  return html`<div class="hit ${hit.fate?.superseded_by || hit.fate?.expired ? "old" : ""}">
+  return html`<div class="hit ${hit.lifecycle?.superseded_by || hit.lifecycle?.expired ? "old" : ""}">
     <div class="hit-head">
       ${hit.type && html`<${Chip} kind="type" title=${t.search.onlyType(hit.type)} onClick=${() => refine({ type: addTo(route.value.query.type, hit.type) })}>${visible(hit.type)}<//>`}
       ${heading && html`<strong class="cut">${visible(heading)}</strong>`}
