@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.config import PROJECT_FILE, USER_FILE, Settings, load_settings
-from lorelog.config.layers import environment_digest, settings_stamp
+from lorelog.config.settings import environment_digest, settings_stamp
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.core.options import (
     LANGUAGE_PROVIDERS,

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from lorelog.core.atomic_file import sync_folder
 from lorelog.core.errors import StoreIncompatible, UsageError
-from lorelog.core.paths import sync_folder
 from lorelog.core.record import MAX_NESTING, REDACTION_KIND, Record, RecordDraft, exceeds_max_nesting
 from lorelog.records.redaction import (
     HASH_PATTERN,

@@ -20,10 +20,10 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from lorelog.core.atomic_file import sync_folder
 from lorelog.core.errors import StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.memory import NewMemory
-from lorelog.core.paths import sync_folder
 from lorelog.core.processes import acquire_file_lock
 from lorelog.ingest.outline import Outline, read_outline
 from lorelog.services.places.project_folder import FOLDER, create_project_folder

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from lorelog.core.document import ARCHIVE_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
 from lorelog.services.cues.cue import Cue, read_cues
 from lorelog.services.delivery.shell_command import word_set
-from lorelog.services.standing.durable import is_lasting_rule
 from lorelog.services.standing.ownership import HEADING, STANDING_TYPES, OwnClaim, Ownership, is_confirmed, memory_body
+from lorelog.services.standing.rules import is_lasting_rule
 from lorelog.services.standing.source import FORMAT, DeliverySource, MemoryMarks
 from lorelog.services.standing.tables import StandingMemory, replace_if_changed
 

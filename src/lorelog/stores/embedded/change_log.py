@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from msgspec import Struct, to_builtins
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.digests import blake2b
 
 ADD, REMOVE, VECTOR, MOVE = "add", "remove", "vector", "move"
@@ -122,17 +123,7 @@ def state_token(path: Path) -> str:
 
 def write_state(path: Path, state: Any) -> None:
     """Replace a lane's state atomically."""
-    # A fixed name is safe: there is only one writer, and the next write replaces what a crash left behind.
-    temporary = path.with_name(f"{path.name}.new")
-    with open(temporary, "w", encoding="utf-8", opener=_open_private) as file:
-        json.dump(to_builtins(state), file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+    write_atomic(path, json.dumps(to_builtins(state)).encode())
 
 
 class CatalogLane(Protocol):

@@ -25,8 +25,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.errors import DaemonError, UsageError
-from lorelog.surfaces.cli.arguments import MAX_PORT, whole_number
-from lorelog.surfaces.cli.client import add_daemon_option, launch_daemon, tell_unresponsive
+from lorelog.surfaces.cli.arguments import MAX_PORT, add_daemon_option, whole_number
+from lorelog.surfaces.cli.client import launch_daemon, tell_unresponsive
 
 if TYPE_CHECKING:
     from lorelog.core.options import DaemonOptions, HttpOptions
