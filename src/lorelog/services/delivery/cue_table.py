@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
 
 from lorelog.core.quick_json import loads
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import mmap
     from collections.abc import Iterable, Iterator

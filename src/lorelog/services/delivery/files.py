@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
 
 from lorelog.core.paths import cache_folder, is_below
 from lorelog.core.quick_json import loads
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -10,13 +10,13 @@ call must not be blocked because lorelog is broken. `guard_problem` then returns
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from lorelog.core.paths import cache_folder
 from lorelog.core.quick_json import loads
 from lorelog.services.delivery.shell_command import command_variants, split_command, written_paths
 from lorelog.services.delivery.wildcard import matches_path, matches_text
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
 
 from lorelog.core.quick_json import dumps, loads
 from lorelog.services.delivery.files import short_digest
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
