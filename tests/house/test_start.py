@@ -138,7 +138,6 @@ COLD = {
     *("statistics", "fractions", "tempfile", "random", "shutil", "bz2", "lzma", "copy", "signal", "subprocess"),
     *("hashlib", "logging", "concurrent.futures", "asyncio", "http.client", "importlib.metadata", "unittest", "email"),
     *("lorelog.core.code", "lorelog.core.memory", "lorelog.models.http", "lorelog.services.llm.receipts"),
-    *("lorelog.retrieval.time_expressions.hints", "lorelog.retrieval.time_expressions.date_parser"),
 }
 """Modules that a cold lexical search once loaded, or that take a millisecond or more."""
 

@@ -38,7 +38,7 @@ from lorelog.core.document import ChunkKey, FileStamp, StoredChunk
 from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.ports import Vector
 from lorelog.core.query import SearchReply
-from lorelog.retrieval.tokens import find_spans
+from lorelog.language.analyser import find_spans
 
 Clock = Callable[[], float]
 
