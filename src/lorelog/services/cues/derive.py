@@ -128,7 +128,7 @@ class DerivedCues:
     """
 
     def __init__(self, file: Path, version: str, *, is_read: bool = True) -> None:
-        """Open the file, and read it unless the cues of a few texts are derived anew."""
+        """Open the file, and read it unless only the cues of a few texts are derived."""
         self._file = file
         self._version = version
         self._known = self._read() if is_read else {}

@@ -150,7 +150,7 @@ def command_cues(text: str, *, is_complete: bool) -> Iterator[str]:
 
 
 def code_words(span: str) -> tuple[str, ...]:
-    """Return the literal words of a command in code, without what follows a placeholder; empty if it is no command."""
+    """Return the literal words of a command in code, without what follows a placeholder; empty if it is not a command."""
     span = span.strip().removeprefix("$ ")
     if span.startswith("-") or "\n" in span:
         return ()

@@ -72,7 +72,7 @@ class Guard:
     id: str
     conditions: GuardConditions
     action: str
-    """What it does when it is on: warn or block. An agent's guard that nobody approved never blocks."""
+    """What it does when it is on: warn or block. An agent's guard without approval never blocks."""
     message: str
     memory: str
     project: str

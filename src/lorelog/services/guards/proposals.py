@@ -2,7 +2,7 @@
 
 A sentence becomes a candidate if it forbids something that a tool call shows: a command ("use pnpm, not npm"), a file
 ("don't edit migrations/") or a text ("no default exports"). A sentence with a condition ("don't commit without asking")
-does not, because a pattern cannot check the condition. A candidate is switched on by nobody but the user.
+does not, because a pattern cannot check the condition. Only the user switches a candidate on.
 
 Only memories that were written on this machine count. What came with a repository, an import or a tool never becomes
 a guard.
