@@ -25,6 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.memory import NewMemory
+from lorelog.language.sentences import split_sentences
 from lorelog.services.cues.directives import FAMILY_OF, PROGRAMS
 from lorelog.services.delivery.shell_command import word_set
 
@@ -73,14 +74,13 @@ _POINTING = re.compile(
 _USE_PROGRAM = re.compile(_LEAD + r"use [`'\"]?([\w.+-]+?)[`'\"]?[.!]*$", _FLAGS)
 _MOMENT = re.compile(r"\b(?:this time|for now|now|yet|this one|that one)\b", _FLAGS)
 _CLAUSE_END = re.compile(r"[,;:(\u2013\u2014]|\s-\s")
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 
 
 def is_lasting_rule(text: str) -> bool:
     """Return True if a sentence of a captured correction is a rule for later sessions."""
     if len(text) > MAX_RULE_CHARS:
         return False
-    return any(map(_is_rule, _SENTENCE.split(text.strip())))
+    return any(map(_is_rule, split_sentences(text.replace("; ", "\n"))))
 
 
 def _is_rule(sentence: str) -> bool:

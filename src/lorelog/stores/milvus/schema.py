@@ -393,7 +393,9 @@ def _read_anchor(fields: Mapping[str, Any]) -> Anchor:
 
     The text came from outside, as with every import: the origin says so, and agents see it quoted as such.
     """
-    names = [name for name in Anchor.__struct_fields__ if name not in ("tags", "covers", "cues", "transcript", "origin")]
+    names = [
+        name for name in Anchor.__struct_fields__ if name not in ("tags", "covers", "cues", "transcript", "origin")
+    ]
     texts: dict[str, Any] = {name: str(fields.get(name, "")) for name in names}
     return Anchor(**texts, origin="import", tags=tuple(map(str, fields.get("tags", ()))))
 
