@@ -162,6 +162,4 @@ def _git_history(source: str, entries: Sequence[ForgottenEntry], deadline: float
     names = ", ".join(list(commits)[:_MAX_COMMITS_NAMED]) + (" and others" if len(commits) > _MAX_COMMITS_NAMED else "")
     remotes = (git.run_text("remote") or "").split()
     shared = f"; it may have been pushed to {', '.join(remotes)}" if remotes else ""
-    return {
-        f"Git history of {root}": f"it is in {Path(source).name} of {names}; rewriting history erases it{shared}"
-    }
+    return {f"Git history of {root}": f"it is in {Path(source).name} of {names}; rewriting history erases it{shared}"}

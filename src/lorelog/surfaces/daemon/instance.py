@@ -18,7 +18,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import asdict, dataclass, field, fields
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import fields
+
 from lorelog.core.errors import DaemonError
 from lorelog.core.paths import HOME_LAYOUT
 from lorelog.core.processes import acquire_file_lock
@@ -160,8 +162,7 @@ RESUME_OPTION = "--resume"
 _MODULE = "lorelog.surfaces.daemon.process"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handover:
+class Handover(Struct, frozen=True, kw_only=True):
     """What a restarted daemon takes over from itself."""
 
     lock: LockIdentity
@@ -223,7 +224,7 @@ def _write_state(address: DaemonAddress, handover: Handover) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with open(descriptor, "wb") as file:  # noqa: PTH123
         os.unlink(path)  # noqa: PTH108
-        file.write(json.dumps(asdict(handover)).encode())
+        file.write(json.dumps(to_builtins(handover)).encode())
         file.flush()
         return os.dup(descriptor)
 
