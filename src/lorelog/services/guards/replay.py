@@ -19,9 +19,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import LorelogError, UsageError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Filters
 from lorelog.ingest.transcripts.actions import parse_action
 from lorelog.ingest.transcripts.conversation import Conversation, open_conversation, read_conversation_head
@@ -54,13 +55,13 @@ _MAX_CACHED_CHARS = 30_000_000
 _CONTENT_KEYS = ("content", "new_string", "newString", "new_str", "file_text", "insert_text", "new_source", "text")
 _PATH_KEYS = ("file_path", "filePath", "notebook_path", "path", "filename", "file", "target_file")
 _PATCH_KEYS = ("patch", "patchText", "patch_text", "input", "diff")
-_READ_TOOL = lazy_pattern(r"read|view|cat|open", re.IGNORECASE)
-_SEARCH_TOOL = lazy_pattern(r"grep|glob|search|find|list|\bls\b", re.IGNORECASE)
-_REJECTED = lazy_pattern(
+_READ_TOOL = re.compile(r"read|view|cat|open", re.IGNORECASE)
+_SEARCH_TOOL = re.compile(r"grep|glob|search|find|list|\bls\b", re.IGNORECASE)
+_REJECTED = re.compile(
     r"user (?:doesn't|does not) want to proceed|rejected by (?:the )?user|user (?:has )?(?:rejected|denied|declined)",
     re.IGNORECASE,
 )
-_SAID = lazy_pattern(r"the user said:\s*(.+)", re.IGNORECASE | re.DOTALL)
+_SAID = re.compile(r"the user said:\s*(.+)", re.IGNORECASE | re.DOTALL)
 _CALL_TYPES = frozenset({"tool_use", "toolCall", "function_call", "custom_tool_call", "local_shell_call"})
 _RESULT_TYPES = frozenset({"tool_result", "toolResult", "function_call_output", "custom_tool_call_output"})
 MAX_SHARE = 0.5
@@ -72,15 +73,14 @@ _MAX_ENTRIES = 20_000
 _MAX_TRANSCRIPT_BYTES = 400_000_000
 _MIN_COMMON_WORDS = 0.6
 _MAX_STATEMENT_SHOWN = 200
-_WORD = lazy_pattern(r"[\w./-]+")
-_CORRECTION = lazy_pattern(
+_WORD = re.compile(r"[\w./-]+")
+_CORRECTION = re.compile(
     r"\b(?:no|not|don't|dont|do not|never|stop|instead|wrong|undo|revert|rather|always|must|should(?:n't)?|why did you)\b",
     re.IGNORECASE,
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastCall:
+class PastCall(Struct, frozen=True, kw_only=True):
     """A tool call of the past, in the form that hooks use, and how the user reacted."""
 
     tool: str
@@ -336,8 +336,7 @@ _CACHE = TranscriptCallCache()
 # -- replay --------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayHit:
+class ReplayHit(Struct, frozen=True, kw_only=True):
     """A past call that the guard matches."""
 
     call: PastCall
@@ -346,8 +345,7 @@ class ReplayHit:
     """How the user reacted: rejected, or corrected; empty if there was no reaction."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayReport:
+class ReplayReport(Struct, frozen=True, kw_only=True):
     """Result of a replay."""
 
     total: int
@@ -365,8 +363,7 @@ class ReplayReport:
         return sum(hit.corrected for hit in self.hits)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaySources:
+class ReplaySources(Struct, frozen=True, kw_only=True):
     """The past calls of a project: its transcripts and its traces."""
 
     store: Store
