@@ -11,7 +11,6 @@ import os
 import sys
 
 from lorelog.core.errors import LorelogError, UsageError
-from lorelog.core.version import VERSION
 from lorelog.surfaces.cli import entry, wants_help  # noqa: F401  (scripts of older versions import `entry` from here)
 from lorelog.surfaces.cli.commands import (
     COMMANDS,
@@ -144,6 +143,8 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _print_version(*, as_json: bool) -> None:
+    from lorelog.core.version import VERSION
+
     if not as_json:
         print(f"lorelog {VERSION}")
         return
