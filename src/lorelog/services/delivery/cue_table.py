@@ -35,7 +35,7 @@ _MIN_MAPPED_BYTES = 65_536
 MAX_COMMANDS_COMPARED = 64
 MAX_MATCHES = 20
 DAY_WINDOW = 3
-"""Days from a cue's day on which a session is shown the memory: nobody works every day."""
+"""Days from a cue's day on which a session is shown the memory, because people do not work every day."""
 PATH, EXTENSION, COMMAND, SYMBOL, ERROR, EVENT, DAY = "p", "x", "c", "s", "e", "v", "d"
 """First letters of the keys."""
 SYMBOL_NAMES, ERROR_WORDS = "S", "E"
@@ -135,7 +135,7 @@ class _CueTable:
         else:
             lines = [line for line in self._lines(prefix, MAX_UNLISTED) if _decode(line[0]) in text]
         foreign = 0
-        for _, rank, value, entry in sorted(lines, key=_rank_of)[:MAX_COMPARED]:
+        for _, rank, value, entry in sorted(lines, key=lambda line: line[1])[:MAX_COMPARED]:
             foreign += rank.startswith(b"1")
             if foreign <= MAX_FOREIGN_COMPARED:
                 yield rank.decode(), _decode(value), entry
@@ -180,10 +180,6 @@ class _CueTable:
 
 def _decode(data: bytes) -> str:
     return data.decode("utf-8", "replace")
-
-
-def _rank_of(line: list[bytes]) -> bytes:
-    return line[1]
 
 
 def _open_table(file: str) -> _CueTable:
