@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 from msgspec.structs import replace
+
 from lorelog.core.errors import DaemonError, NotFound, UsageError
 from lorelog.surfaces.cli.arguments import (
     MAX_PORT,
