@@ -189,4 +189,4 @@ def _exported_names(source: SourceText) -> frozenset[str] | None:
     return frozenset(names)
 
 
-HOOKS = JavaScriptHooks()
+HOOKS: dict[str, LanguageHooks] = dict.fromkeys(("javascript", "typescript", "tsx"), JavaScriptHooks())
