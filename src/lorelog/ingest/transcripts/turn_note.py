@@ -22,21 +22,19 @@ from pathlib import PurePath
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.session import ToolAction, TurnDigest
 from lorelog.ingest.redaction.repeated import RedactText, known_value_redactor
-from lorelog.ingest.transcripts.note_sentences import (
+from lorelog.ingest.transcripts.note_text import (
     find_findings,
     find_question,
-    is_next_step,
-    rate_finding,
-    strip_next_steps,
-    strip_opening,
-)
-from lorelog.ingest.transcripts.note_text import (
     fit_pieces,
     flatten_markdown,
+    is_next_step,
+    rate_finding,
     shorten_middle,
     shorten_text,
     split_pieces,
     strip_escapes,
+    strip_next_steps,
+    strip_opening,
 )
 
 _CONTEXT_TAGS = (
