@@ -27,8 +27,7 @@ from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
 from lorelog.core.session import TranscriptReply, TranscriptTurn
 from lorelog.ingest.files import printable_path
-from lorelog.ingest.redaction.redact import redact
-from lorelog.ingest.redaction.repeated import known_value_redactor
+from lorelog.ingest.redaction.redact import known_value_redactor, redact
 from lorelog.ingest.transcripts.conversation import Conversation, open_conversation
 from lorelog.ingest.transcripts.json_files import open_regular_file
 from lorelog.ingest.transcripts.turns import (
