@@ -262,35 +262,35 @@ _LEAD_WORDS = lazy_pattern(
     re.IGNORECASE,
 )
 _SUBJECT = r"(?:cause|culprit|bug|problem|issue|reason|difference|catch|failure|error|mismatch|explanation)"
-_FINDING_RULES = (
-    (
-        3,
-        lazy_pattern(
-            rf"\broot cause\b|\bcaused by\b|\bturns? out\b|\bculprit\b|\bthe (?:real |actual |underlying |key |only |main )?{_SUBJECT}s?"
-            rf"(?: here| now)? (?:is|was|are|were|comes? from|lies?)\b|\b(?:that|this|which)(?:{_APOSTROPHE}s| is| was) why\b"
-            r"|\bthat explains\b|\bdeadlock|\brace condition\b|\bimport cycle\b|\bregression\b",
-            re.IGNORECASE,
+_FINDING_RULES = tuple(
+    (strength, lazy_pattern(source, re.IGNORECASE))
+    for strength, source in (
+        (
+            3,
+            (
+                rf"\broot cause\b|\bcaused by\b|\bturns? out\b|\bculprit\b|\bthe (?:real |actual |underlying |key |only |main )?{_SUBJECT}s?"
+                rf"(?: here| now)? (?:is|was|are|were|comes? from|lies?)\b|\b(?:that|this|which)(?:{_APOSTROPHE}s| is| was) why\b"
+                r"|\bthat explains\b|\bdeadlock|\brace condition\b|\bimport cycle\b|\bregression\b"
+            ),
         ),
-    ),
-    (
-        2,
-        lazy_pattern(
-            rf"\bbecause\b|\bdue to\b|\b(?:i )?(?:found|discovered|confirmed|verified) (?:that|a|an|the|two|three|\d)\b"
-            rf"|\bthere(?:{_APOSTROPHE}s| is| are) (?:a|an|two|three|\d+|another)\b[^.]*\b(?:bug|race|mismatch|typo|cycle|conflict|issue|problem|leak)"
-            r"|\b(?:fails?|failed|breaks?|broke|crash(?:es|ed)|hangs?) (?:because|when|with|if|since|on)\b"
-            r"|\b(?:not|un)(?: related|related) to (?:my|our|this|the) change|\bpre-existing\b|\bflaky\b|\bnot reproducible\b"
-            r"|\b\d[\d.,]*\s?(?:ms|s|seconds|minutes|MB|GB|KB|%|x)\b[^.]*\b(?:from|vs|instead|faster|slower|improvement|without|before)\b",
-            re.IGNORECASE,
+        (
+            2,
+            (
+                rf"\bbecause\b|\bdue to\b|\b(?:i )?(?:found|discovered|confirmed|verified) (?:that|a|an|the|two|three|\d)\b"
+                rf"|\bthere(?:{_APOSTROPHE}s| is| are) (?:a|an|two|three|\d+|another)\b[^.]*\b(?:bug|race|mismatch|typo|cycle|conflict|issue|problem|leak)"
+                r"|\b(?:fails?|failed|breaks?|broke|crash(?:es|ed)|hangs?) (?:because|when|with|if|since|on)\b"
+                r"|\b(?:not|un)(?: related|related) to (?:my|our|this|the) change|\bpre-existing\b|\bflaky\b|\bnot reproducible\b"
+                r"|\b\d[\d.,]*\s?(?:ms|s|seconds|minutes|MB|GB|KB|%|x)\b[^.]*\b(?:from|vs|instead|faster|slower|improvement|without|before)\b"
+            ),
         ),
-    ),
-    (
-        1,
-        lazy_pattern(
-            rf"`[^`]+`[^.]*\b(?:(?:do|does|did|is|are|was|were|has|have|can|could|will)(?:n{_APOSTROPHE}t| not)|cannot|never|no longer"
-            r"|missing|wrong|incorrect|stale|undefined|ignored|overwritten)\b",
-            re.IGNORECASE,
+        (
+            1,
+            (
+                rf"`[^`]+`[^.]*\b(?:(?:do|does|did|is|are|was|were|has|have|can|could|will)(?:n{_APOSTROPHE}t| not)|cannot|never|no longer"
+                r"|missing|wrong|incorrect|stale|undefined|ignored|overwritten)\b"
+            ),
         ),
-    ),
+    )
 )
 """Forms of a sentence that states a finding, with their strength."""
 _DOUBT = lazy_pattern(

@@ -196,7 +196,6 @@ _REASON = lazy_pattern(
     re.IGNORECASE,
 )
 """Words of a line that says why something failed; without them it is just a line of the output."""
-_SHELL_REQUEST = lazy_pattern(r"\A!\s*\S")
 _CD_PROJECT = lazy_pattern(r"\Acd \.? ?(?:&&|;) ?")
 
 
@@ -218,7 +217,7 @@ def make_note(
     commands = _format_commands(actions, clean, directory)
     if not outcome and not actions and (request.startswith("/") or not (request or ending)):
         return ""  # an unanswered command to the host itself
-    if not (outcome or files or commands) and _SHELL_REQUEST.match(request):
+    if not (outcome or files or commands) and request.startswith("!") and request[1:].strip():
         return ""  # a command that the user ran in the host's shell mode
     bullets = [summary.strip()] if summary.strip() else []
     if not bullets:
