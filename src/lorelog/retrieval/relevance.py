@@ -35,7 +35,8 @@ from math import exp, fsum, log1p, log10
 from operator import mul
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.ports import Vector
 from lorelog.retrieval.score_features import MatchFeatures
 
@@ -44,8 +45,7 @@ UNMEASURED = "unmeasured"
 """Name of the numbers for encoders that were not measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneNumbers:
+class LaneNumbers(Struct, frozen=True):
     """Weights of the lanes: logarithms, and how evidence changes them; the weights of readings are plain numbers, and how evidence
     changes their logarithms.
     """
@@ -77,8 +77,7 @@ RELEVANCE_FEATURES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderCalibration:
+class EncoderCalibration(Struct, frozen=True):
     """The numbers of one encoder."""
 
     centre: tuple[float, ...] = ()
@@ -150,8 +149,7 @@ MIN_CHUNKS_TO_COMPARE = 200
 """In a smaller index the cosines of the other chunks say too little about that of a hit."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueryFeatures:
+class QueryFeatures(Struct, frozen=True):
     """Features that all hits of a query share."""
 
     terms: int

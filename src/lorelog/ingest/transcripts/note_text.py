@@ -12,26 +12,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.language.lexicon import lexicon
 from lorelog.language.sentences import SENTENCE_END, split_sentences
 
-_ESCAPE = lazy_pattern(
+_ESCAPE = re.compile(
     r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\^\[(?=\[))"
     r"(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,500}(?:\x07|\x1b\\)|[PX^_][^\x1b\n]{0,500}\x1b\\|[ -/]*[0-Z\\^-~])"
     r"|\x9b[0-?]*[ -/]*[@-~]"
 )
-_LONE_COLOR = lazy_pattern(r"(?<![\w\])])\[(?:\d{1,3};){0,6}\d{1,3}m")
+_LONE_COLOR = re.compile(r"(?<![\w\])])\[(?:\d{1,3};){0,6}\d{1,3}m")
 """A colour code that lost its escape character when it was stored."""
-_CONTROL = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_HEADING = lazy_pattern(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
-_ITEM = lazy_pattern(r"^(\s*)(?:[-*+\u2022]|\d{1,3}[.)])\s+(.*)$")
-_FENCE = lazy_pattern(r"^\s*(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
-_RULE = lazy_pattern(r"^\s*(?:[-*_=]\s*){3,}$")
-_TABLE_RULE = lazy_pattern(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*:?-*:?\s*\|?\s*$")
-_CODE_OR_EMPHASIS = lazy_pattern(r"`[^`]*`|\*\*(\S.*?)\*\*|(?<!\w)__(\S[^_]*\s[^_]*)__(?!\w)")
-_COMMENT = lazy_pattern(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_IMAGE = lazy_pattern(r"\bdata:[\w/+.-]+;base64,[A-Za-z0-9+/=]{40,}")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
+_ITEM = re.compile(r"^(\s*)(?:[-*+\u2022]|\d{1,3}[.)])\s+(.*)$")
+_FENCE = re.compile(r"^\s*(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
+_RULE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$")
+_TABLE_RULE = re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*:?-*:?\s*\|?\s*$")
+_CODE_OR_EMPHASIS = re.compile(r"`[^`]*`|\*\*(\S.*?)\*\*|(?<!\w)__(\S[^_]*\s[^_]*)__(?!\w)")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_IMAGE = re.compile(r"\bdata:[\w/+.-]+;base64,[A-Za-z0-9+/=]{40,}")
 _MAX_CODE_LINES = 3
 """More lines of code are useless on one line."""
 _MAX_CODE_CHARS = 200
@@ -200,7 +199,7 @@ def _take_pieces(pieces: Sequence[Piece], room: int, shorten: Callable[[str, int
 
 
 _APOSTROPHE = "['\u2019]"
-_FILLER = lazy_pattern(
+_FILLER = re.compile(
     r"(?:(?:great|perfect|excellent|wonderful|awesome|done|all done|alright|all right|okay|ok|sure|certainly|absolutely"
     r"|of course|got it|good|nice|sounds good|understood)"
     r"|(?:that(?:" + _APOSTROPHE + r"s| is) )?(?:a )?(?:great|good|excellent|fair|nice)"
@@ -220,7 +219,7 @@ _STEP_VERBS = (
     "|rebase|rebuild|refactor|remove|rename|replace|rerun|re-run|restore|revert|review|rewrite|run|search|see|set|simplify"
     "|split|start|switch|take|test|trace|try|update|use|verify|view|wire|work|write"
 )
-_NEXT_STEP = lazy_pattern(
+_NEXT_STEP = re.compile(
     rf"\A{_LEAD}(?:"
     r"(?:[^.!?\n]{0,90}[,\u2014\u2013-]\s+|[^.!?\n]{0,40}\b(?:and|so)\s+)?"
     rf"(?:now |first |then )?let(?: me|{_APOSTROPHE}s)\b(?! know| us know)"
@@ -233,37 +232,37 @@ _NEXT_STEP = lazy_pattern(
     r")",
     re.IGNORECASE,
 )
-_LET_ME = lazy_pattern(rf"\A{_LEAD}let(?: me|{_APOSTROPHE}s)\b", re.IGNORECASE)
-_NOW_STEP = lazy_pattern(
+_LET_ME = re.compile(rf"\A{_LEAD}let(?: me|{_APOSTROPHE}s)\b", re.IGNORECASE)
+_NOW_STEP = re.compile(
     rf"\A(?:now\b,?|next,|finally,)\s+(?:i (?:can|should|must) |we (?:can|need to) |to |also )*(?:{_STEP_VERBS})\b",
     re.IGNORECASE,
 )
-_EMPTY_TALK = lazy_pattern(
+_EMPTY_TALK = re.compile(
     rf"\A{_LEAD}(?:i (?:now |can |can now |think i )*(?:have|see|understand|got|know|found)\b[^.,;:]{{0,70}}"
     r"\b(?:picture|understanding|idea|patterns?|issues?|problems?|structure|flow|context|information|info|results|everything"
     r"|bug|cause|error)\b(?: now| clearly| of the (?:codebase|code|issue|problem|situation|current state))?"
     r"|i (?:see|understand)(?: now)?|now i (?:see|understand)[^.,;:]{0,50}|there it is|here we go|interesting)\s*[.!:]*\Z",
     re.IGNORECASE,
 )
-_CLOSING = lazy_pattern(
+_CLOSING = re.compile(
     r"\A(?:just |please |feel free to )?(?:let me know|tell me|ask)\b[^?]{0,40}\b(?:if|when|whether|what|how|which|anything)\b",
     re.IGNORECASE,
 )
-_ANNOUNCEMENT = lazy_pattern(
+_ANNOUNCEMENT = re.compile(
     rf"\A(?:here(?:{_APOSTROPHE}s| is| are)|let me (?:create|write|give you|provide))\s+"
     r"(?:my |a |an |the )?(?:quick |brief |short |full |complete |final )?"
     r"(?:summary|overview|recap|review|assessment|breakdown|rundown)\b[^.:\n]{0,60}[:.]\s*"
     r"|\Alet me (?:summarize|summarise|recap)\b[^.:\n]{0,80}[:.]\s*",
     re.IGNORECASE,
 )
-_LEAD_WORDS = lazy_pattern(
+_LEAD_WORDS = re.compile(
     r"\A(?:(?:good|great|nice|excellent)(?: catch| point| question| call)?|perfect|ok|okay|right|ah|hmm|wait|i see|so|now"
     r"|got it|interesting|yes|actually|there it is)\s*[,.!:\u2014\u2013-]+\s*(?=\S)",
     re.IGNORECASE,
 )
 _SUBJECT = r"(?:cause|culprit|bug|problem|issue|reason|difference|catch|failure|error|mismatch|explanation)"
 _FINDING_RULES = tuple(
-    (strength, lazy_pattern(source, re.IGNORECASE))
+    (strength, re.compile(source, re.IGNORECASE))
     for strength, source in (
         (
             3,
@@ -293,7 +292,7 @@ _FINDING_RULES = tuple(
     )
 )
 """Forms of a sentence that states a finding, with their strength."""
-_DOUBT = lazy_pattern(
+_DOUBT = re.compile(
     rf"\b(?:likely|probably|might|maybe|perhaps|could be|may be|should be|seems?|looks like|let me|let{_APOSTROPHE}s|yet|lint\w*"
     r"|diagnostics?|no longer (?:needed|used)|my (?:new )?(?:code|tests?))\b",
     re.IGNORECASE,
@@ -396,16 +395,16 @@ _MAX_OPTION_CHARS = 140
 _MAX_OPTIONS = 3
 _MIN_QUESTION_CHARS = 50
 """A shorter question is shown with the sentence before it."""
-_OPTION = lazy_pattern(
+_OPTION = re.compile(
     r"^[-*+|>#\s]*(?:__\s*)?(?:(?:option|approach|alternative|choice)\s+)?\(?(\d{1,2}|[A-Ha-h])\)?"
     r"(?:\s*[.):|\u2014\u2013]|\s+-|(?:\*\*|__))\s*(.*)$",
     re.IGNORECASE,
 )
-_NAMED_LETTER = lazy_pattern(
+_NAMED_LETTER = re.compile(
     r"\b(?:option|approach|alternative|choice|with|do|like|prefer|for)\s+([a-h])\b|\A([a-h])\W*\Z", re.IGNORECASE
 )
-_NUMBER = lazy_pattern(r"(?<![\w#.])(?<!\ball )(?<!\bthe )\d{1,2}(?!\w)")
-_THANKS = lazy_pattern(r"\W*(?:thanks?(?: you)?|ta)\b[\W_]*\Z", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w#.])(?<!\ball )(?<!\bthe )\d{1,2}(?!\w)")
+_THANKS = re.compile(r"\W*(?:thanks?(?: you)?|ta)\b[\W_]*\Z", re.IGNORECASE)
 _ORDINALS = {"first": "1", "second": "2", "third": "3", "fourth": "4"}
 
 
