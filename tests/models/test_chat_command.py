@@ -93,17 +93,6 @@ def test_a_program_that_is_not_there_is_told(bench: Bench, command: str, monkeyp
         bench.ask(f"{bench.place}/gone")
 
 
-def test_it_stands_in_an_empty_directory_with_our_hooks_off(bench: Bench) -> None:
-    """The program does not learn our current directory, and our hooks are off."""
-    bench.make()
-
-    bench.ask("writer")
-
-    assert bench.seen["inside"] == []
-    assert bench.seen["env"]["LORELOG_HOOKS"] == "off"
-    assert "CLAUDE_PLUGIN_ROOT" not in bench.seen["env"]
-
-
 @pytest.mark.parametrize(
     ("then", "kind"), [("sys.exit(3)", ModelUnavailable), ("print('half an answer'); sys.exit(3)", ModelFault)]
 )
@@ -114,24 +103,6 @@ def test_a_program_that_fails_wrote_nothing(bench: Bench, then: str, kind: type[
     with pytest.raises(kind, match="writer failed \\(status 3\\)") as raised:
         bench.ask("writer")
     assert type(raised.value) is kind
-
-
-@pytest.mark.slow
-def test_a_slow_program_is_ended(bench: Bench) -> None:
-    """The time limit holds."""
-    bench.make("time.sleep(60)")
-
-    with pytest.raises(ModelUnavailable, match="did not exit within 1 s"):
-        bench.ask("writer", timeout_s=1.0)
-
-
-def test_a_program_that_reads_nothing_may_answer(bench: Bench) -> None:
-    """A program that does not read a long prompt to its end does not fail."""
-    path = bench.place / "curt"
-    path.write_text("#!/bin/sh\necho '- curt'\n", "utf-8")
-    path.chmod(0o755)
-
-    assert bench.ask("curt", text="x" * 1_000_000).text == "- curt"
 
 
 def test_it_is_known_by_its_name(bench: Bench) -> None:

@@ -112,18 +112,6 @@ def test_a_write_makes_every_answer_unusable() -> None:
     assert kept.counters().stale == 1
 
 
-def test_a_write_leaves_all_room_free() -> None:
-    """After a write the whole capacity is free."""
-    kept = cache(answers_entries=2, similar=0.5)
-    for revision in ("r1", "r2", "r3"):
-        for name in ("one", "two"):
-            kept.get(inquiry(name), revision)
-            kept.put(inquiry(name), revision, reply(name, hits=16), EAST)
-
-    assert (kept.counters().evicted, kept.counters().answers) == (0, 2)
-    assert sum(map(len, kept._kin.values())) == 2
-
-
 def test_an_answer_from_before_a_write_is_not_kept() -> None:
     """A search that began before a write stores nothing after it."""
     kept = cache()
@@ -170,16 +158,6 @@ def test_large_answers_are_held_in_smaller_number() -> None:
 
     held = [name for name in ("one", "two", "three", "vast") if kept.get(inquiry(name), "r1")]
     assert held == ["two", "three"]
-
-
-def test_an_answer_put_twice_counts_once() -> None:
-    """A reply that is stored twice counts once."""
-    kept = cache(answers_entries=1, similar=0.5)
-    for _ in range(3):
-        kept.put(inquiry(), "r1", reply(hits=16), EAST)
-
-    assert kept.get(inquiry(), "r1") == reply(hits=16)
-    assert (kept.counters().evicted, kept.counters().answers) == (0, 1)
 
 
 def test_filters_made_of_lists_are_searched_and_not_kept() -> None:
@@ -278,15 +256,6 @@ def test_a_question_that_is_not_near_is_not_answered(other: AnswerKey, towards: 
     kept.put(inquiry(), "r1", reply(), EAST)
 
     assert kept.get_near(other, under, towards) is None
-
-
-def test_near_questions_are_not_answered_unless_wanted() -> None:
-    """Near-repeats are not answered by default."""
-    kept = cache()
-    kept.put(inquiry(), "r1", reply(), EAST)
-
-    assert not kept.finds_near
-    assert kept.get_near(inquiry("Where do otters sleep?"), "r1", EAST) is None
 
 
 def test_nearness_does_not_wander() -> None:
@@ -605,15 +574,3 @@ def test_threads_share_the_caches() -> None:
 
     assert wrong == []
     assert caches.counters().answers <= 4
-
-
-def test_caches_are_made_as_chosen() -> None:
-    """Each cache can be disabled; without any the store's revision is not needed."""
-    both, none = Caches.from_options(CacheOptions()), Caches.from_options(CacheOptions(answers=False, hot=False))
-    hot = Caches.from_options(CacheOptions(answers=False, hot=True))
-
-    assert not none.enabled
-    assert none.counters() == CacheCounters()
-    assert hot.enabled
-    assert hot.answers is None
-    assert both.answers is not None
