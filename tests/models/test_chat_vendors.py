@@ -125,6 +125,8 @@ VENDORS = {
     ),
 }
 each_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
+one_vendor = pytest.mark.parametrize("vendor", [VENDORS["openai"]], ids=["openai"])
+"""For the transport, which all vendors share."""
 
 Serve = Callable[..., tuple[EmbeddingServer, LanguageModel]]
 
@@ -273,7 +275,7 @@ def test_a_status_is_not_an_answer(vendor: Vendor, status: int, serve: Serve) ->
 
 
 @pytest.mark.slow
-@each_vendor
+@one_vendor
 def test_a_busy_server_is_asked_again(vendor: Vendor, serve: Serve) -> None:
     """After 429, 500 and 529 the request is repeated when Retry-After says so."""
     script = [refusing(vendor, status, "slow down", Retry_After="0") for status in (429, 500, 529)]
@@ -284,7 +286,7 @@ def test_a_busy_server_is_asked_again(vendor: Vendor, serve: Serve) -> None:
     assert len({str(request.body) for request in server.requests}) == 1
 
 
-@each_vendor
+@one_vendor
 def test_a_server_that_wants_a_long_wait_is_given_up(vendor: Vendor, serve: Serve) -> None:
     """A Retry-After beyond the time limit is not waited for."""
     server, model = serve(vendor, refusing(vendor, 429, Retry_After="600"))
@@ -297,7 +299,7 @@ def test_a_server_that_wants_a_long_wait_is_given_up(vendor: Vendor, serve: Serv
 
 
 @pytest.mark.slow
-@each_vendor
+@one_vendor
 def test_a_server_that_keeps_failing_is_unavailable(vendor: Vendor, serve: Serve) -> None:
     """Failures are retried within the time limit and then reported."""
     server, model = serve(vendor, refusing(vendor, 500, "oops"), timeout_s=0.8)
@@ -308,7 +310,7 @@ def test_a_server_that_keeps_failing_is_unavailable(vendor: Vendor, serve: Serve
     assert len(server.requests) == 2
 
 
-@each_vendor
+@one_vendor
 def test_an_answer_that_breaks_off_is_not_asked_for_twice(vendor: Vendor, serve: Serve) -> None:
     """An incomplete reply may have been charged: it is a fault, and the request is not repeated."""
     server, model = serve(vendor, Answer(raw=b'{"choices": [', promised=100))
@@ -319,7 +321,7 @@ def test_an_answer_that_breaks_off_is_not_asked_for_twice(vendor: Vendor, serve:
     assert len(server.requests) == 1
 
 
-@each_vendor
+@one_vendor
 @pytest.mark.parametrize("status", [502, 504])
 def test_an_answer_that_a_gateway_lost_is_not_asked_for_twice(vendor: Vendor, status: int, serve: Serve) -> None:
     """A reply lost by a gateway may have been charged: it is a fault, and the request is sent once."""
@@ -332,7 +334,7 @@ def test_an_answer_that_a_gateway_lost_is_not_asked_for_twice(vendor: Vendor, st
 
 
 @pytest.mark.slow
-@each_vendor
+@one_vendor
 def test_a_connection_that_breaks_after_a_wait_is_not_asked_again(vendor: Vendor, serve: Serve) -> None:
     """A broken connection is not retried even if it was a kept one: it may have been stale, or the reply lost."""
     busy = refusing(vendor, 429, "slow down", Retry_After="0")
@@ -383,7 +385,7 @@ def test_a_server_need_not_say_what_it_cost(vendor: Vendor, usage: object, serve
     assert model.complete("s", "t", 9) == Completion("x x", 0, 0)
 
 
-@each_vendor
+@one_vendor
 @pytest.mark.parametrize("slow", [Answer(body={}, delay_s=2.0), Answer(raw=b"x" * 200, drip_s=0.05)])
 def test_a_slow_server_is_given_up(vendor: Vendor, slow: Answer, serve: Serve) -> None:
     """A late reply, or one byte by byte, does not exceed the time limit, and the request is sent once."""
@@ -524,7 +526,7 @@ def test_ollama_is_started_where_that_is_allowed(tmp_path: Path, monkeypatch: py
         docker.kill()
 
 
-@each_vendor
+@one_vendor
 def test_a_server_that_is_not_there_fails_at_once(vendor: Vendor) -> None:
     """A refused connection fails at once."""
     model = open_language_model(LanguageOptions(vendor.name, base_url="http://127.0.0.1:9/v1", api_key="k"), "", {})
@@ -534,7 +536,7 @@ def test_a_server_that_is_not_there_fails_at_once(vendor: Vendor) -> None:
         model.complete("s", "t", 9)
 
 
-@each_vendor
+@one_vendor
 def test_threads_may_share_a_model(vendor: Vendor, serve: Serve) -> None:
     """Concurrent calls each get their own reply."""
     from concurrent.futures import ThreadPoolExecutor

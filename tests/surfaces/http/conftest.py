@@ -81,7 +81,7 @@ class Client:
 
 @dataclass(frozen=True)
 class World:
-    """A project with three indexed notes, beside a file that is not indexed, and who answers about it."""
+    """A project with three notes, beside a file that is not indexed, and who answers about it."""
 
     project: Path
     outside: Path
@@ -99,8 +99,8 @@ class World:
 
 
 @pytest.fixture
-def world(project: Path, home: Path) -> Iterator[World]:
-    """The project, indexed; servers that are started from it are stopped, and what they held is let go."""
+def bare_world(project: Path, home: Path) -> Iterator[World]:
+    """The project, not indexed; servers that are started from it are stopped, and what they held is let go."""
     project = Path(os.path.realpath(project))
     write(project / "notes" / "cache.md", "# Cache\n\nWe chose Redis because it runs already.\n")
     write(project / "notes" / "deploy.md", "# Deploy\n\nDeploys go through the blue cluster.\n")
@@ -109,7 +109,6 @@ def world(project: Path, home: Path) -> Iterator[World]:
     held = ResourcePool()
     dispatcher = Dispatcher(held.engine)
     person = ClientIdentity(str(project), dict(os.environ), str(home))
-    dispatcher.call("memory.index", {"paths": ["notes"]}, person)
     servers: list[RunningServer] = []
 
     def serve(answer: CallOperation | None = None, **options: Any) -> Client:
@@ -121,6 +120,14 @@ def world(project: Path, home: Path) -> Iterator[World]:
     for server in servers:
         server.stop()
     held.close()
+
+
+@pytest.fixture
+def world(bare_world: World) -> World:
+    """The project, indexed. Modules that ask for no memory take `bare_world` in its place."""
+    person = replace(bare_world.caller, own=True)
+    bare_world.dispatcher.call("memory.index", {"paths": ["notes"]}, person)
+    return bare_world
 
 
 @pytest.fixture

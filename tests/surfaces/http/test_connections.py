@@ -5,11 +5,17 @@ from __future__ import annotations
 import socket
 
 import pytest
-from tests.surfaces.http.conftest import Client
+from tests.surfaces.http.conftest import Client, World
 
 from lorelog.surfaces.http import connections
 
 HEAD = b"POST /api/call/stats HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture
+def world(bare_world: World) -> World:
+    """The project without its index: nothing here is about memories."""
+    return bare_world
 
 
 def read_all(connection: socket.socket) -> bytes:

@@ -50,6 +50,12 @@ ORIGINS = {
 }
 
 
+@pytest.fixture
+def world(bare_world: World) -> World:
+    """The project without its index: nothing here is about memories."""
+    return bare_world
+
+
 def test_only_names_of_this_machine_are_answered(client: Client) -> None:
     """A Host that is not loopback's is refused, so that a name pointed at this machine reads nothing."""
     for host, status in HOSTS.items():

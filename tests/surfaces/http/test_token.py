@@ -16,6 +16,12 @@ from lorelog.surfaces.http.token_file import home_token, token_path
 TOKEN = "a-token-of-the-test"
 
 
+@pytest.fixture
+def world(bare_world: World) -> World:
+    """The project without its index: nothing here is about memories."""
+    return bare_world
+
+
 def test_the_token_is_made_once_and_only_its_owner_can_read_it(home: Path) -> None:
     """Processes that start at once share one token in a private file; one that others could read is replaced."""
     found: list[str] = []
