@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -39,11 +40,15 @@ def search(engine: Engine, request: schema.SearchRequest, call: RequestContext) 
         for name in _SEARCH_OPTIONS
         if (value := getattr(request, name)) is not None
     }
-    return engine.search(
+    reply = engine.search(
         request.query,
         replace(engine.defaults.search, filters=read_filters(request, call), **options),
         all_projects=request.all_projects,
     )
+    from lorelog.services.pipeline.search import add_code_answer
+
+    open_code = partial(engine.code, all_projects=request.all_projects)
+    return add_code_answer(reply, request.query, engine.place, open_code)
 
 
 def search_json(reply: SearchReply, request: schema.SearchRequest | None = None) -> schema.SearchJson:
