@@ -32,6 +32,6 @@ def test_ranks_are_of_distinct_tasks() -> None:
         Answered(question, ("a", "c", "d", "b")),
     ]
 
-    assert [one.rank for one in answered] == [2, 1, 0, 4]
+    assert [item.rank for item in answered] == [2, 1, 0, 4]
     assert (hit_at(answered, 1), hit_at(answered, 3)) == (0.25, 0.5)
     assert mean_rank(answered) == pytest.approx((1 / 2 + 1 + 1 / 4) / 4)

@@ -63,7 +63,7 @@ def test_question_and_text_are_read_together(reranker: Reranker) -> None:
     assert reranker.score(QUESTION, texts, None) == [0 + SEPARATOR_PAIRS, 4 + SEPARATOR_PAIRS, 1 + SEPARATOR_PAIRS]
 
 
-def test_a_text_has_one_score_whatever_its_company(reranker: Reranker) -> None:
+def test_a_text_has_one_score_in_any_batch(reranker: Reranker) -> None:
     """The same pair gives the same number alone and among others."""
     company = [f"neighbour number {number} and the otter" for number in range(9)]
     assert reranker.score(QUESTION, [*company, "an otter"], None)[-1:] == reranker.score(QUESTION, ["an otter"], None)
@@ -185,7 +185,7 @@ def test_a_network_that_asks_for_other_things_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_folder_of_a_clone_is_no_id(tmp_path: Path, no_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_a_clone_is_not_an_id(tmp_path: Path, no_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model in the working directory is not taken for one that was requested by id."""
     write_model(tmp_path / "otters" / "tiny-reranker")
     monkeypatch.chdir(tmp_path)

@@ -85,7 +85,7 @@ def test_only_what_is_new_is_applied(fixture: LedgerFixture) -> None:
     "how",
     ["changed", "first one changed", "shortened", "replaced", "sealed one changed", "sealed one gone", "all gone"],
 )
-def test_a_changed_past_makes_all_tables_anew(fixture: LedgerFixture, tmp_path: Path, how: str) -> None:
+def test_a_changed_past_rebuilds_all_tables(fixture: LedgerFixture, tmp_path: Path, how: str) -> None:
     """After any change to the ledger's past the tables are rebuilt, with unverified records marked."""
     for _ in range(20):
         fixture.write(draft())
@@ -119,7 +119,7 @@ def test_a_changed_past_makes_all_tables_anew(fixture: LedgerFixture, tmp_path: 
     assert [record for _, record in fixture.tables.applied_after(0)] == list(fixture.ledger.read())
 
 
-def test_a_damaged_or_foreign_file_is_made_anew(fixture: LedgerFixture) -> None:
+def test_a_damaged_or_foreign_file_is_replaced(fixture: LedgerFixture) -> None:
     """A file that is not a database, or has another version, is replaced."""
     fixture.write(draft())
     fixture.tables.close()
@@ -154,7 +154,7 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         RecordTables(tmp_path / "index" / "records.db")
 
 
-def test_many_who_catch_up_at_once_apply_each_record_once(fixture: LedgerFixture) -> None:
+def test_concurrent_readers_apply_each_record_once(fixture: LedgerFixture) -> None:
     """Concurrent threads and connections apply each record once while others write."""
     faults: list[BaseException] = []
 

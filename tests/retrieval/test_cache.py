@@ -37,7 +37,7 @@ DAY = "2026-03-05"
 EAST, NEARLY_EAST, NORTH = vector(1, 0), vector(1, 0.05), vector(0, 1)
 
 
-class Clock:
+class StoppedClock:
     """A clock that moves only when set."""
 
     now = 0.0
@@ -62,8 +62,8 @@ def hit(number: int) -> Hit:
     return Hit(f"id{number}", 1.0, *where, "text", "hash", "text", (), None, Explanation(()))
 
 
-def cache(clock: Clock | None = None, **more: object) -> AnswerCache:
-    made = AnswerCache(CacheOptions(**more), clock or Clock())  # type: ignore[arg-type]
+def cache(clock: StoppedClock | None = None, **more: object) -> AnswerCache:
+    made = AnswerCache(CacheOptions(**more), clock or StoppedClock())  # type: ignore[arg-type]
     assert made.get(inquiry(), "r1") is None
     return made
 
@@ -94,7 +94,7 @@ def test_the_same_question_is_answered_with_the_same_answer() -> None:
     ],
     ids=str,
 )
-def test_whatever_decides_an_answer_tells_questions_apart(other: AnswerKey) -> None:
+def test_everything_that_decides_an_answer_is_in_its_key(other: AnswerKey) -> None:
     """Another text, option, filter, model or day is another key."""
     kept = cache()
     kept.put(inquiry(), "r1", reply())
@@ -125,7 +125,7 @@ def test_an_answer_from_before_a_write_is_not_kept() -> None:
 
 def test_an_answer_ends_with_its_time() -> None:
     """A reply expires exactly at its time limit, regardless of its use."""
-    clock = Clock()
+    clock = StoppedClock()
     kept = cache(clock, answers_ttl_s=60.0)
     kept.put(inquiry(), "r1", reply())
 
@@ -270,7 +270,7 @@ def test_nearness_does_not_wander() -> None:
 
 def test_what_was_dropped_is_not_near_either() -> None:
     """An expired or evicted reply answers no near-repeat."""
-    clock = Clock()
+    clock = StoppedClock()
     kept = cache(clock, similar=0.98, answers_entries=1, answers_ttl_s=60.0)
     near = inquiry("Where do otters sleep?")
     kept.put(inquiry(), "r1", reply(), EAST)
@@ -400,7 +400,7 @@ class HeatedStore(MemoryStore):
         return found | fetched
 
 
-class Desk:
+class CacheComparison:
     """A store, and searches over it with caches and without."""
 
     def __init__(self, options: CacheOptions) -> None:
@@ -408,7 +408,7 @@ class Desk:
         self.model = FakeEmbedder()
         self.store = HeatedStore(analyser, provider="fake", model="fake-64")
         self.searcher = Searcher(self.store, self.model, analyser)
-        self.caches = Caches(AnswerCache(options, Clock()), HotChunkCache(12 * BYTES))
+        self.caches = Caches(AnswerCache(options, StoppedClock()), HotChunkCache(12 * BYTES))
 
     def plain(self, query: str, options: SearchOptions) -> SearchReply:
         return self.searcher.search(normalize_spaces(query), options)
@@ -449,7 +449,7 @@ class CachedSearch(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.desk = Desk(self.options)
+        self.desk = CacheComparison(self.options)
 
     @rule(source=st.sampled_from(SOURCES), texts=st.lists(TEXTS, min_size=1, max_size=3))
     def put(self, source: str, texts: list[str]) -> None:

@@ -388,7 +388,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory, milvus_file: str) -> Iterato
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", ["words.db", "*/current.json", "*"])
-def test_what_is_lost_here_is_made_anew(tmp_path: Path, milvus_file: str, lost: str) -> None:
+def test_lost_local_files_are_rebuilt(tmp_path: Path, milvus_file: str, lost: str) -> None:
     """Without its local files the store pushes the catalog again, and Milvus holds each chunk once."""
     of = tenant()
     store = open_store(tmp_path, milvus_file, of=of)
@@ -404,7 +404,7 @@ def test_what_is_lost_here_is_made_anew(tmp_path: Path, milvus_file: str, lost: 
     assert again.compare().is_consistent
 
 
-def test_a_new_analyser_pushes_the_words_anew(tmp_path: Path, milvus_file: str) -> None:
+def test_a_new_analyser_pushes_the_words_again(tmp_path: Path, milvus_file: str) -> None:
     """A new version of the analyser pushes the words again."""
     of = tenant()
     fill(open_store(tmp_path, milvus_file, of=of), "alpha one")
@@ -415,7 +415,7 @@ def test_a_new_analyser_pushes_the_words_anew(tmp_path: Path, milvus_file: str) 
     assert store.compare().is_consistent
 
 
-def test_words_that_nobody_has_any_more_are_forgotten(tmp_path: Path) -> None:
+def test_words_of_removed_chunks_leave_the_statistics(tmp_path: Path) -> None:
     """Removed chunks leave nothing in the statistics."""
     catalog = EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider="test", model="m")
     with catalog.writer() as writer:

@@ -176,7 +176,7 @@ def test_only_this_machine_by_its_own_name_may_ask(served: RunningServer) -> Non
 
 
 @pytest.mark.parametrize("path", ["/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/tasks/none.md", "//etc/passwd"])
-def test_what_is_no_page_is_not_served(served: RunningServer, path: str) -> None:
+def test_only_compiled_pages_are_served(served: RunningServer, path: str) -> None:
     """Nothing but compiled pages is ever read."""
     status, _, text = get(served, path)
 

@@ -209,7 +209,7 @@ def test_turns_keep_the_order_of_their_lines(tmp_path: Path, requests: list[tupl
 @pytest.mark.parametrize(
     "value", ["", "yesterday", None, True, -1, 10**30, float("nan"), float("inf"), "9999-99-99", []]
 )
-def test_what_is_no_time_is_left_out(value: object) -> None:
+def test_an_invalid_time_is_ignored(value: object) -> None:
     """An invalid time is ignored."""
     assert iso_time(value) == ""
 

@@ -350,7 +350,7 @@ def test_what_was_cut_or_broken_is_told(tmp_path: Path) -> None:
     ]
 
 
-def test_a_conversation_without_turns_is_no_error(tmp_path: Path) -> None:
+def test_a_conversation_without_turns_is_empty(tmp_path: Path) -> None:
     """A session that has just begun is shown as empty; a turn of it cannot be there."""
     place = str(write_lines(tmp_path / "s.jsonl", openclaw_talk()[:2]))
 

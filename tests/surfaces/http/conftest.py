@@ -80,7 +80,7 @@ class Client:
 
 
 @dataclass(frozen=True)
-class World:
+class ServedNotes:
     """A project with three notes, beside a file that is not indexed, and who answers about it."""
 
     project: Path
@@ -99,7 +99,7 @@ class World:
 
 
 @pytest.fixture
-def bare_world(project: Path, home: Path) -> Iterator[World]:
+def bare_world(project: Path, home: Path) -> Iterator[ServedNotes]:
     """The project, not indexed; servers that are started from it are stopped, and what they held is let go."""
     project = Path(os.path.realpath(project))
     write(project / "notes" / "cache.md", "# Cache\n\nWe chose Redis because it runs already.\n")
@@ -116,14 +116,14 @@ def bare_world(project: Path, home: Path) -> Iterator[World]:
         servers.append(serve_in_thread(answer or dispatcher.call, chosen, replace(person, own=False)))
         return Client(servers[-1].port)
 
-    yield World(project, outside, dispatcher, replace(person, own=False), serve)
+    yield ServedNotes(project, outside, dispatcher, replace(person, own=False), serve)
     for server in servers:
         server.stop()
     held.close()
 
 
 @pytest.fixture
-def world(bare_world: World) -> World:
+def world(bare_world: ServedNotes) -> ServedNotes:
     """The project, indexed. Modules that ask for no memory take `bare_world` in its place."""
     person = replace(bare_world.caller, own=True)
     bare_world.dispatcher.call("memory.index", {"paths": ["notes"]}, person)
@@ -131,6 +131,6 @@ def world(bare_world: World) -> World:
 
 
 @pytest.fixture
-def client(world: World) -> Client:
+def client(world: ServedNotes) -> Client:
     """A client of a server as it is by default."""
     return world.serve()
