@@ -366,7 +366,7 @@ def test_an_outage_while_comparing(bench: TwoModelIndex) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from tests.services.indexing.test_reembed import Bench, CountingEmbedder, Good
+from tests.services.indexing.test_reembed import CountingEmbedder, Good, TwoModelIndex
 
 class Killed(Good if sys.argv[2] == "good" else CountingEmbedder):
     def embed_documents(self, texts):
@@ -374,7 +374,7 @@ class Killed(Good if sys.argv[2] == "good" else CountingEmbedder):
             os._exit(9)
         return super().embed_documents(texts)
 
-Bench(Path(sys.argv[1])).run(Killed(), reembed=True)
+TwoModelIndex(Path(sys.argv[1])).run(Killed(), reembed=True)
 """
 
 
@@ -398,9 +398,9 @@ def test_a_run_that_was_killed_is_carried_on(bench: TwoModelIndex, model: str) -
 READER = """
 import json, sys, time
 from pathlib import Path
-from tests.services.indexing.test_reembed import Bench, FakeEmbedder
+from tests.services.indexing.test_reembed import FakeEmbedder, TwoModelIndex
 
-bench, model, seen = Bench(Path(sys.argv[1])), FakeEmbedder(), []
+bench, model, seen = TwoModelIndex(Path(sys.argv[1])), FakeEmbedder(), []
 while not (Path(sys.argv[1]) / "stop").exists():
     seen.append(bench.by_meaning(model) and bool(bench.search(model).hits))
     if len(seen) == 1:
