@@ -7,7 +7,6 @@ import re
 import subprocess
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -37,10 +36,9 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
 
 
-def functions(path: Path) -> Iterator[ast.FunctionDef]:
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.FunctionDef):
-            yield node
+@cache
+def functions(path: Path) -> list[ast.FunctionDef]:
+    return [node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef)]
 
 
 def test_modules_and_functions_are_of_readable_size() -> None:
