@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
 
@@ -119,7 +120,7 @@ def histories(draw: st.DrawFn) -> list[RecordDraft]:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories(), st.sampled_from(["", "a summary of what failed"]))
 def test_every_sentence_cites_records_that_are_there_and_in_force(history: list[RecordDraft], query: str) -> None:
     """No sentence is without a record, and no cited record is unknown, superseded or a digest."""
@@ -136,7 +137,7 @@ def test_every_sentence_cites_records_that_are_there_and_in_force(history: list[
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(histories())
 def test_the_same_records_make_the_same_bytes(history: list[RecordDraft]) -> None:
     """Built twice, and from a rewritten ledger, a digest has the same id, lines and hash."""
@@ -146,7 +147,7 @@ def test_the_same_records_make_the_same_bytes(history: list[RecordDraft]) -> Non
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories())
 def test_what_a_tool_or_an_import_brought_stays_marked(history: list[RecordDraft]) -> None:
     """A sentence based on tainted records is tainted, and so is its digest; otherwise neither is."""
@@ -159,7 +160,7 @@ def test_what_a_tool_or_an_import_brought_stays_marked(history: list[RecordDraft
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories(), st.randoms(use_true_random=False))
 def test_items_do_not_depend_on_the_order_of_records(history: list[RecordDraft], luck: Any) -> None:
     """The same records in another order give the same items."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
 
@@ -52,7 +53,7 @@ def ids(records: list[Record]) -> list[str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(batches=st.lists(st.lists(drafts(), min_size=1, max_size=4), max_size=4))
 def test_any_record_comes_back_as_the_ledger_has_it(batches: list[list[RecordDraft]]) -> None:
     """The tables have the same records as the ledger, in the same order."""
@@ -324,7 +325,7 @@ ACTS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(acts=ACTS)
 def test_what_is_around_a_record_is_enough_to_judge_it(acts: list[tuple[str, str, int, int, int, str, bool]]) -> None:
     """Trust computed from the trust context equals trust computed from the whole ledger."""

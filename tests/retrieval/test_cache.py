@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.examples import examples
 from tests.stores.making import chunk, update, vector
 
 from lorelog.core.document import ChunkKey, StoredChunk
@@ -508,7 +509,7 @@ class NearlyCachedSearch(CachedSearch):
 TestCachedSearch = CachedSearch.TestCase
 TestNearlyCachedSearch = NearlyCachedSearch.TestCase
 TestCachedSearch.settings = TestNearlyCachedSearch.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None
+    max_examples=examples(40), stateful_step_count=25, deadline=None
 )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.stores.making import PlainAnalyser, chunk, update, vector
 from tests.stores.milvus_server import LiteServer, tenant
 
@@ -338,7 +339,7 @@ AWKWARD = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given_texts=st.lists(AWKWARD, min_size=1, max_size=4, unique=True), asked=AWKWARD)
 def test_no_character_in_a_filter_is_special(shelf: MilvusStore, given_texts: list[str], asked: str) -> None:
     """Filters on any text admit exactly the rows that have it, by equality, membership and prefix."""

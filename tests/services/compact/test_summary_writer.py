@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.services.compact.scripted import Notebook, Scripted, honest, is_merging, quoted, source
 
 from lorelog.core.document import Chunk, StoredChunk
@@ -158,7 +159,7 @@ def test_a_window_without_room_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(st.integers(0, 700), st.integers(1, 40))
 def test_sentences_that_are_taken_out_stay_few(count: int, kinds: int) -> None:
     """However many chunks there are, no more lines come of them than one reads; few are left as they are, in their order."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lorelog.core.errors import ConfigError
 from lorelog.hosts.bundles import HOOK_EVENTS, hook_command
@@ -248,7 +249,7 @@ def test_the_memory_slot_is_given_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(25), deadline=None)
 @given(config=st.dictionaries(st.text(max_size=5), VALUES, max_size=4), layout=st.sampled_from([None, 2, "\t"]))
 def test_any_configuration_keeps_its_entries(config: dict[str, Any], layout: int | str | None, tmp_path: Path) -> None:
     """Random configurations keep all their entries while we are installed, and come back to the byte."""

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lorelog.core.errors import DailyLimitReached, ModelUnavailable, StoreBusy, StoreUnwritable
 from lorelog.services.llm import receipts as module
@@ -316,7 +317,7 @@ calls = st.lists(st.tuples(st.integers(1, 400), st.floats(0, 1), st.booleans()),
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=calls, limit=st.integers(0, 1500))
 def test_threads_never_spend_more_than_the_limit(
     tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[int, float, bool]], limit: int

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.services.search.shelf import DirectedEmbedder, away
 from tests.stores.making import chunk, update, vector
 
@@ -114,7 +115,9 @@ def test_every_answer_adds_up(kind: str) -> None:
 
     # A store on disk costs some fsyncs: fewer corpora, and all questions of each.
     @settings(
-        max_examples=12 if kind == "embedded" else 40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        max_examples=12 if kind == "embedded" else examples(40),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
     )
     @given(corpora(150), st.integers(1, 12))
     def check(corpus: list[list[Written]], k: int) -> None:

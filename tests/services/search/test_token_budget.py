@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lorelog import Lorelog, SearchReply
 from lorelog.core.errors import UsageError
@@ -78,7 +79,7 @@ def test_a_large_budget_shows_whole_sections_once(memory: Lorelog) -> None:
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(25))
 @given(budget=st.integers(1, 3000))
 def test_the_budget_holds_for_what_is_shown(memory: Lorelog, budget: int) -> None:
     """Whatever the budget: what is shown is paid for within it, in rank order, and every other hit is named as dropped."""

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 
 from lorelog.services.memories import journal
@@ -261,7 +262,7 @@ ACTION = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(actions=st.lists(ACTION, max_size=25), ends=st.booleans())
 def test_every_turn_is_captured_once_in_any_order_of_events(actions: list[tuple[Any, ...]], *, ends: bool) -> None:
     """Concurrent sessions, forks, repeated and late events, interrupted turns and crashes lose and repeat nothing."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.services.sync.merge import (
@@ -26,7 +27,7 @@ from lorelog.services.sync.merge import (
 )
 from lorelog.services.sync.plan import ExchangePlan, MachineState, SyncLogLine, plan_exchange
 
-ANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+ANY = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 PROJECT = "git:example.org/app"
 DAYS = ("2026-03-05.md", "2026-03-06.md")
 

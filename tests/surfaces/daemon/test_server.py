@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.surfaces.daemon.conftest import Counter, answers, eventually, last_answer, request
 
 from lorelog.core.errors import NotFound, StoreBusy
@@ -103,7 +104,7 @@ def test_noise_never_ends_the_daemon(serve: Serve) -> None:
     """For any bytes or JSON, each line gets a response and the next client is served."""
     counter = serve(echo)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(noise=st.lists(st.binary(max_size=300), max_size=5), value=JSON)
     def make_noise(noise: list[bytes], value: Any) -> None:
         with counter.connect() as connection:

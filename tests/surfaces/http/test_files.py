@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.surfaces.conftest import write
 from tests.surfaces.http.conftest import Client, ServedNotes
 
@@ -174,7 +175,7 @@ def test_no_other_spelling_reaches_a_file(client: Client, world: ServedNotes) ->
     assert (world.note.read_bytes(), world.outside.read_bytes()) == before
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.sampled_from(["..", ".", "", "notes", "cache.md", "secret.md", "%2e%2e", "link", "\u2024\u2024", "~"]),

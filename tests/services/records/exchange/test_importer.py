@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
 
@@ -98,7 +99,7 @@ def start(**values: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(batches=st.lists(st.lists(drafts(), min_size=1, max_size=3), max_size=4))
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_is_restored_is_what_was_exported(

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
 
@@ -58,7 +59,7 @@ def test_what_was_signed_is_proven_after_it_was_written(folder: Path, tmp_path: 
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(one=drafts())
 def test_anything_that_can_be_written_can_be_signed(tmp_path_factory: pytest.TempPathFactory, one: RecordDraft) -> None:
     """A signature is valid after reading the ledger and the tables, whatever the record contains."""
@@ -145,7 +146,7 @@ def test_a_key_counts_under_its_own_name_only(folder: Path, tmp_path: Path) -> N
     assert Keyring(folder).signing_key(as_otto) == ""
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=st.text(max_size=200) | st.text("abcdef0123456789:-_=", max_size=200).map("ed25519:{}".format))
 def test_garbage_is_not_a_signature(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     """Any text in place of a signature proves nothing and raises nothing."""
