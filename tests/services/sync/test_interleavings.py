@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -12,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from lorelog.core.dataclasses import dataclass, field
 from lorelog.services.sync.merge import (
     CONFLICT_MARK,
     add_to_journal,
