@@ -127,7 +127,7 @@ def test_the_explanation_shown_adds_up() -> None:
 def test_what_an_entry_gains_stands_on_the_page() -> None:
     """The table of entries shows what the code adds for each size."""
     shown = re.findall(r"\d\.\d\d|\b0\b", next(row for row in PAGE["Entries"].split("\n") if "part `entry`" in row))
-    assert [float(one) for one in shown] == [
+    assert [float(item) for item in shown] == [
         round(score_features.entry_score(size), 2) for size in range(1, score_features.MAX_ENTRY_CHUNKS + 1)
     ]
 

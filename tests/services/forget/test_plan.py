@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lorelog.core.errors import NotFound, UsageError
-from lorelog.services.forget.plan import Receipt, find_receipt, read_receipt, verify, write_receipt
+from lorelog.services.forget.forget_plan import Receipt, find_receipt, read_receipt, verify, write_receipt
 from lorelog.services.forget.residues import find_residues, make_canaries
 
 TEXT = "The walrus sleeps under the harbour bridge, and nobody wakes it before noon on a Sunday."
@@ -54,7 +54,7 @@ def test_verify_finds_what_came_back(tmp_path: Path) -> None:
     assert residue.path == str(tmp_path / "synced.md")
 
 
-def test_other_files_are_no_receipts(tmp_path: Path) -> None:
+def test_other_files_are_not_receipts(tmp_path: Path) -> None:
     """A missing receipt, a missing key, another JSON file and an ambiguous id are reported, without a traceback."""
     path = write_receipt(tmp_path, make_receipt(tmp_path))
     path.with_suffix(".key").unlink()
