@@ -14,7 +14,7 @@ from lorelog.core.errors import Cancelled, StoreError, UsageError
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import SearchReply
 from lorelog.engine import Engine
-from lorelog.services.sessions.recall import MAX_TEXT_CHARS, RecalledMemory, UserPrompt
+from lorelog.services.sessions.recall import MAX_TEXT_CHARS, RecalledMemory, UserPrompt, recall_memories
 from lorelog.wiring import open_engine, resolve_location
 
 JOURNAL = """# 2026-03-05
@@ -52,9 +52,10 @@ def engine_at(project: Path) -> Engine:
 
 def recalled(project: Path, session: str = "s", prompt: str = "the otter", **more: Any) -> tuple[RecalledMemory, ...]:
     """Recall in a separate process, so that only stored state is shared."""
-    given = {"k": 10, "min_relevance": 0.0, "wanted": lambda: None, **more}
+    options = SearchOptions(k=more.get("k", 10), min_relevance=more.get("min_relevance", 0.0))
     with engine_at(project) as engine:
-        return engine.recall(UserPrompt("claude", session, prompt), **given)
+        given = UserPrompt(more.get("host", "claude"), session, prompt)
+        return recall_memories(given, options, engine.recall_sources(), more.get("wanted", lambda: None))
 
 
 def texts(hits: tuple[RecalledMemory, ...]) -> str:
@@ -69,10 +70,7 @@ def test_a_memory_is_shown_once_in_a_session(memory: Path) -> None:
     assert recalled(memory) == ()
     assert recalled(memory, prompt="where does the otter sleep") == ()
     assert len(recalled(memory, session="other")) == 4
-    with engine_at(memory) as engine:
-        assert (
-            len(engine.recall(UserPrompt("codex", "s", "the otter"), k=10, min_relevance=0, wanted=lambda: None)) == 4
-        )
+    assert len(recalled(memory, host="codex")) == 4
 
 
 def test_what_was_left_out_comes_the_next_time(memory: Path) -> None:
