@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lorelog import Lorelog
+from lorelog.core.dataclasses import replace
 from lorelog.core.errors import Cancelled, StoreError, UsageError
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import SearchReply
@@ -52,8 +53,8 @@ def engine_at(project: Path) -> Engine:
 
 def recalled(project: Path, session: str = "s", prompt: str = "the otter", **more: Any) -> tuple[RecalledMemory, ...]:
     """Recall in a separate process, so that only stored state is shared."""
-    options = SearchOptions(k=more.get("k", 10), min_relevance=more.get("min_relevance", 0.0))
     with engine_at(project) as engine:
+        options = replace(engine.defaults.search, k=more.get("k", 10), min_relevance=more.get("min_relevance", 0.0))
         given = UserPrompt(more.get("host", "claude"), session, prompt)
         return recall_memories(given, options, engine.recall_sources(), more.get("wanted", lambda: None))
 
@@ -124,9 +125,11 @@ def test_settings_say_how_many_and_how_likely(memory: Path, monkeypatch: pytest.
     """session.hits and session.hits_relevance are the defaults."""
     monkeypatch.setenv("LORELOG_SESSION_HITS", "2")
     monkeypatch.setenv("LORELOG_SESSION_HITS_RELEVANCE", "0")
-    assert len(recalled(memory, k=None, min_relevance=None)) == 2
+    with Lorelog(project=memory) as opened:
+        assert len(opened.recall("the otter", session="s")) == 2
     monkeypatch.setenv("LORELOG_SESSION_HITS_RELEVANCE", "1")
-    assert recalled(memory, k=None, min_relevance=None) == ()
+    with Lorelog(project=memory) as opened:
+        assert opened.recall("the otter", session="s") == ()
 
 
 def test_a_budget_for_searches_is_not_one_for_prompts(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,10 +79,10 @@ class ProjectMemories:
         """Return how the code that a memory of this project names has changed since."""
         if chunk.project != self.scope.place.project.id or not self.scope.defaults.search.freshness:
             return UNCHECKED_VERDICT
-        from lorelog.services.freshness.checker import FreshnessChecker, claim_of_chunk
+        from lorelog.services.freshness.checker import FreshnessChecker, claim_of
 
         tables = self.code().tables if (self.scope.place.cache_folder / CODE_DATABASE).exists() else None
-        verdicts = FreshnessChecker(self.scope.place, tables).verdicts({chunk.id: claim_of_chunk(chunk)})
+        verdicts = FreshnessChecker(self.scope.place, tables).verdicts({chunk.id: claim_of(chunk.chunk, chunk.project)})
         return verdicts.get(chunk.id, UNCHECKED_VERDICT)
 
     def list(
@@ -165,7 +165,7 @@ class ProjectMemories:
         if not any(memory.type in STANDING_TYPES for memory in memories):
             return memories
         from lorelog.services.delivery.files import DeliveryFiles, read_standing
-        from lorelog.services.standing.contradiction import supersede_contradicted
+        from lorelog.services.standing.rules import supersede_contradicted
 
         files = DeliveryFiles(str(self.scope.place.tenant_folder), "" if to_global else self.scope.place.project.id)
         return supersede_contradicted(memories, read_standing(files.standing[:1]), STANDING_TYPES)
