@@ -71,7 +71,7 @@ class Engine(ProjectScope):
         """Return the memories as seen from this project."""
         from lorelog.services.pipeline.memories import ProjectMemories
 
-        return ProjectMemories(self, self.code, self.refresh_delivery)
+        return ProjectMemories(self, self.code)
 
     def maintenance(self) -> IndexMaintenance:
         """Return the index runs and the roots of this project."""
@@ -97,12 +97,6 @@ class Engine(ProjectScope):
         if go_on():
             self.refresh_delivery(check_code=True)
             self.topic_reader().prepare(go_on)
-
-    def refresh_delivery(self, *, check_code: bool = False) -> None:
-        """Bring the files that hooks read up to date; a failure is ignored."""
-        from lorelog.services.pipeline.memories import refresh_delivery
-
-        refresh_delivery(self, check_code=check_code)
 
     def topic_reader(self) -> TopicReader:
         """Return what finds standing memories by the topic of a prompt."""

@@ -20,7 +20,7 @@ from lorelog.models.embed.fake import FakeEmbedder
 from lorelog.services.compact.sources import SummarySource
 from lorelog.services.llm.metered import LlmBudget, MeteredLlm
 from lorelog.services.llm.receipts import Receipts
-from lorelog.services.pipeline.dependencies import EngineDefaults, EngineDeps
+from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps
 from lorelog.services.places.project import find_project
 from lorelog.services.places.root_selection import IndexTargets
 from lorelog.services.places.workspace import Workspace

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
 from lorelog.core.query import Explanation, Hit, Lane, SearchReply, VectorCoverage
 from lorelog.language.analyser import WordAnalyser
-from lorelog.services.pipeline.dependencies import EngineDefaults, EngineDeps
-from lorelog.services.pipeline.scope import ProjectScope
+from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps, ProjectScope
 from lorelog.services.pipeline.search import SearchPipeline
 from lorelog.services.places.project import Project
 from lorelog.services.places.workspace import Workspace

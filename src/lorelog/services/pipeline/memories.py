@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import date
 from typing import TYPE_CHECKING
 
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
-from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
+from lorelog.core.errors import StoreError, StoreUnwritable
 from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.options import ListOptions
 from lorelog.core.query import Filters, LifecycleState
@@ -24,45 +23,12 @@ if TYPE_CHECKING:
     from lorelog.services.memories.edit import EditedSection
 
 
-def refresh_delivery(scope: ProjectScope, *, check_code: bool = False) -> None:
-    """Bring the files that hooks read up to date: standing memories and cues.
-
-    Called after every operation that changes memories, in the process that changed them. It is cheap if nothing
-    changed, and a failure is ignored: the files are derived, and the next call writes them. With `check_code`, the
-    memories of this project are checked against the code they mention.
-    """
-    from lorelog.services.standing.source import DeliverySource
-
-    check = None
-    with suppress(LorelogError, OSError):
-        if check_code:
-            from lorelog.services.freshness.checker import FreshnessChecker
-            from lorelog.services.standing.refresh import code_check
-
-            tables = scope.deps.side_databases.code()
-            check = code_check(FreshnessChecker(scope.place, tables).without_time_limit())
-        source = DeliverySource(
-            store=scope.store,
-            workspace=scope.place,
-            lifecycle=scope.lifecycle_index(),
-            authored=scope.authored(),
-            today=date.today(),  # noqa: DTZ011  (the user's local day)
-        )
-        marks = source.read_marks()
-        if check is not None or not source.is_current(marks):
-            from lorelog.services.standing.refresh import write_memories
-
-            write_memories(source, marks, check)
-        source.write_own_entries(scope.place.project.id, [str(scope.place.journals)])
-
-
 @dataclass(frozen=True, slots=True)
 class ProjectMemories:
     """Memories as seen from one project. Every change ends with a refresh of the files that hooks read."""
 
     scope: ProjectScope
     code: Callable[[], CodeScope]
-    refresh: Callable[[], None]
 
     def expand(self, identity: str, *, lines: int | None = None) -> ExpandReply:
         """Return the whole section around a chunk, or `lines` lines around it."""
@@ -157,7 +123,7 @@ class ProjectMemories:
         with suppress(StoreError):  # the memory is safe, and journals are found without being registered
             self.scope.roots.remember([root])
         self.register([replace(memory, id=reply.memory) for reply, memory in zip(replies, memories, strict=True)])
-        self.refresh()
+        self.scope.refresh_delivery()
         return replies
 
     def _supersede_contradicted(self, memories: Sequence[NewMemory], *, to_global: bool) -> Sequence[NewMemory]:
@@ -182,7 +148,7 @@ class ProjectMemories:
         self.scope.place.create()
         self.scope.record_pages.reject_record_id(identity)
         reply = delete_memory(identity, self.scope.store, self.scope.tombstones())
-        self.refresh()
+        self.scope.refresh_delivery()
         return reply
 
     def restore(self, identity: str) -> DeleteReply:
@@ -191,7 +157,7 @@ class ProjectMemories:
 
         self.scope.place.create()
         reply = restore_memory(identity, self.scope.store, self.scope.tombstones(), self.scope.job(()))
-        self.refresh()
+        self.scope.refresh_delivery()
         return reply
 
     def edit(self, identity: str, before: str, after: str, *, keep_secrets: bool = False) -> EditedSection:
@@ -200,7 +166,11 @@ class ProjectMemories:
 
         self.scope.record_pages.reject_record_id(identity)
         editor = MemoryEditor(
-            self.scope.store, self.scope.embedder, self.scope.job(()), self.scope.authored(), self.refresh
+            self.scope.store,
+            self.scope.embedder,
+            self.scope.job(()),
+            self.scope.authored(),
+            self.scope.refresh_delivery,
         )
         return editor.edit(identity, before, after, None if keep_secrets else self.scope.defaults.capture.patterns)
 

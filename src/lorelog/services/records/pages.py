@@ -38,6 +38,10 @@ _TAINTED_TRUST = replace(
 )
 
 
+_RecordRating = tuple[Trust, tuple[SupportingRecord, ...]]
+"""The trust of a record, and the records that support it."""
+
+
 @dataclass(slots=True)
 class TrustAnnotator:
     """Adds trust to the hits of one search. Without a record store, nothing is a record."""
@@ -60,7 +64,7 @@ class TrustAnnotator:
         ids = {hit.id: record_id for hit in hits if (record_id := self.record_id(hit))}
         ratings = self._rate(ids.values())
         rated = tuple(
-            ratings[ids[hit.id]].apply(hit)
+            replace(hit, trust=ratings[ids[hit.id]][0], grounding=ratings[ids[hit.id]][1])
             if ids.get(hit.id) in ratings
             else _with_trust(hit, _text_trust(hit.anchor, was_record=hit.id in ids))
             for hit in hits
@@ -92,7 +96,7 @@ class TrustAnnotator:
         if self.records is None or identity not in ratings:
             return _text_trust(chunk.anchor, was_record=bool(identity)), ""
         newer = self.records.tables().superseding(identity)
-        return ratings[identity].trust, newer[-1].id if newer else ""
+        return ratings[identity][0], newer[-1].id if newer else ""
 
     def _record_id(self, source: str, anchor: Anchor | None) -> str:
         if self.records is None or anchor is None or not is_below(source, str(self.folder)):
@@ -110,7 +114,7 @@ class TrustAnnotator:
             return False
         return meets_trust(hit.trust, options.trust)
 
-    def _rate(self, ids: Iterable[str]) -> dict[str, _HitTrust]:
+    def _rate(self, ids: Iterable[str]) -> dict[str, _RecordRating]:
         unique_ids = list(dict.fromkeys(ids))
         if self.records is None or not unique_ids:
             return {}
@@ -119,7 +123,7 @@ class TrustAnnotator:
         self._known.update(unique_ids)
         return {}
 
-    def _rate_from_tables(self, store: RecordStore, ids: list[str]) -> dict[str, _HitTrust]:
+    def _rate_from_tables(self, store: RecordStore, ids: list[str]) -> dict[str, _RecordRating]:
         from lorelog.records.trust import assess_records, source_ids
 
         tables = store.tables()
@@ -146,22 +150,13 @@ class TrustAnnotator:
             if record.kind in _REVIEW_KINDS and record.reply_to in self._superseded
         )
         return {
-            id_: _HitTrust(
+            id_: (
                 trust[id_],
                 tuple(_to_grounding(by_id[cited], trust) for cited in (id_, *sources[id_]) if cited in by_id),
             )
             for id_ in records
             if id_ in trust
         }
-
-
-@dataclass(frozen=True, slots=True)
-class _HitTrust:
-    trust: Trust
-    grounding: tuple[SupportingRecord, ...]
-
-    def apply(self, hit: Hit) -> Hit:
-        return replace(hit, trust=self.trust, grounding=self.grounding)
 
 
 def restrict_to_records(options: SearchOptions, folder: Path) -> SearchOptions:
