@@ -12,7 +12,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.errors import LorelogError
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Embedder

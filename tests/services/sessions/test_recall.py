@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lorelog.core.dataclasses import replace
 
 from lorelog import Lorelog
-from lorelog.core.dataclasses import replace
 from lorelog.core.errors import Cancelled, StoreError, UsageError
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import SearchReply

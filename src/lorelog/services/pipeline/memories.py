@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.errors import StoreError, StoreUnwritable
 from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
@@ -23,8 +25,7 @@ if TYPE_CHECKING:
     from lorelog.services.memories.edit import EditedSection
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectMemories:
+class ProjectMemories(Struct, frozen=True):
     """Memories as seen from one project. Every change ends with a refresh of the files that hooks read."""
 
     scope: ProjectScope

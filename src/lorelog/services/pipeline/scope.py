@@ -12,7 +12,9 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Self
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.errors import LorelogError, StoreError, UsageError
 from lorelog.core.options import (
     CacheOptions,
@@ -91,8 +93,7 @@ class SideDatabases:
             self._code, self._traces = None, None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineDefaults:
+class EngineDefaults(Struct, frozen=True, kw_only=True):
     """Options that apply unless a call sets others."""
 
     scan: ScanOptions
@@ -111,8 +112,7 @@ class EngineDefaults:
     """Warnings about the settings for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenRecords:
+class OpenRecords(Struct, frozen=True):
     """A tenant's records, and the identity that writes them."""
 
     book: RecordStore
@@ -144,8 +144,7 @@ def _raise_no_records() -> OpenRecords:
     raise UsageError("this engine has no records", hint="open the engine with `wiring`")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineDeps:
+class EngineDeps(Struct, frozen=True, kw_only=True):
     """Models and caches. With `caches`, they and the store are shared, and the engine does not close them."""
 
     analyser: WordAnalyser
