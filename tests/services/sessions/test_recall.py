@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
 
 from lorelog import Lorelog
 from lorelog.core.errors import Cancelled, StoreError, UsageError
