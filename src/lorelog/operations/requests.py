@@ -7,25 +7,55 @@ should have excluded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import msgspec
 from msgspec import Meta
 
+
+class Identified(Protocol):
+    """A hit, chunk or reply that has an id."""
+
+    @property
+    def id(self) -> str:
+        """Return the id."""
+
+
 Text = Annotated[str, Meta(max_length=1_000_000)]
-Path = Annotated[str, Meta(min_length=1, max_length=4096)]
-Words = Annotated[Sequence[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(max_length=100)]
+if TYPE_CHECKING:  # what Python callers may pass (`surfaces/python/values.py` converts it); handlers get text and lists
+
+    class Id:
+        """An id; also a hit, a chunk or a reply that has one, or its JSON."""
+
+        def __get__(self, instance: object, owner: object) -> str:
+            """Return the id."""
+            return ""
+
+        def __set__(self, instance: object, value: str | Identified | Mapping[str, Any]) -> None:
+            """Tell type checkers what a constructor accepts."""
+
+    Day = str | date
+    PathText = str | os.PathLike[str]
+    WordList = str | Iterable[str]
+else:
+    Id = Day = PathText = str
+    WordList = Sequence[Annotated[str, Meta(min_length=1, max_length=200)]]
+
+Path = Annotated[PathText, Meta(min_length=1, max_length=4096)]
+Words = Annotated[WordList, Meta(max_length=100)]
 Paths = Annotated[Sequence[Path], Meta(max_length=1000)]
 Projects = Annotated[
     Annotated[Sequence[str], Meta(max_length=1000)] | None,
     Meta(description="Only these projects, by directory; the empty text is the global project."),
 ]
 Since = Annotated[
-    str | None,
+    Day | None,
     Meta(description="From this day on: 2026-03-05, today, yesterday, or an age such as 7d, 2w, 3m, 1y."),
 ]
-Until = Annotated[str | None, Meta(description="Up to and including this day.")]
+Until = Annotated[Day | None, Meta(description="Up to and including this day.")]
 
 
 class OperationRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

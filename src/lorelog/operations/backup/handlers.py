@@ -115,7 +115,7 @@ def _own_project(engine: Engine) -> tuple[str, ...]:
     return (engine.place.project.id,) if engine.place.journals.is_dir() else ()
 
 
-def _resolve_path(path: str, call: RequestContext) -> Path:
+def _resolve_path(path: str | os.PathLike[str], call: RequestContext) -> Path:
     _check_own(call)
     return Path(os.path.join(call.directory, os.path.expanduser(path)))  # noqa: PTH111, PTH118
 

@@ -39,13 +39,13 @@ class RestoreRequest(OperationRequest, frozen=True, kw_only=True):
     ] = False
 
 
-class ExportRequest(OperationRequest, frozen=True, kw_only=True):
+class ExportRequest(OperationRequest, frozen=True):
     """What to export, and how."""
 
-    format: Annotated[ExportFormat, Meta(description="markdown: memories; jsonl: memories and records.")] = "markdown"
     out: Annotated[
         Path | None, Meta(description="File to write, or an existing directory. Without it, the reply has the text.")
     ] = None
+    format: Annotated[ExportFormat, Meta(description="markdown: memories; jsonl: memories and records.")] = "markdown"
     all_projects: Annotated[bool, Meta(description="Export the memories of all projects, and global ones.")] = False
     with_global: Annotated[bool, Meta(description="Also export global memories, which belong to no project.")] = False
     since: Since = None

@@ -153,7 +153,7 @@ def _symbol_query(engine: Engine, request: schema.SymbolRequest, call: RequestCo
     )
 
 
-def _path_filter(engine: Engine, path: str | None, call: RequestContext) -> str:
+def _path_filter(engine: Engine, path: str | os.PathLike[str] | None, call: RequestContext) -> str:
     """Return the real path of a path relative to the caller's directory or to the root of the working tree."""
     if not path:
         return ""

@@ -10,7 +10,7 @@ from msgspec import Meta
 from lorelog.core.query import Hit
 from lorelog.core.serializable import ReplyItems
 from lorelog.operations.replies import OperationReply
-from lorelog.operations.requests import OperationRequest, Path, Text
+from lorelog.operations.requests import OperationRequest, Text
 from lorelog.operations.search.schema import HitJson
 
 SubsystemKey = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -61,7 +61,7 @@ class SuggestAgentRequest(ContextRequestBase, frozen=True):
 
     task: Annotated[Text, Meta(min_length=1, description="Description of the task.")]
     changed_files: Annotated[
-        Annotated[Sequence[Path], Meta(max_length=1000)],
+        Annotated[Sequence[Annotated[str, Meta(min_length=1, max_length=4096)]], Meta(max_length=1000)],
         Meta(description="Files that the task concerns, relative to the project's directory."),
     ] = []
     k: Annotated[Annotated[int, Meta(ge=1, le=100)], Meta(description="Maximum number of agents.")] = 3

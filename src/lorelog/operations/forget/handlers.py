@@ -48,7 +48,7 @@ class ForgetRequest(OperationRequest, frozen=True, kw_only=True):
     complete: Annotated[bool, Meta(description="Complete interrupted forgets, and forget nothing else.")] = False
 
 
-class VerifyForgetRequest(OperationRequest, frozen=True, kw_only=True):
+class VerifyForgetRequest(OperationRequest, frozen=True):
     """The receipt to check."""
 
     receipt: Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import TYPE_CHECKING
 
 from msgspec import UnsetType
@@ -230,7 +231,7 @@ def index(engine: Engine, request: schema.IndexRequest, call: RequestContext) ->
         )
     project = GLOBAL_PROJECT if request.to_global else engine.place.project.id if request.project else None
     if not call.own and request.project and not engine.has_indexed_project():
-        paths: tuple[str, ...] = (_find_remote_memory(engine, request.project),)
+        paths: tuple[str, ...] = (_find_remote_memory(engine, str(request.project)),)
     else:
         paths = tuple(resolve_path(path, call) for path in request.paths)
     if not call.names_files:
@@ -241,7 +242,7 @@ def index(engine: Engine, request: schema.IndexRequest, call: RequestContext) ->
         force=request.force,
         vectors=request.vectors,
         reembed="anyway" if request.anyway else request.reembed,
-        ignore_files=request.ignore_files,
+        ignore_files=tuple(request.ignore_files),
         progress=call.progress,
     )
 
@@ -440,11 +441,11 @@ def _parse_cues(cues: Sequence[str]) -> tuple[str, ...]:
     return parse_cues(cues)
 
 
-def _parse_expiry(day: str | UnsetType | None) -> str | None:
+def _parse_expiry(day: str | date | UnsetType | None) -> str | None:
     """Return an ISO day, "" to remove the day, or None to keep it. `never` is for clients that cannot send null."""
     if isinstance(day, UnsetType):
         return None
-    return "" if day is None or day.strip().lower() == "never" else parse_future_day(day)
+    return "" if day is None or str(day).strip().lower() == "never" else parse_future_day(day)
 
 
 def _check_project_known(engine: Engine, request: OperationRequest, call: RequestContext) -> None:

@@ -15,7 +15,18 @@ from lorelog.core.memory import AddReply, AdmissionResult, CoveredChunk, FilePro
 from lorelog.core.query import VectorCoverage
 from lorelog.core.record import Trust
 from lorelog.operations.replies import FreshnessJson, Json, OperationReply
-from lorelog.operations.requests import FilteredRequest, OperationRequest, Path, Paths, Since, Text, Until, Words
+from lorelog.operations.requests import (
+    Day,
+    FilteredRequest,
+    Id,
+    OperationRequest,
+    Path,
+    Paths,
+    Since,
+    Text,
+    Until,
+    Words,
+)
 from lorelog.operations.search.schema import ChunkLocation, LaneName
 
 _MemoryType = Annotated[
@@ -34,13 +45,16 @@ _Cues = Annotated[
     ),
 ]
 _Expires = Annotated[
-    Annotated[str, Meta(max_length=40)],
+    Annotated[Day, Meta(max_length=40)],
     Meta(description="The last day the memory is shown: 2026-03-05, tomorrow, or a period such as 14d, 2w, 3m, 1y."),
 ]
 _KeepSecrets = Annotated[
     bool, Meta(description="Write secrets in the text as they are. Only a person on this machine can ask for it.")
 ]
-_Day = Annotated[str, Meta(max_length=40)] | UnsetType | None
+_MemoryId = Annotated[
+    Id, Meta(min_length=1, max_length=200, description="Id of a chunk or memory, or a unique prefix.")
+]
+_Day = Annotated[Day, Meta(max_length=40)] | UnsetType | None
 
 
 class MemoryText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,7 +68,7 @@ class MemoryText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     cues: _Cues = []
 
 
-class AddRequest(OperationRequest, frozen=True, kw_only=True):
+class AddRequest(OperationRequest, frozen=True):
     """One memory to add, and where."""
 
     text: Annotated[Text, Meta(min_length=1, description="The text to remember, in Markdown.")]
@@ -75,15 +89,16 @@ class AddBatchRequest(OperationRequest, frozen=True, kw_only=True):
     keep_secrets: _KeepSecrets = False
 
 
-class IdentityRequest(OperationRequest, frozen=True, kw_only=True):
+class IdentityRequest(OperationRequest, frozen=True):
     """One chunk or memory."""
 
-    id: Annotated[str, Meta(min_length=1, max_length=200, description="Id of a chunk or memory, or a unique prefix.")]
+    id: _MemoryId
 
 
-class ExpandRequest(IdentityRequest, frozen=True, kw_only=True):
+class ExpandRequest(OperationRequest, frozen=True):
     """A section to show."""
 
+    id: _MemoryId
     lines: Annotated[
         Annotated[int, Meta(ge=0, le=100_000)] | None,
         Meta(description="Show this many lines before and after the hit instead of its section."),
@@ -91,11 +106,11 @@ class ExpandRequest(IdentityRequest, frozen=True, kw_only=True):
     cues: Annotated[bool, Meta(description="Also return the cues that are derived from its text.")] = False
 
 
-class TranscriptRequest(OperationRequest, frozen=True, kw_only=True):
+class TranscriptRequest(OperationRequest, frozen=True):
     """A conversation to show."""
 
     place: Annotated[
-        str, Meta(min_length=1, max_length=4096, description="Id of a chunk or memory, or the path of a transcript.")
+        Id, Meta(min_length=1, max_length=4096, description="Id of a chunk or memory, or the path of a transcript.")
     ]
     turn: Annotated[str, Meta(max_length=200, description="The turn to show; the memory's own turn if not given.")] = ""
     context: Annotated[int, Meta(ge=0, le=1000, description="Number of turns before and after it.")] = 3
@@ -142,7 +157,7 @@ class IndexRequest(OperationRequest, frozen=True, kw_only=True):
     forget_old: Annotated[bool, Meta(description="Index nothing; delete all vectors that are not served.")] = False
 
 
-class RootsRequest(OperationRequest, frozen=True, kw_only=True):
+class RootsRequest(OperationRequest, frozen=True):
     """Roots by their paths."""
 
     paths: Annotated[Paths, Meta(min_length=1, description="Files and directories.")]
@@ -164,9 +179,10 @@ class EvaluateRequest(FilteredRequest, frozen=True, kw_only=True):
     lane: Annotated[LaneName | None, Meta(description="Only the rankings of this lane.")] = None
 
 
-class SupersedeRequest(IdentityRequest, frozen=True, kw_only=True):
+class SupersedeRequest(OperationRequest, frozen=True):
     """The memory that replaces another."""
 
+    id: _MemoryId
     text: Annotated[Text, Meta(min_length=1, description="The new text, in Markdown.")]
     type: Annotated[
         Annotated[str, Meta(max_length=64)], Meta(description="Type of the memory; that of the old one if not given.")
@@ -177,17 +193,19 @@ class SupersedeRequest(IdentityRequest, frozen=True, kw_only=True):
     keep_secrets: _KeepSecrets = False
 
 
-class EditRequest(IdentityRequest, frozen=True, kw_only=True):
+class EditRequest(OperationRequest, frozen=True):
     """A new text for the section of a memory."""
 
+    id: _MemoryId
     before: Annotated[Text, Meta(min_length=1, description="The section as memory.expand showed it, to be replaced.")]
     text: Annotated[Text, Meta(min_length=1, description="The new text of the section, with its heading and anchor.")]
     keep_secrets: _KeepSecrets = False
 
 
-class ExpiryRequest(IdentityRequest, frozen=True, kw_only=True):
+class ExpiryRequest(OperationRequest, frozen=True):
     """The expiry and review days of a memory. A field that is not given stays unchanged; null removes it."""
 
+    id: _MemoryId
     expires: Annotated[
         _Day,
         Meta(
@@ -200,9 +218,10 @@ class ExpiryRequest(IdentityRequest, frozen=True, kw_only=True):
     ] = UNSET
 
 
-class FeedbackRequest(IdentityRequest, frozen=True, kw_only=True):
+class FeedbackRequest(OperationRequest, frozen=True):
     """Whether a memory answers a query."""
 
+    id: _MemoryId
     query: Annotated[str, Meta(min_length=1, max_length=10_000, description="The query.")]
     relevance: Annotated[Literal["relevant", "irrelevant"], Meta(description="Whether the memory answers it.")]
 
@@ -223,7 +242,7 @@ class NearDuplicatesRequest(OperationRequest, frozen=True, kw_only=True):
     )
 
 
-class EpisodeRequest(OperationRequest, frozen=True, kw_only=True):
+class EpisodeRequest(OperationRequest, frozen=True):
     """An episode to summarize."""
 
     episode_id: Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -11,13 +11,23 @@ from lorelog.core.record import Trust
 from lorelog.operations.replies import CodeAnswer, FreshnessJson, GroundingRef, Json, OperationReply, VerificationHint
 from lorelog.operations.requests import FilteredRequest, Text
 
+if TYPE_CHECKING:
+    from lorelog.core.query import Fusion, Lane, TrustFilter
+
 MAX_HITS = 100_000
 """Upper limit of `k`."""
 
-LaneName = Literal["hybrid", "lexical", "dense"]
+if TYPE_CHECKING:  # Python callers may pass enums, too
+    LaneName = Lane | Literal["hybrid", "lexical", "dense"]
+    FusionName = Fusion | Literal["convex", "rrf"]
+    TrustName = TrustFilter | Literal["any", "canonical", "verified"]
+else:
+    LaneName = Literal["hybrid", "lexical", "dense"]
+    FusionName = Literal["convex", "rrf"]
+    TrustName = Literal["any", "canonical", "verified"]
 
 
-class SearchRequest(FilteredRequest, frozen=True, kw_only=True):
+class SearchRequest(FilteredRequest, frozen=True):
     """A search query and its options."""
 
     query: Annotated[Text, Meta(min_length=1, description="A question or keywords.")]
@@ -28,7 +38,7 @@ class SearchRequest(FilteredRequest, frozen=True, kw_only=True):
         LaneName | None, Meta(description="Search by keywords, by vectors, or both; search.lane if not given.")
     ] = None
     fusion: Annotated[
-        Literal["convex", "rrf"] | None,
+        FusionName | None,
         Meta(description="How the scores of both lanes are combined; search.fusion if not given."),
     ] = None
     token_budget: Annotated[
@@ -44,7 +54,7 @@ class SearchRequest(FilteredRequest, frozen=True, kw_only=True):
     include_superseded: Annotated[bool, Meta(description="Include superseded memories.")] = False
     include_expired: Annotated[bool, Meta(description="Include expired memories.")] = False
     trust: Annotated[
-        Literal["any", "canonical", "verified"],
+        TrustName,
         Meta(description="Minimum trust of a hit: any, a record (canonical), or a record verified by a second writer."),
     ] = "any"
     one_per_memory: Annotated[

@@ -12,13 +12,13 @@ from lorelog.core.record import Trust
 from lorelog.core.serializable import ReplyItems
 from lorelog.hosts import HOSTS
 from lorelog.operations.replies import FreshnessJson, GroundingRef, OperationReply, VerificationHint
-from lorelog.operations.requests import OperationRequest, Since, Text, Until
+from lorelog.operations.requests import Day, OperationRequest, PathText, Since, Text, Until
 from lorelog.services.sessions.handoff import Handoff
 
 _HOST = f"The agent: {', '.join(HOSTS)}."
 
 
-class RecallRequest(OperationRequest, frozen=True, kw_only=True):
+class RecallRequest(OperationRequest, frozen=True):
     """A prompt, and the session in which it was typed."""
 
     prompt: Annotated[Text, Meta(description="The text of the prompt.")]
@@ -40,13 +40,13 @@ class RecallRequest(OperationRequest, frozen=True, kw_only=True):
     ] = None
 
 
-class CaptureRequest(OperationRequest, frozen=True, kw_only=True):
+class CaptureRequest(OperationRequest, frozen=True):
     """An event of an agent's session, as its hook recorded it."""
 
     host: Annotated[str, Meta(min_length=1, max_length=64, description=_HOST)]
     session: Annotated[str, Meta(min_length=1, max_length=500, description="The host's id of the session.")]
     transcript: Annotated[
-        str, Meta(max_length=4096, description="The file with the conversation; a database holds several.")
+        PathText, Meta(max_length=4096, description="The file with the conversation; a database holds several.")
     ] = ""
     moment: Annotated[
         Literal["session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end"],
@@ -56,7 +56,7 @@ class CaptureRequest(OperationRequest, frozen=True, kw_only=True):
     at: Annotated[str, Meta(max_length=40, description="Time of the event, ISO with a zone; now if not given.")] = ""
     offset: Annotated[int, Meta(ge=-1440, le=1440, description="UTC offset of the local time, in minutes.")] = 0
     directory: Annotated[
-        str, Meta(max_length=4096, description="Working directory of the session; the caller's if not given.")
+        PathText, Meta(max_length=4096, description="Working directory of the session; the caller's if not given.")
     ] = ""
     branch: Annotated[str, Meta(max_length=500, description="The checked-out Git branch.")] = ""
     commit: Annotated[str, Meta(max_length=64, description="The checked-out commit.")] = ""
@@ -77,7 +77,7 @@ class CaptureRequest(OperationRequest, frozen=True, kw_only=True):
     ] = ""
     again: Annotated[bool, Meta(description="The turn had ended before and was continued.")] = False
     everything: Annotated[bool, Meta(description="Capture all turns of the session, for backfilling.")] = False
-    since: Annotated[str, Meta(max_length=40, description="With everything: only turns from this day on.")] = ""
+    since: Annotated[Day, Meta(max_length=40, description="With everything: only turns from this day on.")] = ""
     dry_run: Annotated[bool, Meta(description="With everything: report the turns to capture, write nothing.")] = False
     upgrade: Annotated[
         bool, Meta(description="With everything: replace notes of an older version that nobody edited.")
@@ -108,7 +108,7 @@ class RecallJson(OperationReply, frozen=True, kw_only=True):
     hits: tuple[RecalledMemoryJson, ...]
 
 
-class WhyHintRequest(OperationRequest, frozen=True, kw_only=True):
+class WhyHintRequest(OperationRequest, frozen=True):
     """The output of a failed tool call, and the session in which it failed."""
 
     text: Annotated[Text, Meta(description="The output of the command; its end is enough.")]
@@ -221,7 +221,7 @@ class HostsReply(ReplyItems[HostInfo], OperationReply, frozen=True, kw_only=True
     hosts: tuple[HostInfo, ...]
 
 
-class HandoffRequest(OperationRequest, frozen=True, kw_only=True):
+class HandoffRequest(OperationRequest, frozen=True):
     """The session to hand over, and to whom."""
 
     to: Annotated[str, Meta(max_length=64, description="The agent that goes on: claude, codex, opencode, …")] = ""

@@ -6,8 +6,8 @@ A handler's docstring is the help text of its operation.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
@@ -18,31 +18,35 @@ from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import OperationReply, reply_from
-from lorelog.operations.requests import OperationRequest
+from lorelog.operations.requests import Day, OperationRequest
 from lorelog.services.llm.receipts import DEFAULT_COST_KEYS, CostReply
 from lorelog.services.memories.listing import GrowthDay, measure_growth
 
 CostGroup = Literal["day", "purpose", "project", "model"]
+if TYPE_CHECKING:
+    CostGroups = CostGroup | Iterable[CostGroup]
+else:
+    CostGroups = Sequence[CostGroup]
 
 
-class CostRequest(OperationRequest, frozen=True, kw_only=True):
+class CostRequest(OperationRequest, frozen=True):
     """The days to report, and how to group calls."""
 
     since: Annotated[
-        str,
+        Day,
         Meta(min_length=1, max_length=40, description="From this day on: 2026-03-05, today, yesterday, 7d, 2w, 3m."),
     ] = "7d"
     by: Annotated[
-        Annotated[Sequence[CostGroup], Meta(max_length=4)],
+        Annotated[CostGroups, Meta(max_length=4)],
         Meta(description="Group calls by these; by day, purpose and project if none are given."),
     ] = []
 
 
-class GrowthRequest(OperationRequest, frozen=True, kw_only=True):
+class GrowthRequest(OperationRequest, frozen=True):
     """The days to report."""
 
     since: Annotated[
-        str,
+        Day,
         Meta(min_length=1, max_length=40, description="From this day on: 2026-03-05, today, yesterday, 7d, 2w, 3m."),
     ] = "1y"
     all_projects: Annotated[bool, Meta(description="Count every project, not only this one and the global one.")] = (

@@ -4,24 +4,13 @@
         task = memory.task.start("make the importer idempotent", writer="mara")
         memory.task.progress(task.task_id, summary="keys are unique", next_step="replay last week")
 
-A method is made from the request and the handler of its operation, so parameters, their types and their descriptions
-are declared once. The first field of a request is positional unless the request is keyword-only.
+A method is made from the request and the handler of its operation (`methods.py`).
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Coroutine, Mapping
-from types import MethodType
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, get_type_hints, overload
-
-import msgspec
-from msgspec import Meta
-
-from lorelog.engine import Engine
 from lorelog.operations.backup import handlers as backup_handlers
 from lorelog.operations.backup import schema as backup
-from lorelog.operations.catalogue import operation_of
 from lorelog.operations.code import handlers as code_handlers
 from lorelog.operations.code import schema as code
 from lorelog.operations.context import handlers as context_handlers
@@ -34,125 +23,17 @@ from lorelog.operations.delivery import handlers as delivery_handlers
 from lorelog.operations.delivery import schema as delivery
 from lorelog.operations.ledger import handlers as ledger
 from lorelog.operations.ledger import handlers as ledger_handlers
-from lorelog.operations.operation import RequestContext
 from lorelog.operations.records import digests
 from lorelog.operations.records import handlers as record_handlers
 from lorelog.operations.records import schema as records
-from lorelog.operations.requests import EmptyRequest, OperationRequest
+from lorelog.operations.requests import EmptyRequest
 from lorelog.operations.settings import handlers as settings_handlers
 from lorelog.operations.settings import schema as settings
 from lorelog.operations.sync import handlers as sync_handlers
-from lorelog.surfaces.python.values import to_arguments
-
-P = ParamSpec("P")
-RequestT = TypeVar("RequestT", bound=OperationRequest)
-ValueT = TypeVar("ValueT")
+from lorelog.surfaces.python.methods import ModeT, OperationMethods, method
 
 
-class RunOperation(Protocol):
-    """Runs an operation by name and returns the value of its handler."""
-
-    def __call__(self, name: str, arguments: Mapping[str, Any], /) -> Any:
-        """Run the operation."""
-
-
-class Blocking:
-    """Marks the namespaces of `Lorelog`, whose methods return values."""
-
-
-class Awaited:
-    """Marks the namespaces of `AsyncLorelog`, whose methods return coroutines."""
-
-
-ModeT = TypeVar("ModeT", Blocking, Awaited)
-
-
-class OperationNamespace(Generic[ModeT]):
-    """Methods for the operations of one family."""
-
-    def __init__(self, run: RunOperation) -> None:
-        self._run = run
-
-    def run(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Run an operation by name: its value, or a coroutine of it."""
-        return self._run(name, arguments)
-
-
-class OperationMethod(Generic[P, ValueT]):
-    """A method of a namespace, which returns a value or a coroutine of it."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Callable[..., Any]: ...
-
-    @overload
-    def __get__(self, instance: OperationNamespace[Blocking], owner: type) -> Callable[P, ValueT]: ...
-
-    @overload
-    def __get__(
-        self, instance: OperationNamespace[Awaited], owner: type
-    ) -> Callable[P, Coroutine[Any, Any, ValueT]]: ...
-
-    def __get__(self, instance: OperationNamespace[Any] | None, owner: type) -> Callable[..., Any]:
-        return self._function if instance is None else MethodType(self._function, instance)
-
-
-def method(
-    request: Callable[P, RequestT], handler: Callable[[Engine, RequestT, RequestContext], ValueT]
-) -> OperationMethod[P, ValueT]:
-    """Return the method that runs the operation of a handler with the fields of its request as parameters."""
-    operation = operation_of(handler)
-    signature = _signature(operation.request, str(handler.__annotations__["return"]).rpartition(".")[2])
-    positional = [
-        name for name, parameter in signature.parameters.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-    ]
-
-    def run(self: OperationNamespace[Any], /, *args: Any, **kwargs: Any) -> Any:
-        if len(args) >= len(positional):
-            raise TypeError(f"{operation.name} takes at most {len(positional) - 1} positional argument(s)")
-        values = {**dict(zip(positional[1:], args, strict=False)), **kwargs}
-        return self.run(operation.name, to_arguments(operation.request, values))
-
-    run.__name__ = operation.name.partition(".")[2]
-    run.__qualname__ = operation.name
-    run.__doc__ = f"{operation.description}\n\nArgs:\n{_describe_fields(operation.request)}"
-    run.__signature__ = signature  # type: ignore[attr-defined]
-    return OperationMethod(run)
-
-
-def _signature(request: type[OperationRequest], returned: str) -> inspect.Signature:
-    """Return the signature of a method: the request's, with only its first field positional."""
-    hints = get_type_hints(request)
-    kinds = {name: parameter.kind for name, parameter in inspect.signature(request).parameters.items()}
-    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-    for field in _fields(request):
-        kind = kinds[field.name] if len(parameters) == 1 else inspect.Parameter.KEYWORD_ONLY
-        default = inspect.Parameter.empty if field.required else field.default
-        if default is msgspec.NODEFAULT:
-            default = field.default_factory()
-        parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=hints[field.name]))
-    return inspect.Signature(parameters, return_annotation=returned)
-
-
-def _describe_fields(request: type[OperationRequest]) -> str:
-    hints = get_type_hints(request, include_extras=True)
-    lines = []
-    for field in _fields(request):
-        metas = getattr(hints[field.name], "__metadata__", ())
-        descriptions = [meta.description for meta in metas if isinstance(meta, Meta) and meta.description]
-        lines.append(f"    {field.name}: {' '.join(descriptions)}")
-    return "\n".join(lines)
-
-
-def _fields(request: type[OperationRequest]) -> list[msgspec.structs.FieldInfo]:
-    """Return the fields of a request, those of every request last."""
-    common = OperationRequest.__struct_fields__
-    return sorted(msgspec.structs.fields(request), key=lambda field: field.name in common)
-
-
-class TaskNamespace(OperationNamespace[ModeT]):
+class TaskNamespace(OperationMethods[ModeT]):
     """Operations on tasks."""
 
     start = method(records.TaskStartRequest, record_handlers.start_task)
@@ -166,7 +47,7 @@ class TaskNamespace(OperationNamespace[ModeT]):
     resume = method(digests.ResumeRequest, digests.resume)
 
 
-class ArtifactNamespace(OperationNamespace[ModeT]):
+class ArtifactNamespace(OperationMethods[ModeT]):
     """Operations on artifacts, which are records."""
 
     create = method(records.ArtifactCreateRequest, record_handlers.create_artifact)
@@ -185,7 +66,7 @@ class ArtifactNamespace(OperationNamespace[ModeT]):
     read_wiki = method(digests.WikiRequest, digests.read_wiki)
 
 
-class ContextNamespace(OperationNamespace[ModeT]):
+class ContextNamespace(OperationMethods[ModeT]):
     """Operations that collect context for an agent."""
 
     brief_project = method(digests.BriefRequest, digests.brief_project)
@@ -197,7 +78,7 @@ class ContextNamespace(OperationNamespace[ModeT]):
     agent_context = method(context.AgentContextRequest, context_handlers.agent_context)
 
 
-class BackupNamespace(OperationNamespace[ModeT]):
+class BackupNamespace(OperationMethods[ModeT]):
     """Operations on backups of the home: all tenants and all known projects."""
 
     create = method(backup.BackupRequest, backup_handlers.create)
@@ -205,20 +86,20 @@ class BackupNamespace(OperationNamespace[ModeT]):
     restore = method(backup.RestoreRequest, backup_handlers.restore)
 
 
-class SyncNamespace(OperationNamespace[ModeT]):
+class SyncNamespace(OperationMethods[ModeT]):
     """Operations on exchanges with other machines."""
 
     exchange = method(sync_handlers.SyncRequest, sync_handlers.run)
     status = method(sync_handlers.SyncStatusRequest, sync_handlers.status)
 
 
-class LedgerNamespace(OperationNamespace[ModeT]):
+class LedgerNamespace(OperationMethods[ModeT]):
     """Operations on the ledger."""
 
     verify = method(ledger.VerifyRequest, ledger_handlers.verify)
 
 
-class CodeNamespace(OperationNamespace[ModeT]):
+class CodeNamespace(OperationMethods[ModeT]):
     """Operations on indexed code. Lines and columns count from 1."""
 
     index = method(code.CodeIndexRequest, code_handlers.index_tree)
@@ -232,7 +113,7 @@ class CodeNamespace(OperationNamespace[ModeT]):
     search = method(code.CodeSearchRequest, code_handlers.search)
 
 
-class DebugNamespace(OperationNamespace[ModeT]):
+class DebugNamespace(OperationMethods[ModeT]):
     """Operations on traced calls and errors."""
 
     find_tool_calls = method(debug.ToolCallsRequest, debug_handlers.find_tool_calls)
@@ -241,7 +122,7 @@ class DebugNamespace(OperationNamespace[ModeT]):
     why = method(debug.WhyRequest, debug_handlers.why)
 
 
-class GuardNamespace(OperationNamespace[ModeT]):
+class GuardNamespace(OperationMethods[ModeT]):
     """Operations on guards, which check agents' tool calls."""
 
     list = method(guards.GuardListRequest, guard_handlers.list_guards)
@@ -255,7 +136,7 @@ class GuardNamespace(OperationNamespace[ModeT]):
     remove = method(guards.GuardIdRequest, guard_handlers.remove_guard)
 
 
-class DeliveryNamespace(OperationNamespace[ModeT]):
+class DeliveryNamespace(OperationMethods[ModeT]):
     """Operations on the memories that agents were shown."""
 
     list = method(delivery.DeliveryListRequest, delivery_handlers.list_shown)
@@ -265,7 +146,7 @@ class DeliveryNamespace(OperationNamespace[ModeT]):
     refuse = method(delivery.RefuseRequest, inbox_handlers.refuse_item)
 
 
-class SettingsNamespace(OperationNamespace[ModeT]):
+class SettingsNamespace(OperationMethods[ModeT]):
     """Operations on settings files."""
 
     list = method(EmptyRequest, settings_handlers.list_settings)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from functools import cache
 from importlib import import_module
-from typing import Any, Literal, Protocol, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET
@@ -18,6 +18,7 @@ from lorelog.core.query import Filters
 from lorelog.operations.catalogue import find_operation
 from lorelog.operations.operation import Operation
 from lorelog.operations.replies import to_json
+from lorelog.operations.requests import Identified
 
 PathArgument = str | os.PathLike[str]
 PathArguments = PathArgument | Iterable[PathArgument]
@@ -27,6 +28,7 @@ Day = str | date
 FilterArgument = Filters | Mapping[str, Any]
 DaemonMode = Literal["auto", "off", "required"]
 
+_ID_FIELDS = frozenset({"id", "place"})
 _DAY_FIELDS = frozenset({"since", "until", "expires", "review_after"})
 _FILTER_FIELDS = {
     "project": "projects",
@@ -39,6 +41,8 @@ _FILTER_FIELDS = {
     "tags": "tags",
 }
 """Field of a request for each name of a filter."""
+FILTER_PARAMETERS = ("types", "tags", "since", "until", "source", "project")
+"""Filters that methods have as parameters."""
 _VALUE_TYPES = {
     "memory.search": "core.query:SearchReply",
     "memory.expand": "core.memory:ExpandReply",
@@ -63,14 +67,6 @@ _ITEM_TYPES = {
     "session.recall": "services.sessions.recall:RecalledMemory",
 }
 """Type of the items, for operations whose value is a list."""
-
-
-class Identified(Protocol):
-    """A hit, chunk or reply that has an id."""
-
-    @property
-    def id(self) -> str:
-        """Return the id."""
 
 
 Identity = str | Identified | Mapping[str, Any]
@@ -120,7 +116,11 @@ def to_arguments(request: type[msgspec.Struct], values: Mapping[str, Any]) -> di
     for name, value in values.items():
         if value is UNSET:
             continue
-        if isinstance(value, datetime) and name in _DAY_FIELDS:
+        if name in _ID_FIELDS:
+            value = id_of(value, name)  # noqa: PLW2901
+        elif name == "ids":
+            value = [id_of(identity, name) for identity in value]  # noqa: PLW2901
+        elif isinstance(value, datetime) and name in _DAY_FIELDS:
             value = (value if value.tzinfo is None else value.astimezone()).date()  # noqa: PLW2901
         single = name in lists and isinstance(value, str | os.PathLike | Mapping)
         arguments[name] = [_to_json_value(name, value)] if single else _to_json_value(name, value)
@@ -153,7 +153,7 @@ def filter_arguments(filters: FilterArgument | None, **keywords: Any) -> dict[st
     return arguments
 
 
-def id_of(identity: Identity, name: str = "identity") -> str:
+def id_of(identity: Identity, name: str) -> str:
     """Return an id, or the id of a hit, chunk or reply. `name` is the parameter that an error names."""
     if isinstance(identity, Mapping):
         found = identity.get("id")
