@@ -290,5 +290,7 @@ class SearchReply(ReplyItems[Hit]):
     """Weight of each lane for this query, and the reason; empty if one lane answered alone."""
     packing: BudgetReport | None = None
     """Only with a token budget; `hits` are then those that fit."""
+    explained: bool = False
+    """True if the JSON of each hit has the parts of its score."""
     code: CodeReply | None = None
     """What the code says to a question that is about it; None for any other."""

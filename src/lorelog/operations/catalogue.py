@@ -83,7 +83,7 @@ def describe_operation(operation: Operation[Any, Any]) -> Json:
         "description": operation.description,
         "writes": operation.writes,
         "request": request_schema(operation),
-        "reply": _standalone_schema(operation.reply, complete=True),
+        "reply": _standalone_schema(operation.json_type, complete=True),
         "errors": sorted({"usage", "config", "store", *(kind.code for kind in operation.errors)}),
         "surfaces": {surface: operation.absent.get(surface, True) for surface in SURFACES},
     }
@@ -97,7 +97,7 @@ def describe_all() -> list[Json]:
 def operation_schemas(operation: Operation[Any, Any], ref_template: str = _REF_TEMPLATE) -> tuple[Json, Json, Json]:
     """Return the schema of the request, that of the reply, and the definitions that both refer to."""
     (request,), definitions = msgspec.json.schema_components([operation.request], ref_template=ref_template)
-    reply, reply_definitions = _reply_schema(operation.reply, ref_template)
+    reply, reply_definitions = _reply_schema(operation.json_type, ref_template)
     return request, reply, definitions | reply_definitions
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import LorelogError
 from lorelog.core.ports import Progress
+from lorelog.core.serializable import json_type
 from lorelog.engine import Engine
 from lorelog.operations.meter import Meter
-from lorelog.operations.replies import Json, to_json
 from lorelog.operations.requests import OperationRequest
 
 RequestT = TypeVar("RequestT", bound=OperationRequest)
@@ -46,15 +46,15 @@ class RequestContext:
 class Operation(Generic[RequestT, ValueT]):
     """One operation. The handler's docstring is its help text on every surface.
 
-    The handler returns a value for Python. `to_reply` converts it to `reply` where the JSON has other fields.
+    The handler returns the value that a service returned. Its fields are those of the JSON, unless a function declares
+    another form (`core.serializable.shows_as_json`).
     """
 
     name: str
     request: type[RequestT]
     reply: type
-    """Type whose fields are those of the JSON; the JSON Schema is generated from it."""
+    """Type of the value."""
     handler: Callable[[Engine, RequestT, RequestContext], ValueT]
-    to_reply: Callable[[ValueT, RequestT], object] | None = None
     errors: tuple[type[LorelogError], ...] = ()
     """Errors besides those of every operation: an invalid request, invalid settings, an unreadable index."""
     writes: bool = False
@@ -66,10 +66,10 @@ class Operation(Generic[RequestT, ValueT]):
     absent: Mapping[str, str] = field(default_factory=dict)
     """Surfaces without this operation, each with the reason."""
 
-    def serialize(self, value: ValueT, request: RequestT) -> Json:
-        """Return the handler's value as JSON."""
-        reply: Json = to_json(value if self.to_reply is None else self.to_reply(value, request))
-        return reply
+    @property
+    def json_type(self) -> Any:
+        """Type whose fields are those of the JSON; the JSON Schema is generated from it."""
+        return json_type(self.reply)
 
     @property
     def summary(self) -> str:

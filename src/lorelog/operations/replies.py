@@ -7,7 +7,6 @@ other names than the value it is made from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -197,31 +196,3 @@ def freshness_json(verdict: FreshnessVerdict) -> FreshnessJson:
             for finding in verdict.findings
         ),
     )
-
-
-def to_json(value: Any) -> Any:
-    """Return a reply, or any part of one, as JSON values: objects as dictionaries, sequences as lists."""
-    return _with_lists(msgspec.to_builtins(value, enc_hook=_builtin))
-
-
-def _builtin(value: object) -> object:
-    """Return a builtin for a type that msgspec does not encode: subclasses such as numpy's float, other mappings."""
-    for kind in (str, float, int):
-        if isinstance(value, kind):
-            return kind(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise NotImplementedError(type(value))
-
-
-def _with_lists(value: Any) -> Any:
-    """Return builtins with tuples as lists. Dictionaries are changed in place: msgspec has just made them."""
-    if type(value) is dict:
-        for name, part in value.items():
-            if type(part) in _CONTAINERS:
-                value[name] = _with_lists(part)
-        return value
-    return [_with_lists(part) for part in value] if type(value) in _CONTAINERS else value
-
-
-_CONTAINERS = frozenset({dict, list, tuple})

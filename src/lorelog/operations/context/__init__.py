@@ -12,18 +12,16 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
         "context.find_relevant_context",
         schema.RelevantContextRequest,
-        schema.RelevantContextJson,
+        schema.RelevantContext,
         handlers.find_relevant_context,
-        handlers.relevant_context_json,
         errors=(ModelError,),
         warms=True,
     ),
     Operation(
         "context.get_hot_context",
         schema.HotContextRequest,
-        schema.HotContextJson,
+        schema.HotContext,
         handlers.get_hot_context,
-        handlers.hot_context_json,
     ),
     Operation("context.list_subsystems", schema.SubsystemsRequest, schema.SubsystemsReply, handlers.list_subsystems),
     Operation(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lorelog.core.serializable import shows_as_json
 from lorelog.operations.context import schema
 from lorelog.operations.replies import reply_from
 from lorelog.operations.search.handlers import hit_json
@@ -133,11 +134,13 @@ def agent_context(
     )
 
 
-def hot_context_json(context: schema.HotContext, _: object = None) -> schema.HotContextJson:
+@shows_as_json(schema.HotContext, schema.HotContextJson)
+def hot_context_json(context: schema.HotContext) -> schema.HotContextJson:
     """Return hot memories with their hits under JSON names."""
     return schema.HotContextJson(results=tuple(map(hit_json, context.results)))
 
 
-def relevant_context_json(context: schema.RelevantContext, _: object = None) -> schema.RelevantContextJson:
+@shows_as_json(schema.RelevantContext, schema.RelevantContextJson)
+def relevant_context_json(context: schema.RelevantContext) -> schema.RelevantContextJson:
     """Return the context of a task with its hits under JSON names."""
     return reply_from(context, schema.RelevantContextJson, results=tuple(map(hit_json, context.results)))

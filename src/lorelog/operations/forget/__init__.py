@@ -8,6 +8,7 @@ from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable
 from lorelog.operations.forget import handlers
 from lorelog.operations.operation import Operation
 from lorelog.operations.requests import EmptyRequest
+from lorelog.services.forget.forgetter import ForgetReply
 
 _ABSENT_AGENTS = "an agent must not forget for good: 'delete' hides a memory, and a person forgets in the shell"
 _ABSENT_MCP = "receipts are for the person who forgot something"
@@ -16,9 +17,8 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
         "memory.forget",
         handlers.ForgetRequest,
-        handlers.ForgetJson,
+        ForgetReply,
         handlers.forget,
-        handlers.forget_json,
         errors=(NotFound, StoreBusy, StoreUnwritable),
         writes=True,
         once=True,
@@ -27,18 +27,16 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
         "memory.forget_verify",
         handlers.VerifyForgetRequest,
-        handlers.ForgetProofJson,
+        handlers.ForgetProof,
         handlers.verify_forget,
-        handlers.proof_json,
         errors=(NotFound,),
         absent={"mcp": _ABSENT_MCP},
     ),
     Operation(
         "memory.forget_receipts",
         EmptyRequest,
-        handlers.ForgetReceiptsJson,
+        handlers.ReceiptsReply,
         handlers.list_receipts,
-        handlers.receipts_json,
         absent={"mcp": _ABSENT_MCP},
     ),
 )

@@ -6,21 +6,20 @@ A handler's docstring is the help text of its operation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta
 
 from lorelog.core.errors import UsageError
+from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import OperationReply, reply_from
 from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, Text, Until, Words
-
-if TYPE_CHECKING:
-    from lorelog.services.forget.forgetter import ForgetReply
-    from lorelog.services.forget.receipt import Receipt
-    from lorelog.services.forget.residues import Residue, ResidueReport
+from lorelog.services.forget.forgetter import ForgetReply
+from lorelog.services.forget.receipt import Receipt, format_report
+from lorelog.services.forget.residues import Residue, ResidueReport
 
 _PERSON_HINT = "a person does this in a terminal of their own; 'lorelog delete' hides a memory"
 Reasons = Mapping[str, str]
@@ -98,6 +97,21 @@ class ForgetJson(OperationReply, frozen=True, kw_only=True):
     notes: Sequence[str]
 
 
+class ForgetProof(OperationReply, frozen=True, kw_only=True):
+    """A receipt, and what a new search finds."""
+
+    receipt: Receipt
+    report: ResidueReport
+
+
+class ReceiptsReply(ReplyItems[Receipt], OperationReply, frozen=True, kw_only=True):
+    """Receipts of forgotten text, newest first."""
+
+    items_field = "receipts"
+
+    receipts: tuple[Receipt, ...]
+
+
 class ForgetProofJson(OperationReply, frozen=True, kw_only=True):
     """A receipt, and what a new search finds."""
 
@@ -138,7 +152,6 @@ def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> Forg
     are deleted only on request; Git history is named, not changed.
     """
     from lorelog.services.forget.entries import ForgetQuery
-    from lorelog.services.forget.forgetter import ForgetReply
 
     if request.complete:
         replies = engine.forgetter().complete()
@@ -166,22 +179,24 @@ def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> Forg
     return engine.forgetter().forget(query, edit_files=request.edit_files, host_transcripts=request.host_transcripts)
 
 
-def verify_forget(engine: Engine, request: VerifyForgetRequest, call: RequestContext) -> tuple[Receipt, ResidueReport]:
+def verify_forget(engine: Engine, request: VerifyForgetRequest, call: RequestContext) -> ForgetProof:
     """Search again for text that was forgotten, by its receipt.
 
     Do so after a sync, a restored backup or a `git pull`: they may bring files back.
     """
     if not call.own and ("/" in request.receipt or "\\" in request.receipt):
         raise UsageError("a path is not accepted here", hint="give the id of a receipt")
-    return engine.forgetter().verify(request.receipt)
+    receipt, report = engine.forgetter().verify(request.receipt)
+    return ForgetProof(receipt=receipt, report=report)
 
 
-def list_receipts(engine: Engine, request: EmptyRequest, call: RequestContext) -> Sequence[Receipt]:
+def list_receipts(engine: Engine, request: EmptyRequest, call: RequestContext) -> ReceiptsReply:
     """List the receipts of forgotten text, newest first."""
-    return engine.forgetter().receipts()
+    return ReceiptsReply(receipts=tuple(engine.forgetter().receipts()))
 
 
-def forget_json(reply: ForgetReply, _: object = None) -> ForgetJson:
+@shows_as_json(ForgetReply, ForgetJson)
+def forget_json(reply: ForgetReply) -> ForgetJson:
     """Return a reply with its verdict."""
     return reply_from(
         reply,
@@ -192,11 +207,10 @@ def forget_json(reply: ForgetReply, _: object = None) -> ForgetJson:
     )
 
 
-def proof_json(proof: tuple[Receipt, ResidueReport], _: object = None) -> ForgetProofJson:
+@shows_as_json(ForgetProof, ForgetProofJson)
+def proof_json(proof: ForgetProof) -> ForgetProofJson:
     """Return a receipt and the result of a new search."""
-    from lorelog.services.forget.receipt import format_report
-
-    receipt, report = proof
+    receipt, report = proof.receipt, proof.report
     return ForgetProofJson(
         ok=report.ok,
         id=receipt.id,
@@ -211,20 +225,16 @@ def proof_json(proof: tuple[Receipt, ResidueReport], _: object = None) -> Forget
     )
 
 
-def receipts_json(receipts: Sequence[Receipt], _: object = None) -> ForgetReceiptsJson:
-    """Return receipts as a list."""
-    return ForgetReceiptsJson(
-        receipts=[
-            ForgetReceiptJson(
-                id=receipt.id,
-                at=receipt.at,
-                ok=receipt.report.ok,
-                selected=receipt.selected,
-                searched_files=receipt.report.files,
-            )
-            for receipt in receipts
-        ]
-    )
+@shows_as_json(Receipt, ForgetReceiptJson)
+def receipt_json(receipt: Receipt) -> ForgetReceiptJson:
+    """Return a receipt without its canaries."""
+    return reply_from(receipt, ForgetReceiptJson, ok=receipt.report.ok, searched_files=receipt.report.files)
+
+
+@shows_as_json(ReceiptsReply, ForgetReceiptsJson)
+def receipts_json(reply: ReceiptsReply) -> ForgetReceiptsJson:
+    """Return receipts."""
+    return ForgetReceiptsJson(receipts=tuple(map(receipt_json, reply.receipts)))
 
 
 def _residues(residues: Sequence[Residue]) -> list[ResidueJson]:

@@ -13,11 +13,26 @@ from lorelog.core.errors import (
     StoreBusy,
     StoreUnwritable,
 )
-from lorelog.core.memory import AddReply, CompactReply, DeleteReply, EpisodeReply, ExpiryReply, FeedbackReply
+from lorelog.core.memory import (
+    AddReply,
+    CompactReply,
+    DeleteReply,
+    DuplicatesReply,
+    EpisodeReply,
+    ExpandReply,
+    ExpiryReply,
+    FeedbackReply,
+    GetReply,
+    HealthReply,
+    IndexReport,
+    ListReply,
+    SupersedeReply,
+)
 from lorelog.core.session import TranscriptReply
-from lorelog.operations.memory import handlers, schema, serialize
+from lorelog.operations.memory import handlers, schema
 from lorelog.operations.operation import Operation
 from lorelog.operations.requests import EmptyRequest
+from lorelog.services.evaluation.search_quality import EvaluateReply
 
 _ABSENT_DELETES_INDEX = "it deletes the whole index; use the shell or Python"
 _ABSENT_READS_FILES = "it reads files that the caller names; use the shell or Python"
@@ -29,12 +44,11 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
         "memory.expand",
         schema.ExpandRequest,
-        schema.ExpandJson,
+        ExpandReply,
         handlers.expand,
-        serialize.expand_json,
         errors=(NotFound,),
     ),
-    Operation("memory.get", schema.IdentityRequest, schema.GetJson, handlers.get, serialize.get_json),
+    Operation("memory.get", schema.IdentityRequest, GetReply, handlers.get),
     Operation(
         "memory.transcript",
         schema.TranscriptRequest,
@@ -42,7 +56,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.transcript,
         errors=(NotFound, SourceError),
     ),
-    Operation("memory.list", schema.ListRequest, schema.ListJson, handlers.list_memories, serialize.list_json),
+    Operation("memory.list", schema.ListRequest, ListReply, handlers.list_memories),
     Operation(
         "memory.add",
         schema.AddRequest,
@@ -56,9 +70,8 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
         "memory.add_batch",
         schema.AddBatchRequest,
-        schema.AddBatchJson,
+        schema.AddBatchReply,
         handlers.add_batch,
-        serialize.add_batch_json,
         errors=(StoreUnwritable, StoreBusy),
         writes=True,
         once=True,
@@ -83,21 +96,19 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
         "memory.index",
         schema.IndexRequest,
-        schema.IndexJson,
+        IndexReport,
         handlers.index,
-        serialize.index_json,
         errors=(NotFound, StoreUnwritable, StoreBusy),
         warms=True,
     ),
     Operation("memory.stats", EmptyRequest, schema.StatsReply, handlers.stats),
-    Operation("memory.health", schema.HealthRequest, schema.HealthJson, handlers.health, serialize.health_json),
+    Operation("memory.health", schema.HealthRequest, HealthReply, handlers.health),
     Operation("memory.metrics", EmptyRequest, schema.MetricsReply, handlers.metrics),
     Operation(
         "memory.evaluate",
         schema.EvaluateRequest,
-        schema.EvaluateJson,
+        EvaluateReply,
         handlers.evaluate,
-        serialize.evaluate_json,
         errors=(NotFound, SourceError),
         warms=True,
         absent={"http": _ABSENT_READS_FILES, "mcp": _ABSENT_READS_FILES},
@@ -111,13 +122,12 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         writes=True,
         absent={"http": _ABSENT_DELETES_INDEX, "mcp": _ABSENT_DELETES_INDEX},
     ),
-    Operation("roots.list", EmptyRequest, schema.RootsJson, handlers.list_roots, serialize.roots_json),
+    Operation("roots.list", EmptyRequest, schema.RootsReply, handlers.list_roots),
     Operation(
         "roots.add",
         schema.IndexRequest,
-        schema.IndexJson,
+        IndexReport,
         handlers.add_roots,
-        serialize.index_json,
         errors=(StoreUnwritable, StoreBusy),
         warms=True,
         absent={"http": _ABSENT_CHOOSES_FILES, "mcp": _ABSENT_CHOOSES_FILES},
@@ -134,9 +144,8 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
         "memory.supersede",
         schema.SupersedeRequest,
-        schema.SupersedeJson,
+        SupersedeReply,
         handlers.supersede,
-        serialize.supersede_json,
         errors=(NotFound, StoreUnwritable, StoreBusy),
         writes=True,
         once=True,
@@ -172,9 +181,8 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
         "memory.find_near_duplicates",
         schema.NearDuplicatesRequest,
-        schema.DuplicatesJson,
+        DuplicatesReply,
         handlers.find_near_duplicates,
-        serialize.duplicates_json,
     ),
     Operation(
         "memory.consolidate_episode",

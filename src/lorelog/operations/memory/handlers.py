@@ -31,7 +31,7 @@ from lorelog.core.options import ListOptions
 from lorelog.core.query import Filters, Lane
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_future_day, parse_last_day, parse_past_day, read_filters, resolve_path
-from lorelog.operations.memory import schema
+from lorelog.operations.memory import schema, serialize  # noqa: F401
 from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import reply_from
 from lorelog.operations.requests import EmptyRequest, OperationRequest
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from lorelog.core.memory import CompactReply
     from lorelog.core.session import TranscriptReply
     from lorelog.services.evaluation.search_quality import EvaluateReply
-    from lorelog.services.places.roots import RootStatus
 
 
 def expand(engine: Engine, request: schema.ExpandRequest, call: RequestContext) -> ExpandReply:
@@ -104,12 +103,13 @@ def add(engine: Engine, request: schema.AddRequest, call: RequestContext) -> Add
     return engine.add([_new_memory(request, call)], to_global=request.to_global, keep_secrets=request.keep_secrets)[0]
 
 
-def add_batch(engine: Engine, request: schema.AddBatchRequest, call: RequestContext) -> Sequence[AddReply]:
+def add_batch(engine: Engine, request: schema.AddBatchRequest, call: RequestContext) -> schema.AddBatchReply:
     """Add several memories at once: all of them are written, or none. Secrets in them are redacted."""
     _check_project_known(engine, request, call)
     _check_keep_secrets(call, [memory.origin for memory in request.memories], keep_secrets=request.keep_secrets)
     memories = [_new_memory(memory, call) for memory in request.memories]
-    return engine.add(memories, to_global=request.to_global, keep_secrets=request.keep_secrets)
+    added = engine.add(memories, to_global=request.to_global, keep_secrets=request.keep_secrets)
+    return schema.AddBatchReply(memories=tuple(added))
 
 
 def delete(engine: Engine, request: schema.IdentityRequest, call: RequestContext) -> DeleteReply:
@@ -408,9 +408,9 @@ def evaluate(engine: Engine, request: schema.EvaluateRequest, call: RequestConte
     return engine.evaluate(options, all_projects=request.all_projects, progress=call.progress)
 
 
-def list_roots(engine: Engine, request: EmptyRequest, call: RequestContext) -> Sequence[RootStatus]:
+def list_roots(engine: Engine, request: EmptyRequest, call: RequestContext) -> schema.RootsReply:
     """List the files and directories that are indexed and watched by the daemon."""
-    return engine.roots()
+    return schema.RootsReply(roots=tuple(engine.roots()))
 
 
 def add_roots(engine: Engine, request: schema.IndexRequest, call: RequestContext) -> IndexReport:

@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 from lorelog.core.memory import AddReply, AdmissionResult, CoveredChunk, FileProblem, HealthCheck, KnownItemScores
 from lorelog.core.query import VectorCoverage
 from lorelog.core.record import Trust
+from lorelog.core.serializable import ReplyItems
 from lorelog.operations.replies import FreshnessJson, Json, OperationReply
 from lorelog.operations.requests import (
     Day,
@@ -28,6 +29,7 @@ from lorelog.operations.requests import (
     Words,
 )
 from lorelog.operations.search.schema import ChunkLocation, LaneName
+from lorelog.services.places.roots import RootStatus
 
 _MemoryType = Annotated[
     Annotated[str, Meta(max_length=64)], Meta(description="Type of the memory, such as decision, fact, lesson.")
@@ -376,8 +378,10 @@ class IndexJson(OperationReply, frozen=True, kw_only=True):
     reembedding: ReembedJson | None
 
 
-class AddBatchJson(OperationReply, frozen=True, kw_only=True):
+class AddBatchReply(ReplyItems[AddReply], OperationReply, frozen=True, kw_only=True):
     """The new memories, in the order they were given."""
+
+    items_field = "memories"
 
     memories: tuple[AddReply, ...]
 
@@ -518,6 +522,14 @@ class RootJson(OperationReply, frozen=True, kw_only=True):
     origin: str
     exists: bool
     documents: int
+
+
+class RootsReply(ReplyItems[RootStatus], OperationReply, frozen=True, kw_only=True):
+    """The indexed files and directories."""
+
+    items_field = "roots"
+
+    roots: tuple[RootStatus, ...]
 
 
 class RootsJson(OperationReply, frozen=True, kw_only=True):

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from lorelog.core.document import Document, StoredChunk
+from lorelog.core.memory import (
+    Duplicate,
+    DuplicatesReply,
+    ExpandReply,
+    GetReply,
+    HealthReply,
+    IndexReport,
+    ListReply,
+    SupersedeReply,
+)
+from lorelog.core.query import LifecycleState
+from lorelog.core.serializable import shows_as_json, to_json
 from lorelog.operations.memory import schema
-from lorelog.operations.replies import freshness_json, reply_from, to_json
+from lorelog.operations.replies import freshness_json, reply_from
 from lorelog.operations.search.handlers import anchor_json, lifecycle_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lorelog.core.document import Document, StoredChunk
-    from lorelog.core.memory import (
-        AddReply,
-        Duplicate,
-        DuplicatesReply,
-        ExpandReply,
-        GetReply,
-        HealthReply,
-        IndexReport,
-        ListReply,
-        SupersedeReply,
-    )
-    from lorelog.core.query import LifecycleState
-    from lorelog.services.evaluation.search_quality import EvaluateReply
-    from lorelog.services.places.roots import RootStatus
+from lorelog.services.evaluation.search_quality import EvaluateReply
+from lorelog.services.places.roots import RootStatus
 
 _MAX_DUPLICATE_TEXT = 300
 """Characters of a near-duplicate's text: enough to recognise it."""
 
 
-def expand_json(reply: ExpandReply, _: object = None) -> schema.ExpandJson:
+@shows_as_json(ExpandReply, schema.ExpandJson)
+def expand_json(reply: ExpandReply) -> schema.ExpandJson:
     """Return an expanded section."""
     location = schema.TranscriptLocationInfo(
         address=reply.transcript, exists=reply.transcript_exists, tokens=reply.transcript_tokens
@@ -53,7 +48,8 @@ def expand_json(reply: ExpandReply, _: object = None) -> schema.ExpandJson:
     )
 
 
-def get_json(reply: GetReply, _: object = None) -> schema.GetJson:
+@shows_as_json(GetReply, schema.GetJson)
+def get_json(reply: GetReply) -> schema.GetJson:
     """Return a memory, or whether it was deleted."""
     return schema.GetJson(
         found=reply.exists,
@@ -67,7 +63,8 @@ def get_json(reply: GetReply, _: object = None) -> schema.GetJson:
     )
 
 
-def list_json(reply: ListReply, _: object = None) -> schema.ListJson:
+@shows_as_json(ListReply, schema.ListJson)
+def list_json(reply: ListReply) -> schema.ListJson:
     """Return documents or memories."""
     return schema.ListJson(
         documents=tuple(map(document_json, reply.documents)),
@@ -77,7 +74,8 @@ def list_json(reply: ListReply, _: object = None) -> schema.ListJson:
     )
 
 
-def index_json(report: IndexReport, _: object = None) -> schema.IndexJson:
+@shows_as_json(IndexReport, schema.IndexJson)
+def index_json(report: IndexReport) -> schema.IndexJson:
     """Return the report of an index run."""
     reembedding = report.reembedding
     return reply_from(
@@ -88,17 +86,14 @@ def index_json(report: IndexReport, _: object = None) -> schema.IndexJson:
     )
 
 
-def add_batch_json(replies: Sequence[AddReply], _: object = None) -> schema.AddBatchJson:
-    """Return the new memories."""
-    return schema.AddBatchJson(memories=tuple(replies))
-
-
-def supersede_json(reply: SupersedeReply, _: object = None) -> schema.SupersedeJson:
+@shows_as_json(SupersedeReply, schema.SupersedeJson)
+def supersede_json(reply: SupersedeReply) -> schema.SupersedeJson:
     """Return the new memory and the id of the old one."""
     return reply_from(reply.added, schema.SupersedeJson, supersedes=reply.old)
 
 
-def duplicates_json(reply: DuplicatesReply, _: object = None) -> schema.DuplicatesJson:
+@shows_as_json(DuplicatesReply, schema.DuplicatesJson)
+def duplicates_json(reply: DuplicatesReply) -> schema.DuplicatesJson:
     """Return groups of near-duplicates."""
     groups = tuple(
         tuple(_duplicate_json(duplicate, keep=not rank) for rank, duplicate in enumerate(group))
@@ -107,22 +102,26 @@ def duplicates_json(reply: DuplicatesReply, _: object = None) -> schema.Duplicat
     return reply_from(reply, schema.DuplicatesJson, groups=groups)
 
 
-def health_json(reply: HealthReply, _: object = None) -> schema.HealthJson:
+@shows_as_json(HealthReply, schema.HealthJson)
+def health_json(reply: HealthReply) -> schema.HealthJson:
     """Return the results of the health checks."""
     return reply_from(reply, schema.HealthJson)
 
 
-def roots_json(roots: Sequence[RootStatus], _: object = None) -> schema.RootsJson:
+@shows_as_json(RootStatus, schema.RootJson)
+def root_json(status: RootStatus) -> schema.RootJson:
+    """Return an indexed root."""
+    return reply_from(status.root, schema.RootJson, exists=status.exists, documents=status.documents)
+
+
+@shows_as_json(schema.RootsReply, schema.RootsJson)
+def roots_json(reply: schema.RootsReply) -> schema.RootsJson:
     """Return the indexed roots."""
-    return schema.RootsJson(
-        roots=tuple(
-            reply_from(status.root, schema.RootJson, exists=status.exists, documents=status.documents)
-            for status in roots
-        )
-    )
+    return schema.RootsJson(roots=tuple(map(root_json, reply.roots)))
 
 
-def evaluate_json(reply: EvaluateReply, _: object = None) -> schema.EvaluateJson:
+@shows_as_json(EvaluateReply, schema.EvaluateJson)
+def evaluate_json(reply: EvaluateReply) -> schema.EvaluateJson:
     """Return measured search quality."""
     rankings = tuple(
         {
@@ -136,6 +135,7 @@ def evaluate_json(reply: EvaluateReply, _: object = None) -> schema.EvaluateJson
     return reply_from(reply, schema.EvaluateJson, rankings=rankings, unknown=missing, failed=len(reply.problems))
 
 
+@shows_as_json(StoredChunk, schema.ChunkJson)
 def chunk_json(stored: StoredChunk, lifecycle: LifecycleState | None = None) -> schema.ChunkJson:
     """Return a chunk; its lifecycle state only if there is anything to report."""
     return reply_from(
@@ -149,6 +149,7 @@ def chunk_json(stored: StoredChunk, lifecycle: LifecycleState | None = None) -> 
     )
 
 
+@shows_as_json(Document, schema.DocumentJson)
 def document_json(document: Document) -> schema.DocumentJson:
     """Return a document as list shows it."""
     return reply_from(document, schema.DocumentJson, chunks=document.chunk_count, bytes=document.stamp.size)

@@ -10,6 +10,7 @@ from lorelog.core.caller import checked_origin
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.query import TrustFilter
 from lorelog.core.record import RecordDraft
+from lorelog.core.serializable import to_json
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day
 from lorelog.operations.operation import RequestContext
@@ -22,7 +23,7 @@ from lorelog.operations.records.serialize import (
     task_info,
     written_artifact,
 )
-from lorelog.operations.replies import VerificationHint, grounding_ref, to_json
+from lorelog.operations.replies import VerificationHint, grounding_ref
 from lorelog.operations.requests import OperationRequest
 from lorelog.records.kinds import check_kind
 

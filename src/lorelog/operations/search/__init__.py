@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lorelog.core.errors import ModelError
+from lorelog.core.query import SearchReply
 from lorelog.operations.operation import Operation
 from lorelog.operations.search import handlers, schema
 
@@ -12,9 +13,8 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
         "memory.search",
         schema.SearchRequest,
-        schema.SearchJson,
+        SearchReply,
         handlers.search,
-        handlers.search_json,
         errors=(ModelError,),
         warms=True,
     ),

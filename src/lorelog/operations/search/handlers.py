@@ -8,15 +8,16 @@ from msgspec import UNSET
 
 from lorelog.core.dataclasses import fields, replace
 from lorelog.core.options import SearchOptions
-from lorelog.core.query import NO_LIFECYCLE_STATE, Fusion, Lane, TrustFilter
+from lorelog.core.query import NO_LIFECYCLE_STATE, Fusion, Hit, Lane, SearchReply, TrustFilter
+from lorelog.core.serializable import shows_as_json, to_json
 from lorelog.operations.arguments import read_filters
-from lorelog.operations.replies import freshness_json, grounding_ref, reply_from, to_json, verification_hint
+from lorelog.operations.replies import freshness_json, grounding_ref, reply_from, verification_hint
 from lorelog.operations.search import schema
 
 if TYPE_CHECKING:
     from lorelog.core.code import CodeReply
     from lorelog.core.document import Anchor
-    from lorelog.core.query import Hit, LifecycleState, SearchReply
+    from lorelog.core.query import LifecycleState
     from lorelog.engine import Engine
     from lorelog.operations.operation import RequestContext
     from lorelog.operations.replies import CodeAnswer, Json
@@ -39,25 +40,27 @@ def search(engine: Engine, request: schema.SearchRequest, call: RequestContext) 
         for name in _SEARCH_OPTIONS
         if (value := getattr(request, name)) is not None
     }
-    return engine.search(
+    reply = engine.search(
         request.query,
         replace(engine.defaults.search, filters=read_filters(request, call), **options),
         all_projects=request.all_projects,
     )
+    return replace(reply, explained=True) if request.explain else reply
 
 
-def search_json(reply: SearchReply, request: schema.SearchRequest | None = None) -> schema.SearchJson:
+@shows_as_json(SearchReply, schema.SearchJson)
+def search_json(reply: SearchReply) -> schema.SearchJson:
     """Return search hits, with score parts if requested."""
-    explain = request is not None and request.explain
     return reply_from(
         reply,
         schema.SearchJson,
         lane=str(reply.lane),
-        hits=tuple(hit_json(hit, explain=explain) for hit in reply.hits),
+        hits=tuple(hit_json(hit, explain=reply.explained) for hit in reply.hits),
         code=_code_answer(reply.code),
     )
 
 
+@shows_as_json(Hit, schema.HitJson)
 def hit_json(hit: Hit, *, explain: bool = False) -> schema.HitJson:
     """Return one hit. With a token budget only `packed` holds text: the budget is for that."""
     changed: dict[str, Any] = {

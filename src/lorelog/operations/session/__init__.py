@@ -18,9 +18,8 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
         "session.recall",
         schema.RecallRequest,
-        schema.RecallJson,
+        schema.RecallReply,
         handlers.recall_memories,
-        handlers.recall_json,
         errors=(ModelError, StoreUnwritable, StoreBusy),
         warms=True,
         absent={"mcp": _ABSENT_FOR_HOOKS},

@@ -14,6 +14,7 @@ from lorelog.core.errors import UsageError
 from lorelog.core.memory import ListReply
 from lorelog.core.options import ListOptions
 from lorelog.core.query import Filters
+from lorelog.core.serializable import shows_as_json
 from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_iso_time
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day
@@ -21,14 +22,12 @@ from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import freshness_json, grounding_ref, reply_from, verification_hint
 from lorelog.operations.requests import EmptyRequest
 from lorelog.operations.session import schema
+from lorelog.services.sessions.recall import RecalledMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lorelog.core.document import StoredChunk
     from lorelog.core.query import SearchReply
     from lorelog.services.install.status import HostStatus
-    from lorelog.services.sessions.recall import RecalledMemory
     from lorelog.services.sessions.timeline import TimelineSession
     from lorelog.services.traces.error_history import ErrorHint
 
@@ -135,7 +134,7 @@ def _format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds") if seconds else ""
 
 
-def recall_memories(engine: Engine, request: schema.RecallRequest, call: RequestContext) -> Sequence[RecalledMemory]:
+def recall_memories(engine: Engine, request: schema.RecallRequest, call: RequestContext) -> schema.RecallReply:
     """Return the few memories that match a prompt, each at most once per session.
 
     For the hook that a host runs on every prompt. Use memory.search for replies that do not depend on the session.
@@ -147,23 +146,26 @@ def recall_memories(engine: Engine, request: schema.RecallRequest, call: Request
             call.progress("recall", 0, 0)
 
     prompt = UserPrompt(request.host, request.session, request.prompt)
-    return engine.recall(prompt, k=request.k, min_relevance=request.min_relevance, wanted=check_cancelled)
+    hits = engine.recall(prompt, k=request.k, min_relevance=request.min_relevance, wanted=check_cancelled)
+    return schema.RecallReply(hits=tuple(hits))
 
 
-def recall_json(memories: Sequence[RecalledMemory], _: object = None) -> schema.RecallJson:
-    """Return recalled memories under their JSON names."""
-    return schema.RecallJson(
-        hits=tuple(
-            reply_from(
-                memory,
-                schema.RecalledMemoryJson,
-                grounding_refs=tuple(map(grounding_ref, memory.grounding)),
-                verification_hint=verification_hint(memory.trust),
-                freshness=freshness_json(memory.verdict),
-            )
-            for memory in memories
-        )
+@shows_as_json(RecalledMemory, schema.RecalledMemoryJson)
+def recalled_memory_json(memory: RecalledMemory) -> schema.RecalledMemoryJson:
+    """Return a recalled memory."""
+    return reply_from(
+        memory,
+        schema.RecalledMemoryJson,
+        grounding_refs=tuple(map(grounding_ref, memory.grounding)),
+        verification_hint=verification_hint(memory.trust),
+        freshness=freshness_json(memory.verdict),
     )
+
+
+@shows_as_json(schema.RecallReply, schema.RecallJson)
+def recall_json(reply: schema.RecallReply) -> schema.RecallJson:
+    """Return recalled memories."""
+    return schema.RecallJson(hits=tuple(map(recalled_memory_json, reply.hits)))
 
 
 def find_why_hints(engine: Engine, request: schema.WhyHintRequest, call: RequestContext) -> schema.WhyHintReply:

@@ -14,6 +14,7 @@ from lorelog.hosts import HOSTS
 from lorelog.operations.replies import FreshnessJson, GroundingRef, OperationReply, VerificationHint
 from lorelog.operations.requests import Day, OperationRequest, PathText, Since, Text, Until
 from lorelog.services.sessions.handoff import Handoff
+from lorelog.services.sessions.recall import RecalledMemory
 
 _HOST = f"The agent: {', '.join(HOSTS)}."
 
@@ -100,6 +101,14 @@ class RecalledMemoryJson(OperationReply, frozen=True, kw_only=True):
     freshness: FreshnessJson
     now_was: tuple[ValueChange, ...]
     cue: str
+
+
+class RecallReply(ReplyItems[RecalledMemory], OperationReply, frozen=True, kw_only=True):
+    """Memories that match a prompt: first those with a topic that it is about, then the hits of a search."""
+
+    items_field = "hits"
+
+    hits: tuple[RecalledMemory, ...]
 
 
 class RecallJson(OperationReply, frozen=True, kw_only=True):

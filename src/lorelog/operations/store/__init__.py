@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lorelog.core.errors import StoreBusy, StoreUnreachable, StoreUnwritable
+from lorelog.core.ports import StoreComparison
 from lorelog.operations.operation import Operation
 from lorelog.operations.store import handlers
 from lorelog.services.llm.receipts import CostReply
@@ -17,9 +18,8 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
         "memory.check_store",
         handlers.StoreRequest,
-        handlers.StoreJson,
+        StoreComparison,
         handlers.check_store,
-        handlers.store_json,
         errors=(StoreUnreachable, StoreBusy, StoreUnwritable),
         writes=True,
         absent={"http": _ABSENT_MAINTENANCE, "mcp": _ABSENT_MAINTENANCE},

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from lorelog.core.dataclasses import replace
 from lorelog.core.ports import StoreComparison
-from lorelog.core.serializable import ReplyItems
+from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day
 from lorelog.operations.operation import RequestContext
@@ -120,6 +120,7 @@ def check_store(engine: Engine, request: StoreRequest, call: RequestContext) -> 
     return engine.store.compare(repair=request.repair)
 
 
-def store_json(comparison: StoreComparison, _: object = None) -> StoreJson:
+@shows_as_json(StoreComparison, StoreJson)
+def store_json(comparison: StoreComparison) -> StoreJson:
     """Return a comparison with its verdict."""
     return reply_from(comparison, StoreJson, ok=comparison.is_consistent or comparison.repaired)

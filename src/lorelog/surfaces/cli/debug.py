@@ -95,9 +95,9 @@ def _ingest(args: argparse.Namespace) -> int:
 
 def _ingest_stdin(args: argparse.Namespace) -> dict[str, Any]:
     """Read standard input in this process: it may be endless, and the daemon cannot read it."""
+    from lorelog.core.serializable import to_json
     from lorelog.operations.debug import handlers
     from lorelog.operations.debug.serialize import ingest_reply
-    from lorelog.operations.replies import to_json
     from lorelog.wiring import open_engine, resolve_location
 
     if sys.stdin is None or sys.stdin.isatty():
