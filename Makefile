@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e lint fix docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-trend bench-latency bench-hooks bench-records bench-words bench-quality fit-ranking bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
+.PHONY: help demo test test-rest test-failed test-all test-page test-local e2e lint fix house docs site picture plugins plugins-check bench bench-all bench-page bench-browser bench-check bench-trend bench-latency bench-hooks bench-records bench-words bench-quality fit-ranking bench-encoder bench-redaction bench-scale bench-milvus bench-code bench-freshness bench-delivery bench-safety lock clean
 
 help:  ## show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -54,6 +54,9 @@ lint: $(VENV)/.ready  ## style, types and import directions
 fix: $(VENV)/.ready  ## format, and mend what can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+house: $(VENV)/.ready  ## figures of the code base beside their limits (make house AGAINST=COMMIT adds an earlier commit's)
+	@$(BIN)/python scripts/house.py $(if $(AGAINST),--against $(AGAINST))
 
 docs: $(VENV)/.ready  ## write the generated parts of docs/
 	$(BIN)/python scripts/generate_reference.py

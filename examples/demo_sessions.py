@@ -147,7 +147,7 @@ def _codex_lines(session: str, project: Path, start: datetime, turns: list[Turn]
 
 def add_proposals(home: Path, project: Path, call: Call) -> dict[str, str]:
     """Add what waits for a person: rules and a guard of an agent, an import, a summary; return ids of memories by name."""
-    from lorelog.services.delivery.guards import GuardConditions, GuardDraft, GuardLog
+    from lorelog.services.guards.guard_log import GuardConditions, GuardDraft, GuardLog
 
     def add(text: str, kind: str, origin: str, *tags: str) -> str:
         given = {"text": text, "type": kind, "origin": origin, "tags": list(tags)}

@@ -170,8 +170,8 @@ def _add_costs(folder: Path, project: str) -> None:
 
 
 def _add_deliveries(folder: Path, project: str, ids: dict[str, str], guard: str) -> None:
-    from lorelog.services.delivery.history import used_file
     from lorelog.services.delivery.log import append_delivery, session_log
+    from lorelog.services.usage.history import used_file
 
     shown = [
         ("claude", "5e0c1a77-demo", "session-start", "standing", "", ["pnpm", "migrations"], 58),

@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lorelog.services.delivery.cue import read_cues
+from lorelog.services.cues.cue import read_cues
 from lorelog.services.delivery.cue_table import MAX_CALL_CHARS, match_cues
-from lorelog.services.delivery.standing import StandingMemory, encode_cue_table
+from lorelog.services.standing.tables import StandingMemory, encode_cue_table
 
 LIMIT_MS = 5.0
 ROOT = "/project"

@@ -12,7 +12,6 @@ processor time grows by half.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import resource
@@ -127,16 +126,6 @@ def _odd_files(project: Path) -> None:
     os.mkfifo(project / "notes" / ".lorelogignore")
 
 
-def _archive(megabytes: int) -> Callable[[Path], object]:
-    def plant(project: Path) -> None:
-        with gzip.open(project / "bomb.jsonl.gz", "wb", compresslevel=9) as file:
-            file.write(b"{}\n")
-            for _ in range(megabytes):
-                file.write(b"\0" * MEGABYTE)
-
-    return plant
-
-
 def ignore_cases() -> Iterator[Case]:
     """Patterns over which a backtracking matcher never ends, and oversize ignore files."""
     patterns = {
@@ -223,7 +212,6 @@ def other_cases() -> Iterator[Case]:
     yield Case("files: link cycle", _link_cycle)
     yield Case("files: journals that lead out", _link_out, ("index",))
     yield Case("files: FIFO, device, newline in a name", _odd_files)
-    yield Case("files: gzip bomb of 500 MB", _archive(500), ("debug", "ingest", "bomb.jsonl.gz"))
 
 
 def _plant_call(query: str) -> Callable[[Path], object]:
@@ -295,7 +283,7 @@ def _trivial(command: tuple[str, ...]) -> Case:
         return Case("trivial", _note("text\n"), ("search", "text"))
     if command[0] == "batch":
         return Case("trivial", _plant_call("text"), command)
-    return Case("trivial", _archive(0) if command[0] == "debug" else _note("text\n"), command)
+    return Case("trivial", _note("text\n"), command)
 
 
 if __name__ == "__main__":

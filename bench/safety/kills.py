@@ -4,7 +4,7 @@
 
 The moments are spread over the time that the verb takes when it is not killed. After each kill the next commands run as a
 person would run them, and the files are read: nothing acknowledged may be lost, nothing may be there twice, and nothing may
-be left of what was forgotten. Two verbs run at a time. The trials are those of `lorelog doctor --chaos`.
+be left of what was forgotten. Two verbs run at a time. The trials are in `kill_trials.py`; tests run them briefly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 
-from lorelog.surfaces.cli.chaos.kills import TRIALS, KillReport, run_kill_trial
+from bench.safety.kill_trials import TRIALS, KillReport, run_kill_trial
 
 TRIALS_BY_VERB = {trial.verb: trial for trial in TRIALS}
 

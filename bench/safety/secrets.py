@@ -14,7 +14,6 @@ import argparse
 import json
 import sys
 import tarfile
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -115,23 +114,17 @@ def fields_of_record(text: str) -> str:
     return json.dumps(redact_draft(draft)[0].fields, ensure_ascii=False)
 
 
-def traces_of_log(text: str) -> str:
-    """The errors that the debug tools read from a log, as they are stored."""
-    from lorelog.core.options import TraceOptions
-    from lorelog.services.traces.logs import LogIngester
-    from lorelog.services.traces.tables import TraceTables
+def traces_of_output(text: str) -> str:
+    """The errors in a command's output, as they are stored."""
+    from lorelog.ingest.tracebacks.finder import find_traces
+    from lorelog.services.traces.values import redact_trace
 
-    log = (
+    output = (
         'Traceback (most recent call last):\n  File "/srv/app/main.py", line 7, in main\n'
         f"    connect()\nRuntimeError: cannot connect: {text}\n"
     )
-    with tempfile.TemporaryDirectory(dir=MEMORY_FOLDER) as folder:
-        tables = TraceTables(Path(folder) / "traces.db", TraceOptions())
-        LogIngester(tables, "project").read_text(log)
-        tables.close()
-        return "\n".join(
-            path.read_bytes().decode("utf-8", "replace") for path in sorted(Path(folder).rglob("*")) if path.is_file()
-        )
+    errors = [redact_trace(located, redact_text) for located in find_traces(output)]
+    return "\n".join(part for error in errors for part in (error.trace.message, error.text))
 
 
 def memory_of_add(text: str) -> str:
@@ -147,7 +140,7 @@ CHANNELS: dict[str, Channel] = {
     "redact": redact_text,
     "note": note_of_turn,
     "record": fields_of_record,
-    "debug log": traces_of_log,
+    "stored error": traces_of_output,
     "add": memory_of_add,
 }
 """The ways by which text is stored."""

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     )
     from lorelog.services.code.scope import CodeScope
     from lorelog.services.context.scope import ContextScope
-    from lorelog.services.delivery.ownership import Ownership
     from lorelog.services.evaluation.search_quality import EvaluateReply, EvaluationOptions
     from lorelog.services.forget.forgetter import Forgetter
     from lorelog.services.imports.importer import Importer
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from lorelog.services.sessions.capture_context import CaptureContext, YieldWriteLock
     from lorelog.services.sessions.recall import RecalledMemory, UserPrompt
     from lorelog.services.sessions.topics import TopicReader
+    from lorelog.services.standing.ownership import Ownership
     from lorelog.services.traces.recorder import TraceStore
 
 
@@ -282,7 +282,7 @@ class Engine:
         return TopicReader(files, self.embedder, wait=self.deps.caches is None)
 
     def _ownership(self) -> Ownership:
-        from lorelog.services.delivery.ownership import Ownership
+        from lorelog.services.standing.ownership import Ownership
 
         return Ownership(self.place, self._authored())
 
@@ -474,13 +474,13 @@ class Engine:
         """
         from datetime import date
 
-        from lorelog.services.delivery.refresh import DeliverySource, write_delivery_files
+        from lorelog.services.standing.source import DeliverySource
 
         check = None
         with suppress(LorelogError, OSError):
             if check_code:
-                from lorelog.services.delivery.standing import code_check
                 from lorelog.services.freshness.checker import FreshnessChecker
+                from lorelog.services.standing.refresh import code_check
 
                 tables = self.deps.side_databases.code()
                 check = code_check(FreshnessChecker(self.place, tables).without_time_limit())
@@ -491,14 +491,18 @@ class Engine:
                 authored=self._authored(),
                 today=date.today(),  # noqa: DTZ011  (the user's local day)
             )
-            write_delivery_files(source, check)
+            marks = source.read_marks()
+            if check is not None or not source.is_current(marks):
+                from lorelog.services.standing.refresh import write_memories
+
+                write_memories(source, marks, check)
+            source.write_own_entries(self.place.project.id, [str(self.place.journals)])
 
     def _supersede_contradicted(self, memories: Sequence[NewMemory], *, to_global: bool) -> Sequence[NewMemory]:
         """Return memories that name the standing memories of the same scope which they contradict."""
-        from lorelog.services.delivery.contradiction import supersede_contradicted
-        from lorelog.services.delivery.files import DeliveryFiles
-        from lorelog.services.delivery.ownership import STANDING_TYPES
-        from lorelog.services.delivery.standing_file import read_standing
+        from lorelog.services.delivery.files import DeliveryFiles, read_standing
+        from lorelog.services.standing.contradiction import supersede_contradicted
+        from lorelog.services.standing.ownership import STANDING_TYPES
 
         if not any(memory.type in STANDING_TYPES for memory in memories):
             return memories

@@ -8,15 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bench.quality.examples import WHOLE, Example, _part, examples_of, whole_examples
-from bench.quality.fit import quantise
 from bench.quality.learning import LaneModel, Unit, first_hits, learn_relevance, ndcg
 from bench.quality.pipeline import Bench
 from bench.quality.sampled_store import SampledStore, read_set
-from bench.quality.samples import keyword_questions, sample, stressed
 from bench.quality.sets import JudgedSet, Question, Text
 
 from lorelog.core.query import Filters
-from lorelog.retrieval.analyser import WordAnalyser
 
 ANIMALS = ("otter", "badger", "heron", "salamander", "lynx", "kestrel")
 GIVEN = JudgedSet(
@@ -25,20 +22,6 @@ GIVEN = JudgedSet(
     tuple(Question(f"q{number}", f"where does the old {name} usually sleep") for number, name in enumerate(ANIMALS)),
     {f"q{number}": {f"d{number}": 1.0} for number in range(len(ANIMALS))},
 )
-
-
-def test_stressed_questions_share_no_word_with_their_answers() -> None:
-    """What is left of a question is none of its answer's words, stop words apart, and the rest of it in order."""
-    asked = stressed(GIVEN, WordAnalyser()).judged
-    assert [question.text for question in asked] == ["where does the old usually"] * len(ANIMALS)
-
-
-def test_a_sample_keeps_the_answers() -> None:
-    """A part of a set has as many documents and questions as wanted, and each question's answer; the same each time."""
-    part = sample(GIVEN, 4, 3)
-    assert (len(part.texts), len(part.judged)) == (4, 3)
-    assert {f"d{question.id[1:]}" for question in part.judged} <= {text.id for text in part.texts}
-    assert sample(GIVEN, 4, 3) == part
 
 
 @pytest.mark.slow
@@ -117,30 +100,3 @@ def test_relevance_is_learned_with_known_signs() -> None:
     claims = first_hits({"mixed": examples}, Unit(0.1, 0.0), lambda _, item: -item.own_lexical)
     numbers = learn_relevance(claims, "hybrid")
     assert min(numbers[name] for name in ("coverage", "score", "margin", "height", "lead")) >= 0.0
-
-
-def test_a_centre_takes_a_byte_a_number() -> None:
-    """The mean vector of an encoder is kept in bytes, to a 254th of its largest number."""
-    vector = np.linspace(-0.3, 0.2, 384)
-    codes, step = quantise(vector)
-    assert codes.dtype == np.int8
-    assert np.abs(codes * step - vector).max() <= step / 2 + 1e-6
-
-
-def test_keywords_are_answered_by_every_document_that_has_them() -> None:
-    """Keywords are rare words of a document, and all documents with all of them are answers."""
-    pairs = ["otter", "badger", "heron", "marten", "adder", "swift"]
-    texts = tuple(
-        Text(id=f"{one}-{two}", text=f"shared wording {one} {two} wandered")
-        for one in pairs
-        for two in pairs
-        if one < two
-    )
-    made = keyword_questions(JudgedSet("made", texts, ()), 15)
-
-    assert len(made.judged) == 15
-    for question in made.judged:
-        words = question.text.split()
-        assert set(words) <= set(pairs)
-        assert made.gains[question.id].keys() == {text.id for text in texts if all(word in text.text for word in words)}
-    assert {len(gains) for gains in made.gains.values()} == {1, 5}

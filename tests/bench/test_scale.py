@@ -5,11 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench.measure import CommandFailed
-from bench.scale.contender import CONTENDERS, OURS, Deadline, Entry
+from bench.scale.contender import CONTENDERS, OURS, Entry
 from bench.scale.making import find_truth, make, take
-from bench.scale.material import QUERIES, WARM_UP, Material, recall
-from bench.scale.processes import Worker, Workplace
+from bench.scale.material import Material, recall
+from bench.scale.processes import Workplace
 from bench.scale.report import judge, notes
 from bench.scale.rounds import Inserted, Outcome, Plan, Seen, run
 
@@ -44,47 +43,6 @@ def test_the_same_material_everywhere(small: Material) -> None:
     ]
 
 
-def test_a_larger_material_begins_with_the_smaller(small: Material, tmp_path: Path) -> None:
-    """Size is the only difference between two sizes: texts and vectors of the first rows are the same."""
-    large = make(tmp_path, 2 * ROWS)
-    (few, _), (many, _) = (next(material.batches(ROWS)) for material in (small, large))
-    assert few == many
-    assert np.array_equal(vectors(small), vectors(large)[:ROWS])
-    assert len(vectors(large)) == 2 * ROWS
-
-
-def test_vectors_lie_in_a_narrow_cone(small: Material) -> None:
-    """Rows are of unit length and about as alike as a real model's, and each question is nearest to the row it is about."""
-    rows, questions = vectors(small), vectors(small, "queries.f32")
-    between = (rows @ rows.T)[np.triu_indices(ROWS, 1)]
-    low, middle, high = np.quantile(between, [0.05, 0.5, 0.95])
-    assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
-    assert 0.6 < low < 0.75 < middle < 0.82 < high < 0.9
-    assert np.median((questions @ rows.T).max(axis=1)) > 0.9
-
-
-def test_texts_are_of_60_to_120_words_below_a_heading(small: Material) -> None:
-    """A row is a section as a chunker would hand it on, and no two are the same."""
-    rows = [row for part, _ in small.batches(200) for row in part]
-    lengths = [len(row.text.split("\n\n")[1].split()) for row in rows]
-    assert len(rows) == len({row.text for row in rows}) == len({(row.source, row.start_line) for row in rows}) == ROWS
-    assert min(lengths) >= 60
-    assert max(lengths) <= 120
-    assert all(row.text.startswith(f"## {row.heading}\n\n") for row in rows)
-
-
-def test_real_vectors_are_taken_and_their_questions_kept_back(tmp_path: Path) -> None:
-    """Given vectors become rows and questions, none of them both; too few of them are refused by number."""
-    given = np.random.default_rng(1).standard_normal((ROWS + WARM_UP + QUERIES, 16)).astype("f2")
-    np.save(tmp_path / "a.npy", given)
-    material = take(tmp_path / "material", ROWS, tmp_path)
-    rows, questions = vectors(material), vectors(material, "queries.f32")
-    assert (len(rows), len(questions)) == (ROWS, WARM_UP + QUERIES)
-    assert (questions @ rows.T).max() < 0.9999
-    with pytest.raises(ValueError, match=r"holds 1,000 vectors; 501 rows and 500 questions need 1,001"):
-        take(tmp_path / "more", ROWS + 1, tmp_path)
-
-
 def test_the_truth_counts_ties(tmp_path: Path) -> None:
     """Of rows that are equally near any ten are right, and a missing row costs a tenth."""
     np.save(tmp_path / "a.npy", np.tile(np.eye(4, dtype="f4"), (200, 1)))
@@ -94,12 +52,6 @@ def test_the_truth_counts_ties(tmp_path: Path) -> None:
     assert len(right) > 10
     assert recall(right[-10:], right) == 1.0
     assert recall([*right[:9], -1], right) == 0.9
-
-
-def test_an_insert_that_takes_too_long_keeps_what_it_has(small: Material) -> None:
-    """A deadline ends between two batches, after at least one."""
-    assert len(list(Deadline.after(-1).within(small.batches(100)))) == 1
-    assert len(list(Deadline.after(600).within(small.batches(100)))) == 5
 
 
 @pytest.mark.slow
@@ -117,16 +69,6 @@ def test_our_side_of_a_run(tmp_path: Path) -> None:
     assert not any("NOT THE SAME" in note for note in notes(outcome, ROWS))
 
 
-def test_a_worker_that_fails_says_why(tmp_path: Path) -> None:
-    """What a contender's process said last is what the run reports."""
-    task = {"do": "cold", "contender": OURS, "folder": str(tmp_path), "material": str(tmp_path / "none"), "question": 0}
-    with (
-        Worker(Workplace(tmp_path), task) as worker,
-        pytest.raises(CommandFailed, match=r"lorelog: FileNotFound.*none"),
-    ):
-        worker.take(60)
-
-
 def test_promises_are_judged_at_their_size() -> None:
     """Five times ahead and equal recall are met or missed line by line from 100,000 rows on; below, nothing is promised."""
     outcome = Outcome({OURS: seen(100_000, cold=0.2, warm=0.006), "milvus": seen(100_000, cold=1.0, warm=0.029)})
@@ -136,14 +78,6 @@ def test_promises_are_judged_at_their_size() -> None:
     assert lines["recall@10, beside Milvus Lite"] is True
     assert lines["hybrid, 100,000 rows, in process, warm median"] is True
     assert judge(outcome, 20_000) == []
-
-
-def test_a_rival_stopped_early_is_judged_where_it_stopped() -> None:
-    """Its line and a note say at how many rows."""
-    outcome = Outcome({OURS: seen(100_000, cold=0.2, warm=0.03), "qdrant": seen(30_000, cold=9.0, warm=3.0)})
-    lines = judge(outcome, 100_000)
-    assert any(line.what == "warm hybrid median, beside Qdrant local (30,000 rows)" and line.met for line in lines)
-    assert any("stopped at 30,000 of 100,000 rows" in note for note in notes(outcome, 100_000))
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 from tests.docs.test_json_page import documented, fields
-from tests.surfaces.conftest import Shell, write
+from tests.services.traces.stored_errors import store_errors
+from tests.surfaces.conftest import Shell
 
-from lorelog.operations.debug.schema import ErrorsReply, IngestReply, ToolCallsReply, WhyReply
+from lorelog.operations.debug.schema import ErrorsReply, ToolCallsReply, WhyReply
 
 STACK = """\
 Traceback (most recent call last):
@@ -46,12 +47,10 @@ def test_traces_are_documented(shell: Shell, project: Path) -> None:
     for section, reply in (
         ("debug calls", ToolCallsReply),
         ("debug errors", ErrorsReply),
-        ("debug ingest", IngestReply),
         ("why", WhyReply),
     ):
         assert set(declared(reply)) == documented(section)
-    ingested = shell("debug", "ingest", write(project / "a.log", STACK), "--json").json
-    assert set(fields(ingested)) == documented("debug ingest")
+    store_errors(project, STACK)
     assert set(fields(shell("debug", "errors", "--json").json)) == documented("debug errors")
     assert set(fields(shell("debug", "calls", "--json").json)) == documented("debug calls")
     assert set(fields(shell("why", STACK, "--json").json)) <= documented("why")

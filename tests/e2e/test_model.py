@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from e2e.model import PLAIN_ANSWER, Model, Step, directives
+from e2e.model import Model, Step, directives
 
 ASKED: dict[str, Any] = {
     "/v1/messages": {"tools": [{"name": "Bash"}], "messages": [{"role": "user", "content": "QUESTION"}]},
@@ -57,24 +57,6 @@ def test_a_script_is_followed_step_by_step(model: Model, path: str, stream: bool
     assert "It is settled." not in first
     assert "It is settled." in second
     assert [request.results for request in model.requests()] == [[], ["done"]]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", ASKED)
-def test_requests_that_offer_no_tools_eat_no_step(model: Model, path: str) -> None:
-    """A title that a host asks for by the way gets the plain answer, and the script is still whole."""
-    model.script("the mark", Step("It is settled."))
-    assert PLAIN_ANSWER in ask(model, path, "title of the mark", tools=[])
-    assert "It is settled." in ask(model, path, "do the mark")
-
-
-def test_a_failure_is_an_http_error(model: Model) -> None:
-    """A scripted status comes as that status."""
-    model.script("the mark", Step(status=400))
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        ask(model, "/v1/messages", "the mark")
-    caught.value.close()
-    assert caught.value.code == 400
 
 
 def test_a_prompt_may_hold_its_own_script() -> None:

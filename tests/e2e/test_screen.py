@@ -47,17 +47,6 @@ def test_a_line_reads_as_it_was_drawn(sent: str, first: str) -> None:
     assert shown(sent)[0] == first
 
 
-def test_lines_scroll_out_at_the_top() -> None:
-    """Within the whole screen, or within the region that a program has set for it."""
-    assert shown("1\r\n2\r\n3\r\n4\r\n5") == ["2", "3", "4", "5"]
-    assert shown("head\r\n2\r\n3\r\nfoot\x1b[2;3r\x1b[3;1H\r\nnew") == ["head", "3", "new", "foot"]
-
-
-def test_a_long_line_goes_on_in_the_next() -> None:
-    """A terminal breaks it where it ends."""
-    assert shown("0123456789abcdef")[:2] == ["0123456789ab", "cdef"]
-
-
 def test_what_is_asked_of_a_terminal_is_answered() -> None:
     """Codex leaves when nobody says where the cursor is."""
     assert Screen(80, 24).feed(b"ab\r\ncd\x1b[6n") == b"\x1b[2;3R"

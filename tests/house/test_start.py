@@ -150,7 +150,7 @@ def test_an_unchanged_index_loads_little(indexed: Path) -> None:
     assert (
         start.modules & {"numpy", "tantivy", "onnxruntime", "rich", "typing_extensions", "difflib", "hashlib"} == set()
     )
-    rooms = {"lorelog.ingest.markdown", "lorelog.services.search.postprocess", "lorelog.services.delivery.standing"}
+    rooms = {"lorelog.ingest.markdown", "lorelog.services.search.postprocess", "lorelog.services.standing.memories"}
     assert start.modules & rooms == set()
     assert start.own_modules <= 115, TOO_MUCH
     assert start.classes <= 339, TOO_MUCH
@@ -163,7 +163,7 @@ def test_an_index_of_one_changed_file_loads_little(indexed: Path) -> None:
 
     assert "tantivy" in start.modules
     assert start.modules & {"numpy", "onnxruntime", "rich", "inspect", "dataclasses", "hashlib"} == set()
-    assert "lorelog.services.delivery.standing" not in start.modules
+    assert "lorelog.services.standing.memories" not in start.modules
 
 
 def test_a_cold_search_for_words_loads_little(indexed: Path) -> None:

@@ -1,4 +1,4 @@
-"""The real model, loaded once."""
+"""The real model, loaded once, and servers on loopback."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from tests.models.vendors import Rig
 
 from lorelog.core.options import EmbedOptions
 from lorelog.models.embed.builtin import BuiltinEmbedder
@@ -19,3 +20,11 @@ def embedder() -> Iterator[BuiltinEmbedder]:
     opened = BuiltinEmbedder(EmbedOptions(threads=2))
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    """Servers and embedders that are closed after the test."""
+    made = Rig()
+    yield made
+    made.stop()

@@ -198,6 +198,17 @@ def test_a_text_is_written_and_what_it_cost_is_told(vendor: Vendor, serve: Serve
     assert (model.provider, model.model) == (vendor.name, "small/one")
 
 
+def test_openai_servers_may_call_the_limit_otherwise(serve: Serve) -> None:
+    """A server that rejects one name of the limit gets the other, and from then on at once."""
+    vendor = VENDORS["openai"]
+    refused = refusing(vendor, 400, "Unsupported parameter: 'max_tokens'")
+    server, model = serve(vendor, refused, _chat("a"), _chat("b"))
+
+    assert [model.complete("s", "t", 9).text for _ in range(2)] == ["a", "b"]
+    limits = [{"max_tokens", "max_completion_tokens"} & set(request.body) for request in server.requests]
+    assert limits == [{"max_tokens"}, {"max_completion_tokens"}, {"max_completion_tokens"}]
+
+
 def test_anthropic_is_told_which_version_is_spoken(serve: Serve) -> None:
     """Its API wants to know; a base URL may end with /v1 or before it."""
     server, model = serve(VENDORS["anthropic"], _message("x"))

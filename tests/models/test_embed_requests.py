@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,13 +12,6 @@ from lorelog.core.errors import ConfigError, ModelFault
 from lorelog.core.options import EmbedOptions
 from lorelog.models.embed import open_embedder
 from lorelog.models.embed.remote import estimate_tokens
-
-
-@pytest.fixture
-def rig() -> Iterator[Rig]:
-    made = Rig()
-    yield made
-    made.stop()
 
 
 def google(task: str, text: str, dimensions: int | None = 3, model: str = "gemini-embedding-001") -> dict[str, Any]:

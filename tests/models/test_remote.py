@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Iterator
 from email.utils import formatdate
 
 import pytest
@@ -24,13 +23,6 @@ PLAIN = {"query_prefix": "", "document_prefix": ""}
 def vendor() -> Vendor:
     """The vendor for tests of the transport, which is the same for all; `each_vendor` overrides it."""
     return VENDORS["openai"]
-
-
-@pytest.fixture
-def rig() -> Iterator[Rig]:
-    rig = Rig()
-    yield rig
-    rig.stop()
 
 
 def test_every_remote_provider_is_tested_here() -> None:

@@ -175,7 +175,6 @@ def requests(identity: str, told: Told) -> dict[str, dict[str, Any]]:
         "code.find_imports": {"module": "os"},
         "code.outline": {"path": "."},
         "code.search": {"query": "dm"},
-        "debug.ingest": {"text": 'Traceback (most recent call last):\n  File "a.py", line 3, in dam\nKeyError: 1\n'},
         "debug.find_tool_calls": {"tool_name": "memory", "limit": 5},
         "debug.find_errors": {"error_signature": "KeyError"},
         "debug.why": {"text": "KeyError: 1"},

@@ -13,9 +13,9 @@ from tests.surfaces.conftest import Shell
 
 from lorelog import Lorelog
 from lorelog.operations.delivery.schema import DeliveryListReply, UnusedReply
-from lorelog.services.delivery.history import used_file
 from lorelog.services.delivery.log import append_delivery, append_line, session_log
 from lorelog.services.places.project import find_project
+from lorelog.services.usage.history import used_file
 
 
 class Deliveries:

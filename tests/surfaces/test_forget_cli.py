@@ -14,8 +14,8 @@ import pytest
 from tests.surfaces.conftest import Outcome, Shell, write
 
 from lorelog.core.caller import AGENT_MARKERS
-from lorelog.services.delivery.guards import GuardConditions, GuardDraft, GuardLog
 from lorelog.services.delivery.log import append_delivery
+from lorelog.services.guards.guard_log import GuardConditions, GuardDraft, GuardLog
 from lorelog.services.places.project import find_project
 from lorelog.services.places.workspace import Workspace
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.surfaces.conftest import Shell, write
-from tests.surfaces.test_settings_reach import git_init
+from tests.surfaces.otter_project import git_init
 
 from lorelog.surfaces.cli.hook.recall import recall_for_prompt
 from lorelog.surfaces.daemon_client.address import DaemonAddress

@@ -124,8 +124,8 @@ def test_no_operation_reads_a_file_that_a_client_names(
 
     assert tried > 100
     assert files_with(CANARY, home, project) == []
-    dispatcher.call("debug.ingest", {"path": str(log)}, identity(project))
-    assert files_with(CANARY, home), "the shell reads the same log"
+    dispatcher.call("memory.index", {"paths": [str(note.parent)]}, identity(project))
+    assert files_with(CANARY, home), "the shell reads the same note"
 
 
 def test_an_agent_indexes_files_of_the_project_only(client: Calls, project: Path, tmp_path: Path) -> None:

@@ -114,7 +114,6 @@ TYPED = {
     "code.search": "code",
     "debug.find_tool_calls": "debug",
     "debug.find_errors": "debug",
-    "debug.ingest": "debug",
     "debug.why": "why",
     **{f"guard.{verb}": "guard" for verb in ("list", "show", "propose", "test", "add")},
     **{f"guard.{verb}": "guard" for verb in ("enable", "disable", "dismiss", "remove")},

@@ -9,17 +9,13 @@ import lzma
 import subprocess
 import sys
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from train.passages import braced_functions, python_functions, sections
-from train.readers import spoken_turns
-from train.repository import Repository
 from train.sources import SOURCES
-from train.tokens import Pairs, Sequences, WordPieces, read_pairs, word_mask, write_arrays, write_pairs
-from train.weights import averaged, read, with_layers, write
+from train.tokens import Pairs, WordPieces, read_pairs, word_mask, write_arrays, write_pairs
+from train.weights import read, write
 
 from train import gather, overlap, pack, wanted
 
@@ -109,71 +105,6 @@ def test_overlap_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pi
     assert _run(overlap.main, monkeypatch, *command) == 1
 
 
-def test_gathering_again_gives_the_same_text(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seeds are fixed: a second run writes the same pairs in the same order."""
-    options = ("--mirrors", shards / "mirrors", "--out", shards / "again", "--sources", "jbranchaud/til", "--jobs", 1)
-    assert _run(gather.main, monkeypatch, *options) == 0
-    assert (shards / "again/texts-00.jsonl.xz").read_bytes() == (shards / "text/texts-00.jsonl.xz").read_bytes()
-
-
-def test_runs_do_not_cross_texts() -> None:
-    """Two texts that only together hold a judged run are not left out."""
-    mask = np.ones(100, bool)
-    judged = overlap.JudgedText([Sequences(np.arange(20, dtype=np.uint16), np.array([20]))], mask)
-    halves = Sequences(np.arange(20, dtype=np.uint16), np.array([10, 10]))
-    assert judged.shared(halves).tolist() == [False, False]
-    assert judged.shared(Sequences(np.arange(2, 16, dtype=np.uint16), np.array([14]))).tolist() == [True]
-
-
-def test_questions_come_from_headings_and_docstrings() -> None:
-    """A section is asked for by its heading or words, a function by its docstring."""
-    pairs = list(sections("# Deploy\n\nPush to main, then wait for the pipeline to end.\n", "guide", Random(1)))
-    assert len(pairs) == 1
-    assert "Push to main" in pairs[0].passage
-    (pair,) = python_functions(
-        'def f(a):\n    """Return the largest of many numbers."""\n    largest = max(a)\n    print("the largest number is", largest)\n    return max(a)\n'
-        + "\n" * 3,
-        Random(3),
-    )
-    assert "largest" in pair.question
-    assert "max(a)" in pair.passage
-
-
-def test_code_with_braces_is_asked_for_by_its_comment() -> None:
-    """A function of Rust, Java or TypeScript is found by what its comment says, whole and without what follows it."""
-    java = """
-  /**
-   * Returns the larger of two {@link Number} values.
-   *
-   * @param a one
-   */
-  @Override
-  public int larger(int a, int b) {
-    if (a > b) {
-      return a;
-    }
-    return b;
-  }
-
-  int other() { return 1; }
-"""
-    (pair,) = braced_functions(java, "java", Random(5))
-    assert "larger" in pair.question
-    assert "@param" not in pair.question
-    assert "return b;\n}" in pair.passage
-    assert "other" not in pair.passage
-
-
-def test_what_was_said_is_read_from_transcripts_subtitles_and_chats() -> None:
-    """Who said what is found in each shape; a speaker's lines belong together."""
-    for text in (
-        "**Ann Lee:** Why is it slow?\n\n**Bo:** The cache is cold.\nIt warms up.\n",
-        "WEBVTT\n\n1\n00:00:01.000 --> 00:00:02.000\nAnn Lee: Why is it slow?\n\n2\n00:00:03.000 --> 00:00:04.000\nBo: The cache is cold.\n\n3\n00:00:05.000 --> 00:00:06.000\nBo: It warms up.\n",
-        "00:01:02\tAnn Lee:\tWhy is it slow?\n00:01:09\tBo:\tThe cache is cold.\nIt warms up.\n",
-    ):
-        assert spoken_turns(text) == [("Ann Lee", "Why is it slow?"), ("Bo", "The cache is cold. It warms up.")]
-
-
 def test_held_repositories_bring_nothing_to_the_training_text(tmp_path: Path) -> None:
     """What is held out is chosen by hash, of every kind, and none of its pairs is among the texts; no kind outweighs the others."""
     for kind, repositories in {"documents": 30, "code": 30, "commits": 3}.items():
@@ -191,51 +122,9 @@ def test_held_repositories_bring_nothing_to_the_training_text(tmp_path: Path) ->
     assert sum(pair[2] == "code" for pair in texts) <= 0.36 * 63 * 260
 
 
-def test_students_are_averaged_with_ranges_that_hold_all() -> None:
-    """An average lies between its parts by their shares; its ranges hold those of every part that has any."""
-    name, site = "encoder.layer.0.output.dense.weight", "encoder.layer.0.range.inputs"
-    parts = [
-        (1.0, {name: np.zeros((2, 2), np.float32), site: np.array([-1, 2], np.float32)}),
-        (3.0, {name: np.ones((2, 2), np.float32), site: np.array([-0.5, 4], np.float32)}),
-    ]
-    found = averaged(parts)
-    assert np.allclose(found[name], 0.75)
-    assert found[site].tolist() == [-1, 4]
-    assert averaged([*parts, (4.0, {name: np.zeros((2, 2), np.float32)})])[site].tolist() == [-1, 4]
-
-
-def test_vectors_made_elsewhere_are_found_by_a_quality_run(tmp_path: Path) -> None:
-    """A run finds the vector of a text by text and model, and asks the model for nothing."""
-    from bench.quality.vectors import BadVectors, KeptEmbedder, VectorFolder
-
-    texts = ["passage: one \ud800 text", "query: what is one"]
-    wanted.write_wanted(tmp_path / "wanted.jsonl.xz", texts)
-    assert wanted.read_wanted(tmp_path / "wanted.jsonl.xz") == texts
-    rows = np.eye(2, 384, dtype=np.float16)
-    assert wanted.keep(texts, rows, "builtin/new", tmp_path / "vectors") == 2
-
-    class Absent:
-        provider, model = "builtin", "new"
-
-    embedder: Any = KeptEmbedder(Absent(), VectorFolder(tmp_path / "vectors", "builtin/new"))  # type: ignore[arg-type]
-    assert np.frombuffer(embedder.embed_query("what is one"), "<f4").tolist() == rows[1].tolist()
-    assert np.frombuffer(embedder.embed_documents(["one \ud800 text"]).vectors[0], "<f4").tolist() == rows[0].tolist()
-    assert embedder.asked == 0
-    with pytest.raises(BadVectors):
-        VectorFolder(tmp_path / "vectors", "builtin/other")
-
-
 def test_every_source_names_its_licence() -> None:
     """Licences that forbid commercial use are not taken."""
     assert all(source.licence and "NC" not in source.licence and source.licence != "research" for source in SOURCES)
-
-
-def test_absent_files_are_left_out(tmp_path: Path) -> None:
-    """A snapshot may list files that it does not hold."""
-    found = Repository.find(_mirror(tmp_path), "jbranchaud/til")
-    assert found is not None
-    assert [path for path, _ in found.texts(["missing.md", "note-1.md"])] == ["note-1.md"]
-    assert Repository.find(tmp_path, "no/body") is None
 
 
 def _weights(layers: int, seed: int) -> dict[str, Any]:
@@ -262,16 +151,6 @@ def _weights(layers: int, seed: int) -> dict[str, Any]:
             f"{name}.LayerNorm.bias": np.zeros(384, np.float32),
         }
     return weights
-
-
-def test_small_weights_are_read_back(tmp_path: Path) -> None:
-    """Weights as int8 come back within half a step, and layers can be chosen."""
-    weights = {name: array for name, array in _weights(2, 1).items() if "word" not in name}
-    write(tmp_path / "small.npz", weights, is_small=True)
-    restored = read(tmp_path / "small.npz")
-    name = "encoder.layer.1.output.dense.weight"
-    assert np.abs(restored[name] - weights[name]).max() <= np.abs(weights[name]).max() / 254 + 1e-6
-    assert np.array_equal(with_layers(weights, [1])["encoder.layer.0.output.dense.weight"], weights[name])
 
 
 @pytest.mark.slow
@@ -326,17 +205,6 @@ def test_the_whole_pipeline_makes_a_model(shards: Path, monkeypatch: pytest.Monk
     together = session.run(None, {"input_ids": ids, "attention_mask": (ids > 0).astype(np.int64)})[0][0]
     alone = session.run(None, {"input_ids": ids[:1, :9], "attention_mask": np.ones((1, 9), np.int64)})[0][0]
     assert float(together @ alone) > 0.9999
-
-
-def test_characters_that_end_a_line_elsewhere_stay_inside_a_text(shards: Path) -> None:
-    """A part of the text is packed whole although a passage holds a line separator, a form feed or a next-line character."""
-    pairs = [["how is it turned", f"first half{mark}second half of the widget"] for mark in "\u2028\x0c\x85"]
-    lines = "".join(json.dumps([*pair, "documents"], ensure_ascii=False) + "\n" for pair in pairs)
-    part = shards / "texts-07.jsonl.xz"
-    part.write_bytes(lzma.compress(lines.encode()))
-    assert pack.pack_part(part, shards / "shards", shards / "judged.npz.xz", VOCABULARY).startswith(
-        f"{part.name}: 3 pairs"
-    )
 
 
 @pytest.mark.skipif(importlib.util.find_spec("onnx") is None, reason="train/requirements.txt")

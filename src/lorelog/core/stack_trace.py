@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import NamedTuple
 
 from lorelog.core.dataclasses import dataclass
@@ -48,5 +47,3 @@ class LocatedTrace:
     """Its lines without log prefixes; a long one without its middle."""
     first_line: int
     last_line: int
-    at: datetime | None = None
-    """Time from the log; a time without a zone is local."""

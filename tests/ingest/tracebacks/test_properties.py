@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lorelog.core.stack_trace import StackFrame, StackTrace
-from lorelog.ingest.tracebacks.finder import TraceRecognizer, clean_line, find_traces, parse_log_line, parse_log_time
+from lorelog.ingest.tracebacks.finder import clean_line, find_traces, parse_log_line
 from lorelog.ingest.tracebacks.signature import normalize_message, trace_family, trace_signature
 
 _NAME = st.from_regex(r"[a-z][a-z_]{2,12}", fullmatch=True)
@@ -164,30 +164,8 @@ def test_no_text_is_too_odd(lines: list[str], seed: int) -> None:
         assert len(located.trace.message) <= 2_000
 
 
-@given(st.lists(st.sampled_from(_PIECES), max_size=30), st.integers(1, 5))
-def test_lines_that_mean_nothing_may_be_passed_over_in_one_go(lines: list[str], chunk: int) -> None:
-    """Skipping idle lines gives the same result as feeding them."""
-    fed, skipping = TraceRecognizer(), TraceRecognizer()
-    plainly = [located for line in lines for located in fed.feed(line)] + list(fed.end())
-    pieced = []
-    for start in range(0, len(lines), chunk):
-        piece = lines[start : start + chunk]
-        if skipping.is_idle and not any(_tells(line) for line in piece):
-            skipping.skip(piece[-12:], len(piece))
-        else:
-            pieced += [located for line in piece for located in skipping.feed(line)]
-    assert [*pieced, *skipping.end()] == plainly
-
-
-def _tells(line: str) -> bool:
-    from lorelog.ingest.tracebacks.finder import may_contain_error
-
-    return may_contain_error(line + "\n")
-
-
 @given(st.text(max_size=200))
 def test_every_line_comes_apart(line: str) -> None:
-    """The body of a parsed line is part of the line, and any time is parsed or ignored."""
+    """The body of a parsed line is part of the line."""
     apart = parse_log_line(clean_line(line))
     assert line.rstrip("\r\n").endswith(apart.body) or "\x1b" in line
-    parse_log_time(apart.at or line, 2026)

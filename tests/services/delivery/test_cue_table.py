@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.services.delivery.cue import read_cues
+from lorelog.services.cues.cue import read_cues
 from lorelog.services.delivery.cue_table import event_cues, match_cues
-from lorelog.services.delivery.standing import StandingMemory, encode_cue_table
+from lorelog.services.standing.tables import StandingMemory, encode_cue_table
 
 ROOT = "/work/app"
 
@@ -220,7 +220,7 @@ def test_the_readers_load_only_cheap_modules(tmp_path: Path) -> None:
     table.write_bytes(encode_cue_table([memory("1", "command=ls")]))
     script = (
         "import sys; before = set(sys.modules)\n"
-        "import lorelog.services.delivery.cue_table, lorelog.services.delivery.standing_file\n"
+        "import lorelog.services.delivery.cue_table, lorelog.services.delivery.files\n"
         "import lorelog.services.delivery.files\n"
         "lorelog.services.delivery.cue_table.match_cues((sys.argv[1],), {'kind': 'run', 'command': 'ls'}, root='/', moment='tool-before')\n"
         "print(*sorted(set(sys.modules) - before))"
@@ -249,6 +249,5 @@ def test_the_readers_load_only_cheap_modules(tmp_path: Path) -> None:
         "lorelog.core", "lorelog.core.paths", "lorelog.core.quick_json",
         "lorelog.services", "lorelog.services.delivery", "lorelog.services.delivery.cue_table",
         "lorelog.services.delivery.files", "lorelog.services.delivery.shell_command",
-        "lorelog.services.delivery.runs_of_tests",
-        "lorelog.services.delivery.standing_file", "lorelog.services.delivery.wildcard",
+        "lorelog.services.delivery.wildcard",
     }  # fmt: skip

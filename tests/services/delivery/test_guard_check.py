@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.services.delivery.guard_check import check_guards, guard_notices, guard_problem, snapshot_path
-from lorelog.services.delivery.guards import GuardConditions, GuardDraft, GuardLog
+from lorelog.services.guards.guard_log import GuardConditions, GuardDraft, GuardLog
 
 ROOT = "/work/app"
 

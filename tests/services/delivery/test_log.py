@@ -19,7 +19,6 @@ from lorelog.services.delivery.log import (
     append_delivery,
     append_line,
     call_digest,
-    delivered_memories,
     estimate_tokens,
     read_deliveries,
     read_lines,
@@ -28,6 +27,11 @@ from lorelog.services.delivery.log import (
 )
 
 CUE = {"project": "/p", "moment": "tool-before", "kind": "cue", "memories": ["m1"], "tokens": 12, "cue": "path=a.py"}
+
+
+def delivered_memories(folder: str, host: str, session: str) -> set[str]:
+    """Return the ids that a session's log holds."""
+    return {memory for line in read_deliveries(session_log(folder, host, session)) for memory in line["memories"]}
 
 
 def test_a_delivery_is_read_back(tmp_path: Path) -> None:
@@ -40,7 +44,7 @@ def test_a_delivery_is_read_back(tmp_path: Path) -> None:
     assert line.items() >= {**CUE, "host": "claude", "session": "s1"}.items()
     assert line["at"].endswith("Z")
     assert delivered_memories(folder, "claude", "s1") == {"m1"}
-    assert delivered_memories(folder, "claude", "s2") == delivered_memories(folder, "codex", "s1") == frozenset()
+    assert delivered_memories(folder, "claude", "s2") == delivered_memories(folder, "codex", "s1") == set()
 
 
 def test_only_the_owner_may_read_the_log(tmp_path: Path) -> None:
@@ -95,7 +99,7 @@ def test_links_pipes_and_folders_are_neither_read_nor_written(tmp_path: Path) ->
         make(file)
         with pytest.raises(OSError):  # noqa: PT011
             append_delivery(str(tmp_path), "claude", "s", CUE)
-        assert delivered_memories(str(tmp_path), "claude", "s") == frozenset()
+        assert delivered_memories(str(tmp_path), "claude", "s") == set()
         file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
 
     assert other.read_text() == '{"memories": ["secret"]}\n'

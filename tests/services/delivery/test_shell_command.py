@@ -11,10 +11,17 @@ from lorelog.services.delivery.shell_command import (
     MAX_COMMANDS,
     command_variants,
     is_commit,
-    matches_command,
+    matches_variant,
     split_command,
     written_paths,
 )
+
+
+def matches_command(pattern: str, command: str) -> bool:
+    """Return True if a pattern matches a simple command inside a command line, as cues are matched."""
+    return any(
+        matches_variant(pattern, variant) for words in split_command(command) for variant in command_variants(words)
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.sessions.own_journals import own_all
 
-from lorelog.services.delivery.files import DeliveryFiles
-from lorelog.services.delivery.journal_entries import CLOSING_TAG, OPENING_TAG, list_journal_days
+from lorelog.services.delivery.files import CLOSING_TAG, OPENING_TAG, DeliveryFiles, list_journal_days
 from lorelog.services.delivery.log import estimate_tokens
 from lorelog.services.memory_state.lifecycle_index import MemoryDates, MemoryDateTable
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones

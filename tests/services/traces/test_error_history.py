@@ -1,4 +1,4 @@
-"""The history of an error is found in turns, logs, memories and records."""
+"""The history of an error is found in turns, memories and records."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.ingest.transcripts.conversations import claude, tool_result, tool_use
+from tests.services.traces.stored_errors import store_errors
 
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.services.traces.error_history import parse_error
@@ -134,26 +135,29 @@ def test_a_hook_is_told_nothing_of_other_errors(ask: Ask, tmp_path: Path, text: 
     assert ask("session.why", text=text)["hints"] == []
 
 
-def test_a_line_of_it_is_enough(ask: Ask) -> None:
+def test_a_line_of_it_is_enough(ask: Ask, tmp_path: Path) -> None:
     """An error without a stack is found by its message, whatever numbers and paths it has."""
-    ask("debug.ingest", text=STACK.format(line=3).replace("'customer_id'", "row 17 of /var/lib/a.db"))
+    session(ask, tmp_path, ["a", ("make", STACK.format(line=3).replace("'customer_id'", "row 17 of /var/lib/a.db"))])
     for text in ("KeyError: row 99 of /tmp/b.db", "  KeyError: row 1 of '/x/y.db'  "):
         (seen,) = ask("debug.why", text=text)["seen"]
         assert seen["match"] == "same message"
 
 
-def test_a_secret_in_it_does_not_hide_it(ask: Ask) -> None:
+def test_a_secret_in_it_does_not_hide_it(ask: Ask, tmp_path: Path) -> None:
     """An error is found whatever secrets it contains."""
     first, second = ("ghp_" + half + "sD3fG5hJ0pQaCeUi" for half in ("x7Kq2mZ9vB4nT1wY6rL8", "y8Lr3nA0wC5oU2xZ7sM9"))
-    ask("debug.ingest", text=STACK.format(line=3).replace("'customer_id'", f"token {first}"))
+    session(ask, tmp_path, ["a", ("make", STACK.format(line=3).replace("'customer_id'", f"token {first}"))])
     reply = ask("debug.why", text=STACK.format(line=4).replace("'customer_id'", f"token {second}"))
     assert [item["match"] for item in reply["seen"]] == ["exact"]
     assert second not in json.dumps(reply)
 
 
-def test_what_is_nearly_the_same_is_told_as_such(ask: Ask) -> None:
+def test_what_is_nearly_the_same_is_told_as_such(ask: Ask, tmp_path: Path) -> None:
     """An error with similar words and no other type is similar, not the same."""
-    ask("debug.ingest", text="ConnectionError: could not connect to postgres database orders\n")
+    stack = STACK.format(line=3).replace(
+        "KeyError: 'customer_id'", "ConnectionError: could not connect to postgres database orders"
+    )
+    session(ask, tmp_path, ["a", ("make", stack)])
     reply = ask("debug.why", text="ConnectionError: could not connect to postgres database invoices")
     assert [item["match"] for item in reply["seen"]] == ["similar"]
     assert reply["seen_before"] is False
@@ -186,11 +190,14 @@ def test_decisions_tasks_and_memories_that_mention_it_are_told(ask: Ask) -> None
     assert [item["type"] for item in reply["memories"]] == ["lesson"]
 
 
-def test_another_projects_errors_are_not_told_unless_asked_for(ask: Ask, project: Path) -> None:
+def test_another_projects_errors_are_not_told_unless_asked_for(
+    ask: Ask, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Traces of other projects are omitted."""
     other = project.parent / "other"
     other.mkdir()
-    ask("debug.ingest", text=STACK.format(line=3), project=str(other))
+    monkeypatch.setenv("LORELOG_HOME", str(tmp_path / "home"))
+    store_errors(other, STACK.format(line=3))
     assert ask("debug.why", text=STACK.format(line=3))["seen"] == []
     assert len(ask("debug.why", text=STACK.format(line=3), all_projects=True)["seen"]) == 1
 
@@ -224,4 +231,3 @@ def test_odd_letters_are_asked_for_without_a_fault(ask: Ask) -> None:
     assert ask("debug.find_errors", text=odd, error_signature=odd, function_name=odd, file_path=odd)["errors"] == []
     assert ask("debug.find_tool_calls", tool_name=odd, session_id=odd)["tool_calls"] == []
     assert ask("debug.why", text=odd)["seen"] == []
-    assert ask("debug.ingest", text=odd)["lines"] == 1

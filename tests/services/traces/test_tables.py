@@ -77,16 +77,14 @@ def test_what_was_kept_comes_back_as_it_was(tables: TraceTables) -> None:
         signature=trace_signature(trace),
         family=trace_family(trace),
         trace=trace,
-        origin=TraceOrigin(source="log", project="/app"),
+        origin=TraceOrigin(source="turn", project="/app"),
         command="cmd",
-        place="x.log:3",
         text="text",
-        times=7,
     )
     assert tables.add([one], [other]) == (1, 1)
     assert tables.add([one], [other]) == (0, 0)
     assert tables.calls(TraceFilter()) == ([one], 1)
-    assert tables.errors(TraceFilter()) == ([other], 7)
+    assert tables.errors(TraceFilter()) == ([other], 1)
 
 
 def test_calls_are_found_by_tool_session_time_and_failure(tables: TraceTables) -> None:
@@ -115,14 +113,14 @@ def test_errors_are_found_by_signature_type_function_file_and_words(tables: Trac
 
 def test_the_same_error_is_one_group(tables: TraceTables) -> None:
     """Groups have counts, first and last time and sessions; the last seen comes first."""
-    tables.add(errors=[error("a"), error("b", at=5, times=3), error("c", "TypeError", 3)])
+    tables.add(errors=[error("a"), error("b", at=5), error("c", "TypeError", 3)])
     first, second = tables.groups(TraceFilter())
-    assert (first.type, first.times, first.first_at, first.last_at, first.sessions) == ("KeyError", 4, NOW, NOW + 5, 1)
+    assert (first.type, first.times, first.first_at, first.last_at, first.sessions) == ("KeyError", 2, NOW, NOW + 5, 1)
     assert second.type == "TypeError"
 
 
 def test_what_is_too_old_is_dropped_by_when_it_came(tmp_path: Path) -> None:
-    """Traces are dropped a month after they were stored; an old log read today stays."""
+    """Traces are dropped a month after they were stored; an old session captured today stays."""
     tables = TraceTables(tmp_path / "traces.db", TraceOptions(days=30))
     old = -365 * 86_400_000
     tables.add([call("a"), call("b")], [error("e", at=old)])
@@ -237,3 +235,25 @@ def test_a_file_of_a_newer_lorelog_is_refused(tables: TraceTables) -> None:
     db.close()
     with pytest.raises(StoreIncompatible):
         tables.calls(TraceFilter())
+
+
+def test_a_file_with_errors_of_logs_is_migrated(tables: TraceTables) -> None:
+    """A database of version 1 keeps its calls and errors, and takes new ones."""
+    tables.add([call("a")], [error("b")])
+    tables.close()
+    with sqlite3.connect(tables.path) as db:
+        for column in (
+            "run TEXT NOT NULL DEFAULT ''",
+            "place TEXT NOT NULL DEFAULT ''",
+            "times INTEGER NOT NULL DEFAULT 1",
+        ):
+            db.execute(f"ALTER TABLE errors ADD COLUMN {column}")
+        db.execute("CREATE INDEX errors_run ON errors (run) WHERE run != ''")
+        db.execute("CREATE TABLE ingested (size INTEGER NOT NULL)")
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+
+    tables.add(errors=[error("c", at=1)])
+
+    assert marks(tables.errors(TraceFilter())) == ["c", "b"]
+    assert marks(tables.calls(TraceFilter())) == ["a"]

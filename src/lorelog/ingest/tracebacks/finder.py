@@ -1,6 +1,6 @@
-"""Find errors in program output and logs: stack traces of several languages, compiler and test runner messages.
+"""Find errors in program output: stack traces of several languages, compiler and test runner messages.
 
-Text arrives line by line and may be endless, interleaved and prefixed. A log line has up to two prefixes before its body.
+Text arrives line by line and may be long, interleaved and prefixed. A log line has up to two prefixes before its body.
 The source (a container, a host's journal) passed it on; the lines of each source form a text of their own. The stamp is
 the program's own prefix (time, level, thread, logger); lines of a stack trace often have no stamp.
 
@@ -15,7 +15,6 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
 
@@ -40,15 +39,15 @@ _SYSLOG = rf"{_MONTH} [ \d]\d {_CLOCK}"
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|EMERG|ALERT|[Tt]race|[Dd]ebug|[Ii]nfo|[Ww]arn(?:ing)?|[Ff]atal)"
 _SOURCE_PREFIXES = (
     lazy_pattern(r"(?P<who>[A-Za-z][\w.-]{0,80}) {0,40}\| ?"),
-    lazy_pattern(rf"(?P<at>{_ISO}) (?P<who>stdout|stderr) [FP] "),
-    lazy_pattern(rf"(?P<at>{_SYSLOG}|{_ISO}) (?!{_LEVEL}\b)(?P<who>[\w.-]{{1,80}} [\w./@-]{{1,80}})(?:\[\d+\])?: "),
-    lazy_pattern(rf"(?P<who>[^\t\n]{{1,100}}\t[^\t\n]{{1,100}})\t\ufeff?(?P<at>{_ISO}) "),
-    lazy_pattern(rf"(?P<who>)(?P<at>\d{{4}}-\d\d-\d\dT{_CLOCK}Z) (?=[^\[\s]|\s\s)(?!{_LEVEL}\b)"),
+    lazy_pattern(rf"(?:{_ISO}) (?P<who>stdout|stderr) [FP] "),
+    lazy_pattern(rf"(?:{_SYSLOG}|{_ISO}) (?!{_LEVEL}\b)(?P<who>[\w.-]{{1,80}} [\w./@-]{{1,80}})(?:\[\d+\])?: "),
+    lazy_pattern(rf"(?P<who>[^\t\n]{{1,100}}\t[^\t\n]{{1,100}})\t\ufeff?(?:{_ISO}) "),
+    lazy_pattern(rf"(?P<who>)(?:\d{{4}}-\d\d-\d\dT{_CLOCK}Z) (?=[^\[\s]|\s\s)(?!{_LEVEL}\b)"),
 )
 """docker compose; Kubernetes runtime; syslog and journalctl; `gh run view --log`; GitHub Actions logs."""
 _TOKENS = rf"(?:[ \t]{{0,2}}(?:{_LEVEL}\b:?|\[[^\[\]\n]{{0,80}}\]:?|\([^()\n]{{1,40}}\)|\d{{1,8}}(?= )|(?:---?|[|:])(?= ))){{0,8}}"
 _STAMP = lazy_pattern(
-    rf"(?:\[?(?P<at>{_ISO}|{_SYSLOG}|{_CLOCK})\]?(?:[ \t]{{0,2}}[-|:](?= ))?"
+    rf"(?:\[?(?:{_ISO}|{_SYSLOG}|{_CLOCK})\]?(?:[ \t]{{0,2}}[-|:](?= ))?"
     rf"{_TOKENS}(?:[ \t]{{1,2}}(?![\w.]*(?:Error|Exception|Rejection|panic|error)\b)[\w.$/-]{{1,80}}(?: {{0,40}}:| -|\[\d+\]:)(?= ){_TOKENS})?"
     rf"|(?:\[[\w .:/-]{{1,60}}\][ \t]?){{0,3}}{_LEVEL}\b(?:\[[^\[\]\n]{{0,60}}\]|\([^()\n]{{1,60}}\))?(?::[\w.$-]{{1,80}}:|:| -)(?=[ \w\"'])"
     rf"|(?:\[[\w .:/-]{{1,60}}\][ \t]?){{1,3}}"
@@ -58,12 +57,6 @@ _SEVERE_WORD = lazy_pattern(r"\b(?:ERROR|FATAL|CRITICAL|SEVERE|EMERG|ALERT|[Ff]a
 _DIGITS = lazy_pattern(r"\d+")
 _LEVEL_WORD = lazy_pattern(rf"\b{_LEVEL}\b")
 _ANSI = lazy_pattern(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
-_MONTHS = {
-    name: number
-    for number, name in enumerate(
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1
-    )
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +68,6 @@ class LogLine:
     stamp: str
     """The program's prefix without numbers and level, shared by lines that belong together; empty if there is none."""
     body: str
-    at: str = ""
-    """The time as written."""
     is_severe: bool = False
     """True if the prefix has an error level."""
 
@@ -90,39 +81,19 @@ def clean_line(line: str) -> str:
 
 def parse_log_line(line: str) -> LogLine:
     """Split a clean line into source, stamp and body."""
-    source, at, rest = "", "", line
+    source, rest = "", line
     for pattern in _SOURCE_PREFIXES:
         if match := pattern.match(line):
-            groups = match.groupdict()
-            source, at, rest = groups["who"] or "", groups.get("at") or "", line[match.end() :]
+            source, rest = match["who"] or "", line[match.end() :]
             break
     stamp = _STAMP.match(rest)
     if stamp is None or stamp.end() == 0:
-        return LogLine(source, "", rest, at)
+        return LogLine(source, "", rest)
     head = stamp[0]
     body = rest[stamp.end() :]
     body = body[1:] if body[:1] == " " and not head.endswith(" ") else body
     key = _LEVEL_WORD.sub("", _DIGITS.sub("0", head)).strip()
-    return LogLine(source, key or "-", body, at or stamp["at"] or "", is_severe=bool(_SEVERE_WORD.search(head)))
-
-
-def parse_log_time(written: str, year: int) -> datetime | None:
-    """Parse the time of a log line. A time without a zone is local; a time without a day gives None."""
-    text = written.strip().replace("/", "-").replace(",", ".")
-    if not text:
-        return None
-    try:
-        if text[:3] in _MONTHS:
-            month, day, clock = text.split()
-            text = f"{year:04d}-{_MONTHS[month]:02d}-{int(day):02d}T{clock}"
-        whole = re.fullmatch(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d+)? ?(Z|UTC|[+-]\d\d:?\d\d)?", text)
-        if whole is None:
-            return None
-        zone = (whole[4] or "").replace("UTC", "Z")
-        when = datetime.fromisoformat(f"{whole[1]}T{whole[2]}{(whole[3] or '')[:7]}{zone}")
-        return when.astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
+    return LogLine(source, key or "-", body, is_severe=bool(_SEVERE_WORD.search(head)))
 
 
 MAX_LINE_CHARS = 100_000
@@ -159,7 +130,6 @@ _STACK_KEYS = (
     *("stack", "stack_trace", "stacktrace", "stackTrace", "exc_info", "exception", "traceback"),
     *("error", "err", "log", "message", "msg"),
 )
-_TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "datetime")
 _SEVERE_JSON_LEVEL = lazy_pattern(r"^(?:error|fatal|critical|severe|emerg|alert|panic|50|60)$", re.IGNORECASE)
 
 
@@ -225,17 +195,6 @@ class TraceRecognizer:
         self._section = ""
         self._sections: set[str] = set()
         self._number = 0
-        self._year = datetime.now(UTC).year
-
-    @property
-    def is_idle(self) -> bool:
-        """True if lines without an error marker need not be fed."""
-        return not self._open_blocks and not self._pending_messages
-
-    def skip(self, lines: Sequence[str], count: int) -> None:
-        """Skip `count` lines without an error marker, of which these are the last. Only allowed when idle."""
-        self._number += count
-        self._recent_lines.extend(enumerate(lines, self._number - len(lines) + 1))
 
     def feed(self, line: str) -> Sequence[LocatedTrace]:
         """Read the next line and return the errors that it ended."""
@@ -304,8 +263,6 @@ class TraceRecognizer:
             for source, message in self._pending_messages
             if source != line.source or not {message.last_line, message.last_line + 1} & lines
         ]
-        if not line.at:
-            line = replace(line, at=self._last_time(line))
         self._open_blocks.append(_OpenBlock(block, line, first, self._number))
         if len(self._open_blocks) > _MAX_OPEN_BLOCKS:
             ended += self._close(self._open_blocks[0])
@@ -327,27 +284,19 @@ class TraceRecognizer:
                     break
         return lines[::-1]
 
-    def _last_time(self, line: LogLine) -> str:
-        """Return the last time from the same source: a log prints it once and not before every frame."""
-        for _, text in reversed(self._recent_lines):
-            earlier = parse_log_line(clean_line(text[:MAX_LINE_CHARS]))
-            if earlier.source == line.source and earlier.at:
-                return earlier.at
-        return ""
-
     def _handle_message(self, line: LogLine, block: SingleLineBlock) -> Iterator[LocatedTrace]:
         """Yield a message with a location as an error; hold any other, which may precede a stack."""
         trace = block.trace()
         if trace.language == "python":  # pytest's summary repeats errors it has printed
             if trace.frames[0].function not in self._sections:
-                yield self._locate(line, trace, line.body)
+                yield self._locate(trace, line.body)
         elif trace.frames:
-            yield self._locate(line, trace, line.body)
+            yield self._locate(trace, line.body)
         else:
             self._hold_message(line, trace)
 
     def _hold_message(self, line: LogLine, trace: StackTrace) -> None:
-        self._pending_messages.append((line.source, self._locate(line, trace, line.body)))
+        self._pending_messages.append((line.source, self._locate(trace, line.body)))
 
     def _expired_messages(self) -> list[LocatedTrace]:
         """Remove and return the messages that no stack has followed for `LOOKBACK_LINES` lines."""
@@ -368,13 +317,11 @@ class TraceRecognizer:
             self._sections.add(self._section.replace("::", "."))
         trace = opened.block.trace()
         if trace is not None:
-            yield self._locate(opened.line, trace, opened.block.text, (opened.first, opened.last))
+            yield self._locate(trace, opened.block.text, (opened.first, opened.last))
 
-    def _locate(
-        self, line: LogLine, trace: StackTrace, text: str, lines: tuple[int, int] | None = None
-    ) -> LocatedTrace:
+    def _locate(self, trace: StackTrace, text: str, lines: tuple[int, int] | None = None) -> LocatedTrace:
         first, last = lines or (self._number, self._number)
-        return LocatedTrace(trace, text, first, last, parse_log_time(line.at, self._year))
+        return LocatedTrace(trace, text, first, last)
 
     # -- whole stacks within a line ----------------------------------------------------------------------------------
 
@@ -382,36 +329,33 @@ class TraceRecognizer:
         """Return the errors of a line that contains a whole stack: JSON, or text with escaped line breaks."""
         body = line.body.lstrip()
         if body.startswith("{") and body.rstrip().endswith("}"):
-            return self._traces_in_json(line, body)
+            return self._traces_in_json(body)
         if "\\n" in body and ("Traceback (most recent" in body or re.search(r"\\n(?:\\t| +)at ", body)):
             unescaped = body.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
             start = max(0, unescaped.find("Traceback (most recent"))
             traces = find_traces(unescaped[start:], 5)
-            return [self._at_current_line(line, located) for located in traces if located.trace.frames]
+            return [self._at_current_line(located) for located in traces if located.trace.frames]
         return []
 
-    def _traces_in_json(self, line: LogLine, body: str) -> list[LocatedTrace]:
+    def _traces_in_json(self, body: str) -> list[LocatedTrace]:
         try:
             entry = json.loads(body)
         except (ValueError, RecursionError):
             return []
         if not isinstance(entry, dict):
             return []
-        at = next((str(entry[key]) for key in _TIME_KEYS if isinstance(entry.get(key), str)), line.at)
-        line = replace(line, at=at)
         for text in _stack_texts(entry):
             traces = [located for located in find_traces(text, 5) if located.trace.frames or located.trace.causes]
             if traces:
-                return [self._at_current_line(line, located) for located in traces]
+                return [self._at_current_line(located) for located in traces]
         level = str(entry.get("level") or entry.get("severity") or entry.get("levelname") or "")
         text = next((entry[key] for key in ("message", "msg", "error", "log") if isinstance(entry.get(key), str)), "")
         if text.strip() and _SEVERE_JSON_LEVEL.match(level):
-            return [self._locate(line, message_trace(text), text)]
+            return [self._locate(message_trace(text), text)]
         return []
 
-    def _at_current_line(self, line: LogLine, located: LocatedTrace) -> LocatedTrace:
-        at = parse_log_time(line.at, self._year) or located.at
-        return replace(located, first_line=self._number, last_line=self._number, at=at)
+    def _at_current_line(self, located: LocatedTrace) -> LocatedTrace:
+        return replace(located, first_line=self._number, last_line=self._number)
 
 
 def _stack_texts(entry: dict[str, Any]) -> Iterable[str]:

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from lorelog.core.errors import ModelError, NotFound, SourceError, StoreBusy, StoreUnwritable
+from lorelog.core.errors import ModelError
 from lorelog.operations.debug import handlers, schema
 from lorelog.operations.operation import Operation
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation("debug.find_tool_calls", schema.ToolCallsRequest, schema.ToolCallsReply, handlers.find_tool_calls),
     Operation("debug.find_errors", schema.ErrorsRequest, schema.ErrorsReply, handlers.find_errors),
-    Operation(
-        "debug.ingest",
-        schema.IngestRequest,
-        schema.IngestReply,
-        handlers.ingest,
-        errors=(NotFound, SourceError, StoreUnwritable, StoreBusy),
-    ),
     Operation(
         "debug.why",
         schema.WhyRequest,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING
 
@@ -11,14 +10,13 @@ from lorelog.core.errors import UsageError
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day
 from lorelog.operations.debug import schema
-from lorelog.operations.debug.serialize import call_info, error_info, group_info, ingest_reply, why_reply
+from lorelog.operations.debug.serialize import call_info, error_info, group_info, why_reply
 from lorelog.operations.operation import RequestContext
 from lorelog.services.places.project import visible_projects
 
 if TYPE_CHECKING:
     from lorelog.core.document import StoredChunk
     from lorelog.core.query import SearchReply
-    from lorelog.services.traces.logs import LogIngester
     from lorelog.services.traces.tables import TraceFilter
 
 _END_OF_DAY = time(23, 59, 59, 999_000)
@@ -55,36 +53,6 @@ def find_errors(engine: Engine, request: schema.ErrorsRequest, call: RequestCont
         groups=tuple(map(group_info, tables.groups(filters))),
         total_count=total,
     )
-
-
-def ingest(engine: Engine, request: schema.IngestRequest, call: RequestContext) -> schema.IngestReply:
-    """Read a log and store its errors: stack traces of many languages, compilers, test runners.
-
-    Logs may have any length, plain or gzip. Secrets are redacted. Reading the same log again adds nothing.
-    """
-    if (request.path is None) == (request.text is None):
-        raise UsageError("a log must be given as a path or as text", hint="give either path or text, not both")
-    if request.path is not None and not call.names_files:
-        raise UsageError("only the shell and Python can choose files to read", hint="send the text itself")
-    reader = open_ingester(engine)
-    if request.text is not None:
-        return ingest_reply(reader.read_text(request.text))
-    path = os.path.join(call.directory, os.path.expanduser(request.path or ""))  # noqa: PTH111, PTH118
-    total = os.path.getsize(path) if os.path.isfile(path) else 0  # noqa: PTH113, PTH202
-    progress = call.progress
-    report_bytes = None if progress is None else lambda done: progress("ingest", done, max(total, done))
-    return ingest_reply(reader.read_file(path, report_bytes))
-
-
-def open_ingester(engine: Engine) -> LogIngester:
-    """Return the log reader of the current project. Raise UsageError if traces are disabled."""
-    from lorelog.services.traces.logs import LogIngester
-
-    traces = engine.traces()
-    if not traces.options.enabled:
-        raise UsageError("traces are disabled (traces.enabled)", hint="lorelog config set traces.enabled true")
-    engine.place.create()
-    return LogIngester(traces.tables(), engine.place.project.id, engine.defaults.capture.patterns)
 
 
 def why(engine: Engine, request: schema.WhyRequest, call: RequestContext) -> schema.WhyReply:

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from lorelog.core.serializable import ReplyItems
 from lorelog.operations.replies import OperationReply
-from lorelog.operations.requests import OperationRequest, Path, Text
+from lorelog.operations.requests import OperationRequest, Text
 
 _Name = Annotated[str, Meta(max_length=400)]
 _Time = Annotated[str, Meta(max_length=40)]
@@ -51,16 +51,6 @@ class ErrorsRequest(TraceFilterRequest, frozen=True):
     file_path: Annotated[_Name, Meta(description="Only errors with a frame whose file path contains this.")] = ""
     text: Annotated[_Name, Meta(description="Only errors whose message contains this.")] = ""
     include_frames: Annotated[bool, Meta(description="Include the stack frames.")] = True
-
-
-class IngestRequest(OperationRequest, frozen=True):
-    """A log to read."""
-
-    path: Annotated[
-        Path | None,
-        Meta(description="A log file, plain or gzip; only for clients on this machine."),
-    ] = None
-    text: Annotated[Text | None, Meta(description="The text of a log instead of a file.")] = None
 
 
 class WhyRequest(OperationRequest, frozen=True):
@@ -129,7 +119,6 @@ class OccurrenceInfo(OperationReply, frozen=True, kw_only=True):
     language: str
     timestamp_ms: int
     timestamp_formatted: str
-    times: int
     source: str
     session_id: str
     turn: str
@@ -138,7 +127,6 @@ class OccurrenceInfo(OperationReply, frozen=True, kw_only=True):
     project: str
     memory: str
     command: str
-    place: str
 
 
 class TracedErrorInfo(OccurrenceInfo, frozen=True, kw_only=True, omit_defaults=True):
@@ -172,18 +160,6 @@ class ErrorsReply(ReplyItems[TracedErrorInfo], OperationReply, frozen=True, kw_o
     errors: tuple[TracedErrorInfo, ...]
     groups: tuple[ErrorGroupInfo, ...]
     total_count: int
-
-
-class IngestReply(OperationReply, frozen=True, kw_only=True):
-    """Errors found in a log."""
-
-    name: str
-    bytes: int
-    lines: int
-    found: int
-    added: int
-    groups: tuple[ErrorGroupInfo, ...]
-    notes: tuple[str, ...]
 
 
 class KnownErrorInfo(ErrorGroupInfo, frozen=True, kw_only=True):

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from lorelog.core.query import Hit
     from lorelog.core.stack_trace import StackFrame
     from lorelog.services.traces.error_history import ErrorFix, ErrorHistory, RelatedTurn
-    from lorelog.services.traces.logs import LogReport
     from lorelog.services.traces.values import ErrorGroup, TracedCall, TracedError
 
 _MAX_TEXT = 1_200
@@ -66,11 +65,6 @@ def group_info(group: ErrorGroup) -> schema.ErrorGroupInfo:
         first_formatted=_format_time(group.first_at),
         last_formatted=_format_time(group.last_at),
     )
-
-
-def ingest_reply(report: LogReport) -> schema.IngestReply:
-    """Return the errors found in a log."""
-    return reply_from(report, schema.IngestReply, groups=tuple(map(group_info, report.groups)))
 
 
 def why_reply(history: ErrorHistory) -> schema.WhyReply:

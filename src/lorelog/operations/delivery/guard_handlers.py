@@ -15,9 +15,9 @@ from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import reply_from
 
 if TYPE_CHECKING:
-    from lorelog.services.delivery.guard_proposals import GuardProposal, StandingRule
-    from lorelog.services.delivery.guard_replay import ReplayHit, ReplayReport
-    from lorelog.services.delivery.guards import Guard, GuardChange, GuardConditions, GuardDraft, GuardLog
+    from lorelog.services.guards.guard_log import Guard, GuardChange, GuardConditions, GuardDraft, GuardLog
+    from lorelog.services.guards.proposals import GuardProposal, StandingRule
+    from lorelog.services.guards.replay import ReplayHit, ReplayReport
 
 
 def list_guards(engine: Engine, request: schema.GuardListRequest, call: RequestContext) -> schema.GuardListReply:
@@ -56,7 +56,7 @@ def propose_guards(
 
 def test_guard(engine: Engine, request: schema.GuardTestRequest, call: RequestContext) -> schema.GuardReplay:
     """Replay a guard over all captured tool calls, and show which it would have hit and which the user corrected."""
-    from lorelog.services.delivery.guards import GuardDraft, check_patterns, guard_from_draft
+    from lorelog.services.guards.guard_log import GuardDraft, check_patterns, guard_from_draft
 
     conditions = _conditions(request)
     if bool(request.id) == (conditions != type(conditions)()):
@@ -78,8 +78,8 @@ def add_guard(engine: Engine, request: schema.GuardAddRequest, call: RequestCont
     become a guard. Secrets in the message are redacted.
     """
     from lorelog.ingest.redaction.redact import redact
-    from lorelog.services.delivery.guard_replay import check_share
-    from lorelog.services.delivery.guards import GuardDraft, check_patterns, guard_from_draft
+    from lorelog.services.guards.guard_log import GuardDraft, check_patterns, guard_from_draft
+    from lorelog.services.guards.replay import check_share
 
     message = " ".join(request.message.split())
     if request.memory:
@@ -116,7 +116,7 @@ def enable_guard(engine: Engine, request: schema.GuardEnableRequest, call: Reque
     A person who switches a guard on approves it. An agent can switch on only guards of agents, which warn.
     """
     from lorelog.services.delivery.guard_check import BLOCK, PERSON
-    from lorelog.services.delivery.guard_replay import check_share
+    from lorelog.services.guards.replay import check_share
 
     log, by = _open_log(engine), _author(call)
     guard = _find_guard_or_proposal(engine, request.id)
@@ -154,7 +154,7 @@ def remove_guard(engine: Engine, request: schema.GuardIdRequest, call: RequestCo
 
 def guard_items(engine: Engine, *, all_projects: bool) -> list[InboxItemInfo]:
     """Return the guards that wait for a person: those of agents, and those that corrections suggest."""
-    from lorelog.services.delivery.guards import describe_conditions
+    from lorelog.services.guards.guard_log import describe_conditions
 
     log, project = _open_log(engine), engine.place.project.id
     guards = log.all() if all_projects else log.visible(project)
@@ -203,7 +203,7 @@ def _guard_item(guard: Guard, conditions: str, origin: str, text: str) -> InboxI
 
 
 def _open_log(engine: Engine) -> GuardLog:
-    from lorelog.services.delivery.guards import GuardLog
+    from lorelog.services.guards.guard_log import GuardLog
 
     return GuardLog(engine.place.tenant_folder / "guards.jsonl")
 
@@ -218,7 +218,7 @@ def _add(engine: Engine, draft: GuardDraft, by: str) -> GuardChange:
 
 
 def _conditions(request: schema.GuardConditionsRequest) -> GuardConditions:
-    from lorelog.services.delivery.guards import GuardConditions
+    from lorelog.services.guards.guard_log import GuardConditions
 
     return GuardConditions(
         tool=request.tool.strip(),
@@ -229,7 +229,7 @@ def _conditions(request: schema.GuardConditionsRequest) -> GuardConditions:
 
 
 def _draft_of(guard: Guard) -> GuardDraft:
-    from lorelog.services.delivery.guards import GuardDraft
+    from lorelog.services.guards.guard_log import GuardDraft
 
     return GuardDraft(
         conditions=guard.conditions,
@@ -242,7 +242,7 @@ def _draft_of(guard: Guard) -> GuardDraft:
 
 def _standing_memories(engine: Engine) -> list[StandingRule]:
     from lorelog.services.delivery.files import DeliveryFiles
-    from lorelog.services.delivery.guard_proposals import read_standing_memories
+    from lorelog.services.guards.proposals import read_standing_memories
 
     project = engine.place.project.id
     files = DeliveryFiles(str(engine.place.tenant_folder), project)
@@ -250,11 +250,11 @@ def _standing_memories(engine: Engine) -> list[StandingRule]:
 
 
 def _proposals(engine: Engine, *, also_refused: bool = False) -> list[GuardProposal]:
-    from lorelog.services.delivery import guard_proposals
+    from lorelog.services.guards.proposals import propose_guards
 
     log = _open_log(engine)
     known = frozenset(guard.id for guard in log.all()) | (frozenset() if also_refused else log.removed())
-    return guard_proposals.propose_guards(_standing_memories(engine), known)
+    return propose_guards(_standing_memories(engine), known)
 
 
 def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
@@ -269,7 +269,7 @@ def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
 
 def _guard_of(proposal: GuardProposal) -> Guard:
     from lorelog.services.delivery.guard_check import PERSON
-    from lorelog.services.delivery.guards import guard_from_draft
+    from lorelog.services.guards.guard_log import guard_from_draft
 
     return guard_from_draft(proposal.draft, PERSON)  # a proposal is the user's own words
 
@@ -298,7 +298,7 @@ def _correction_text(engine: Engine, guard: Guard) -> str:
 
 
 def _replay(engine: Engine, guard: Guard, call: RequestContext, *, all_projects: bool) -> ReplayReport:
-    from lorelog.services.delivery.guard_replay import ReplaySources, replay
+    from lorelog.services.guards.replay import ReplaySources, replay
 
     place = engine.place
     sources = ReplaySources(
@@ -314,7 +314,7 @@ def _replay(engine: Engine, guard: Guard, call: RequestContext, *, all_projects:
 
 
 def _replay_reply(guard: Guard, report: ReplayReport, limit: int) -> schema.GuardReplay:
-    from lorelog.services.delivery.guard_replay import check_share, format_verdict
+    from lorelog.services.guards.replay import check_share, format_verdict
 
     try:
         check_share(guard, report)
@@ -337,7 +337,7 @@ def _replay_reply(guard: Guard, report: ReplayReport, limit: int) -> schema.Guar
 
 
 def _hit_info(hit: ReplayHit) -> schema.GuardHit:
-    from lorelog.services.delivery.guard_replay import format_hit, format_statement
+    from lorelog.services.guards.replay import format_hit, format_statement
 
     call = hit.call
     return schema.GuardHit(

@@ -16,7 +16,7 @@ from lorelog.services.places.project import visible_projects
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lorelog.services.delivery.history import Delivery
+    from lorelog.services.usage.history import Delivery
 
 _MAX_TEXT_CHARS = 200
 ACTIONS = (
@@ -32,7 +32,7 @@ def list_shown(engine: Engine, request: schema.DeliveryListRequest, call: Reques
     A use is noted where it can be seen in the turn: the memory's id or distinctive words in the assistant's text or
     tool calls, a guard that was obeyed, a call that was changed.
     """
-    from lorelog.services.delivery.history import DeliveryFilter, list_deliveries
+    from lorelog.services.usage.history import DeliveryFilter, list_deliveries
 
     filters = DeliveryFilter(
         projects=_visible_projects(engine, all_projects=request.all_projects),
@@ -56,7 +56,7 @@ def list_unused(engine: Engine, request: schema.UnusedRequest, call: RequestCont
     Only deliveries because of a match count (a cue, a prompt, a guard, a failure), and only where the turns after them
     were captured. Deleted, superseded and expired memories are left out.
     """
-    from lorelog.services.delivery.history import memory_usage
+    from lorelog.services.usage.history import memory_usage
 
     projects = _visible_projects(engine, all_projects=request.all_projects)
     memories = _MemoryLookup(engine)
@@ -121,7 +121,7 @@ class _MemoryLookup:
 
 
 def _delivery_info(delivery: Delivery, memories: _MemoryLookup) -> schema.DeliveryInfo:
-    from lorelog.services.delivery.history import NOT_USED
+    from lorelog.services.usage.history import NOT_USED
 
     shown = []
     for identity in delivery.memories:

@@ -14,7 +14,7 @@ from lorelog.operations.replies import reply_from
 from lorelog.services.places.project import visible_projects
 
 if TYPE_CHECKING:
-    from lorelog.services.delivery.inbox import InboxItem
+    from lorelog.services.standing.inbox import InboxItem
 
 _PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 
@@ -25,10 +25,10 @@ def list_inbox(engine: Engine, request: schema.InboxRequest, call: RequestContex
     Rules that agents propose, corrections in conversations that may be meant to last, summaries, text from imports and
     repositories, guards of agents, and guards that your corrections suggest.
     """
-    from lorelog.services.delivery.inbox import Inbox
-    from lorelog.services.delivery.ownership import Ownership
     from lorelog.services.memory_state.authored import AuthoredMemories
     from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
+    from lorelog.services.standing.inbox import Inbox
+    from lorelog.services.standing.ownership import Ownership
 
     ownership = Ownership(engine.place, AuthoredMemories.of_tenant(engine.place.tenant_folder))
     today = datetime.now().astimezone().date()
@@ -88,7 +88,7 @@ def _check_person(call: RequestContext) -> None:
 
 
 def _find_item(engine: Engine, request: schema.RefuseRequest) -> InboxItem:
-    from lorelog.services.delivery.inbox import make_item
+    from lorelog.services.standing.inbox import make_item
 
     stored = engine.get(request.id).memory
     item = None if stored is None else make_item(stored)

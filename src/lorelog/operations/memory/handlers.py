@@ -48,7 +48,7 @@ def expand(engine: Engine, request: schema.ExpandRequest, call: RequestContext) 
     reply = engine.expand(request.id, lines=request.lines)
     reply = replace(reply, verdict=engine.check_freshness(reply.chunk))
     if request.cues:
-        from lorelog.services.delivery.standing import list_derived_cues
+        from lorelog.services.standing.memories import list_derived_cues
 
         reply = replace(reply, derived_cues=tuple(map(str, list_derived_cues(reply.chunk))))
     if not reply.transcript:
@@ -327,7 +327,7 @@ def stats(engine: Engine, request: EmptyRequest, call: RequestContext) -> schema
 
 
 def _delivery_stats(engine: Engine) -> schema.DeliveryStats:
-    from lorelog.services.delivery.history import days_ago, sum_days
+    from lorelog.services.usage.history import days_ago, sum_days
 
     days = sum_days(engine.place.tenant_folder / "deliveries", days_ago(30))
     week = days_ago(7)
@@ -436,7 +436,7 @@ def _new_memory(memory: schema.AddRequest | schema.MemoryText, call: RequestCont
 def _parse_cues(cues: Sequence[str]) -> tuple[str, ...]:
     if not cues:
         return ()
-    from lorelog.services.delivery.cue import parse_cues
+    from lorelog.services.cues.cue import parse_cues
 
     return parse_cues(cues)
 

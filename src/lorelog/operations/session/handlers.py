@@ -73,9 +73,9 @@ def list_timeline(engine: Engine, request: schema.TimelineRequest, call: Request
 
     Memories that were added without a session are listed by day and project, sections of documents by file.
     """
-    from lorelog.services.delivery.history import DeliveryFilter
     from lorelog.services.places.project import visible_projects
     from lorelog.services.sessions.timeline import build_timeline, deliveries_between
+    from lorelog.services.usage.history import DeliveryFilter
 
     everywhere = request.all_projects or engine.defaults.all_projects
     projects = None if everywhere else visible_projects(engine.place.project, ())

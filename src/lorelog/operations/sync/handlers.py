@@ -306,7 +306,7 @@ def _forget(engine: Engine, names: Sequence[str]) -> list[str]:
 
 
 def _refresh(engine: Engine) -> None:
-    from lorelog.services.delivery.guards import GuardLog
+    from lorelog.services.guards.guard_log import GuardLog
 
     guards = GuardLog(engine.place.tenant_folder / "guards.jsonl")
     if guards.path.exists():

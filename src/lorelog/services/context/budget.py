@@ -17,7 +17,7 @@ from typing import Any
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import UsageError
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
-from lorelog.services.delivery.journal_entries import escape_tags
+from lorelog.services.delivery.files import escape_tags
 
 MARKDOWN, JSON = "markdown", "json"
 SECTIONS = {

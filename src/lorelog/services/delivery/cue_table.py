@@ -1,6 +1,6 @@
 """Finds the memories whose cues match a tool call, in a sorted file, while the agent waits.
 
-`services.delivery.standing` writes the file: lines `KEY TAB HINT TAB RANK TAB VALUE TAB JSON`, sorted by bytes. A call is
+`services.standing.memories` writes the file: lines `KEY TAB HINT TAB RANK TAB VALUE TAB JSON`, sorted by bytes. A call is
 turned into a few keys (parts of its paths, names of its programs, words of its text), and each key is found by binary
 search in the file, which is mapped if it is large. A line counts only if the call contains its hint, the longest fixed text of its value; a key
 with many lines has one that lists all its hints. Then the value is compared, and JSON is parsed for matches only. The
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_CALL_CHARS = 20_000
 MAX_UNLISTED = 32
 """Lines of a table without lists of hints."""
-_HINT_LIST, _HINT_SEPARATOR = b"\x01", "\x1f"
+HINT_LIST, HINT_SEPARATOR = b"\x01", "\x1f"
 MAX_COMPARED, MAX_FOREIGN_COMPARED = 100, 20
 """Values compared for one key; fewer of memories that came with the repository, which may have been made to be slow."""
 MAX_PATHS = 32
@@ -126,11 +126,11 @@ class _CueTable:
 
     def candidates(self, kind: str, key: str, text: str) -> Iterator[tuple[str, str, bytes]]:
         """Yield rank, value and JSON of the lines with a key whose hint is in a text, best rank first, up to a limit."""
-        prefix = f"{kind}{_escape(key)}\t".encode("utf-8", "replace")
-        listed = self._lines(prefix + _HINT_LIST, 1)
+        prefix = f"{kind}{escape_key(key)}\t".encode("utf-8", "replace")
+        listed = self._lines(prefix + HINT_LIST, 1)
         if listed:
             # Text is searched eight times faster than bytes.
-            hints = [hint for hint in _decode(listed[0][2]).split(_HINT_SEPARATOR) if hint in text][:MAX_COMPARED]
+            hints = [hint for hint in _decode(listed[0][2]).split(HINT_SEPARATOR) if hint in text][:MAX_COMPARED]
             lines = [line for hint in hints for line in self._lines(prefix + f"{hint}\t".encode(), MAX_COMPARED)]
         else:
             lines = [line for line in self._lines(prefix, MAX_UNLISTED) if _decode(line[0]) in text]
@@ -184,26 +184,6 @@ def _decode(data: bytes) -> str:
 
 def _rank_of(line: list[bytes]) -> bytes:
     return line[1]
-
-
-def encode_line(key: str, hint: str, rank: str, value: str, entry: str) -> tuple[str, str, bytes]:
-    """Return the escaped key, the hint and the bytes of a line, for `join_lines`."""
-    key = _escape(key)
-    return key, hint, f"{key}\t{hint}\t{rank}\t{value}\t{entry}\n".encode("utf-8", "replace")
-
-
-def join_lines(lines: Iterable[tuple[str, str, bytes]]) -> bytes:
-    """Return the bytes of a table with these lines."""
-    by_key: dict[str, set[str]] = {}
-    encoded: set[bytes] = set()
-    for key, hint, line in lines:
-        by_key.setdefault(key, set()).add(hint)
-        encoded.add(line)
-    if len(encoded) > MAX_UNLISTED:
-        for key, hints in by_key.items():
-            listed = _HINT_SEPARATOR.join(sorted(hints))
-            encoded.add(f"{key}\t{_decode(_HINT_LIST)}\t0\t{listed}\t{{}}\n".encode("utf-8", "replace"))
-    return b"".join(sorted(encoded))
 
 
 def _open_table(file: str) -> _CueTable:
@@ -357,8 +337,7 @@ def extension_of(path: str) -> str:
 
 
 def _command_events(commands: list[list[list[str]]]) -> list[str]:
-    from lorelog.services.delivery.runs_of_tests import is_e2e_run, is_test_run
-    from lorelog.services.delivery.shell_command import is_commit
+    from lorelog.services.delivery.shell_command import is_commit, is_e2e_run, is_test_run
 
     events = []
     if any(map(is_commit, commands)):
@@ -381,7 +360,8 @@ def _text(call: dict[str, Any], name: str) -> str:
     return value[:MAX_CALL_CHARS] if isinstance(value, str) else ""
 
 
-def _escape(key: str) -> str:
+def escape_key(key: str) -> str:
+    """Return a key without the characters that separate fields and lines."""
     return key.replace("\t", " ").replace("\n", " ")
 
 

@@ -1,6 +1,6 @@
 """Check a tool call against the guards. A hook does this before every tool call, so it must be cheap and never fail.
 
-`guards.jsonl` holds events and is the truth. `index/delivery/guards.json` is derived from it: the guards that are on,
+`guards.jsonl` holds events and is the truth. `cache/…/delivery/guards.json` is derived from it: the guards that are on,
 valid for exactly one state of the log. If it is missing or older, the log itself is read.
 
 A log that cannot be read completely means that no guard applies: a lost line might have switched a guard off, and a

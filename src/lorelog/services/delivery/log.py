@@ -4,7 +4,7 @@ One append-only file per session, `<tenant>/deliveries/<host>.<digest of the ses
 one `write`, so that parallel hooks never mix lines, and reads the same file to show no memory twice in a session. A
 line is never required: if the file cannot be read or written, the agent's work goes on and the memory is shown.
 
-The log holds ids and no text of memories or calls: deleting a memory leaves no copy here. `services.delivery.history`
+The log holds ids and no text of memories or calls: deleting a memory leaves no copy here. `services.usage.history`
 reads all sessions, and sums up old ones.
 """
 
@@ -128,12 +128,6 @@ def read_deliveries(file: str) -> list[dict[str, Any]]:
     for line in lines:
         line["memories"] = [memory for memory in line["memories"] if isinstance(memory, str)]
     return lines
-
-
-def delivered_memories(folder: str, host: str, session: str) -> frozenset[str]:
-    """Return the ids of the memories that a session was shown."""
-    lines = read_deliveries(session_log(folder, host, session))
-    return frozenset(memory for line in lines for memory in line["memories"])
 
 
 def _bounded(value: Any) -> Any:

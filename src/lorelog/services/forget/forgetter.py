@@ -378,7 +378,7 @@ class Forgetter:
 
     def _refresh_derived(self, plan: ForgetPlan) -> None:
         """Delete the delivery files that mention what is forgotten, write those of this project again, drop caches."""
-        from lorelog.services.delivery.guards import GuardLog
+        from lorelog.services.guards.guard_log import GuardLog
 
         names = [name.encode() for name in plan.names]
         for file in (self._deps.workspace.cache_folder / "delivery").glob("*"):

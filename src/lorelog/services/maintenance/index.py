@@ -215,8 +215,8 @@ def run_background_work(
     go_on: Callable[[], bool],
 ) -> None:
     """Make records searchable, check the code that recent memories name, and sum up old deliveries, while `go_on` holds."""
-    from lorelog.services.delivery.history import compact_deliveries
     from lorelog.services.freshness.checker import FreshnessChecker, check_recent
+    from lorelog.services.usage.history import compact_deliveries
 
     pages = records.projection()
     if pages is not None:

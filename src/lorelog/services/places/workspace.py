@@ -16,6 +16,8 @@ from lorelog.services.places.roots import Root
 
 JOURNALS = Path(".lorelog") / "memory"
 """Journals of the default tenant, where other tools that read journals expect them."""
+MEMSEARCH_FOLDER = ".memsearch/memory"
+"""Folder of a project's journals that memsearch wrote."""
 DEFAULT_TENANT = "default"
 TENANTS = ".lorelog/tenants"
 """Journals of other tenants in a project; scans from above skip it."""

@@ -39,10 +39,7 @@ from lorelog.ingest.transcripts.conversation import (
 from lorelog.ingest.transcripts.statements import format_statement
 from lorelog.ingest.transcripts.turn_note import make_note, turn_redactor
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
-from lorelog.services.delivery.contradiction import find_contradicted
-from lorelog.services.delivery.files import DeliveryFiles
-from lorelog.services.delivery.standing_file import read_standing
-from lorelog.services.delivery.usage import note_usage
+from lorelog.services.delivery.files import DeliveryFiles, read_standing
 from lorelog.services.memories.journal import (
     AnchorFields,
     anchor_fields,
@@ -67,7 +64,9 @@ from lorelog.services.sessions.captures import (
     read_captures,
 )
 from lorelog.services.sessions.note_upgrade import is_outdated
+from lorelog.services.standing.contradiction import find_contradicted
 from lorelog.services.traces.turns import TracedTurn, record_turns
+from lorelog.services.usage.signs import note_usage
 
 CLOCK_SLACK_S = 2.0
 """Tolerance between a hook's time and the host's: the clock is the same, but the two are not taken at once."""

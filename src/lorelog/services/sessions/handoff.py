@@ -14,7 +14,7 @@ from pathlib import Path
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import NotFound, StoreUnwritable
 from lorelog.core.serializable import Serializable
-from lorelog.services.delivery.journal_entries import CLOSING_TAG, OPENING_TAG, RecentEntry
+from lorelog.services.delivery.files import CLOSING_TAG, OPENING_TAG, RecentEntry
 from lorelog.services.sessions.recent import RecentJournals, clean_line, shorten_line
 
 _MAX_FILES, _MAX_DECISIONS, _MAX_QUESTIONS, _MAX_LINE_CHARS = 20, 10, 8, 400
@@ -193,7 +193,7 @@ def render_handoff(handoff: Handoff, to: str = "") -> str:
 
 def write_pending(file: Path, handoff: Handoff, text: str, *, to: str, until: str) -> None:
     """Let a handoff wait for the next session of a host, or of any host, until a day. It replaces one that waits."""
-    from lorelog.services.delivery.own_entries import replace_file
+    from lorelog.services.standing.own_entries import replace_file
 
     values = {"to": to, "session": handoff.session, "until": until, "text": text}
     try:

@@ -13,10 +13,9 @@ import os
 
 from lorelog.core.paths import cache_folder
 from lorelog.core.quick_json import loads
-from lorelog.services.delivery.journal_entries import (
+from lorelog.services.delivery.files import (
     MAX_JOURNALS,
     MEMORY_TAG,
-    OwnEntries,
     RecentEntry,
     entry_digest,
     escape_tags,
@@ -98,7 +97,7 @@ class RecentJournals:
             for day in list_journal_days(project_id, folder)
         ]
         self._files = sorted(days, key=lambda file: file[0], reverse=True)
-        self._own = read_own_entries(own) if own else OwnEntries(frozenset(), frozenset())
+        self._own, self._own_files = read_own_entries(own) if own else (frozenset(), frozenset())
         self._superseded: dict[bool, set[str]] = {True: set(), False: set()}
         """Memories that an own entry replaces, and that a foreign one replaces."""
 
@@ -116,7 +115,7 @@ class RecentJournals:
             entries: list[tuple[str, int, str, RecentEntry]] = []
             for file in (f"{folder}/{day}" for day, folder in files if day[:10] == date):
                 for entry in parse_entries(read_tail(file), date):
-                    entry.is_own = bool(self._own.digests) and entry_digest(entry) in self._own.digests
+                    entry.is_own = bool(self._own) and entry_digest(entry) in self._own
                     entries.append((entry.time, len(entries), file, entry))
             for _, _, file, entry in sorted(entries, key=lambda place: place[:2], reverse=True):
                 if self._is_visible(entry, file):
@@ -124,7 +123,7 @@ class RecentJournals:
 
     def _chosen_files(self) -> list[tuple[str, str]]:
         """Return the journals to read: those with own entries, and a few others."""
-        own = [file for file in self._files if f"{file[1]}/{file[0]}" in self._own.files][:MAX_JOURNALS]
+        own = [file for file in self._files if f"{file[1]}/{file[0]}" in self._own_files][:MAX_JOURNALS]
         known, max_others = frozenset(own), _MAX_FOREIGN_JOURNALS if own else MAX_JOURNALS
         others = [file for file in self._files if file not in known][:max_others]
         return sorted([*own, *others], key=lambda file: file[0], reverse=True)

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import os
 
-from lorelog.services.delivery.journal_entries import CLOSING_TAG, OPENING_TAG
-from lorelog.services.delivery.standing_file import read_standing
+from lorelog.services.delivery.files import CLOSING_TAG, OPENING_TAG, read_standing
 from lorelog.services.sessions.recent import (
     FOREIGN_LABEL,
     MAX_SHOWN_TASKS,
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from lorelog.services.delivery.files import DeliveryFiles
-    from lorelog.services.delivery.journal_entries import RecentEntry
+    from lorelog.services.delivery.files import DeliveryFiles, RecentEntry
 
 RULE_TYPES = ("correction", "preference")
 STANDING_TYPES = (*RULE_TYPES, "decision")

@@ -15,8 +15,8 @@ from lorelog.core.document import StoredChunk
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import LifecycleState
 from lorelog.core.session import parse_iso_time
-from lorelog.services.delivery.history import Delivery, DeliveryFilter, list_deliveries, local_day
-from lorelog.services.delivery.standing import plain_text, split_statement
+from lorelog.services.standing.memories import plain_text, split_statement
+from lorelog.services.usage.history import Delivery, DeliveryFilter, list_deliveries, local_day
 
 MAX_TEXT_CHARS = 600
 _LABEL = lazy_pattern(r"- (User asked|Went on with|Outcome|Found|Files|Commands|Errors|Ended):\s?(.*)")

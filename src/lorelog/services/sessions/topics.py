@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ModelError
 from lorelog.core.vectors import unit_vector
-from lorelog.services.delivery.standing_file import read_standing
+from lorelog.services.delivery.files import read_standing
 from lorelog.services.sessions.session_start import STALE_VERDICTS, is_agents_note, is_users_word
 from lorelog.services.sessions.topic_background import BACKGROUND_PROMPTS, BACKGROUND_TOPICS
 

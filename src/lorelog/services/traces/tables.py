@@ -29,7 +29,7 @@ from lorelog.services.memory_state.tombstones import Tombstones, memory_key
 from lorelog.services.traces import SPOOL_FILE
 from lorelog.services.traces.values import OPERATION, ErrorGroup, TracedCall, TracedError, TraceOrigin
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _BUSY_S = 5.0
 SCHEMA = """
 CREATE TABLE calls (
@@ -44,21 +44,25 @@ CREATE INDEX calls_tool ON calls (tool, at);
 CREATE INDEX calls_session ON calls (session, at) WHERE session != '';
 CREATE INDEX calls_command ON calls (command, at) WHERE command != '';
 CREATE TABLE errors (
-    id INTEGER PRIMARY KEY, mark TEXT NOT NULL UNIQUE, run TEXT NOT NULL, at INTEGER NOT NULL, times INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY, mark TEXT NOT NULL UNIQUE, at INTEGER NOT NULL,
     signature TEXT NOT NULL, family TEXT NOT NULL, type TEXT NOT NULL, message TEXT NOT NULL, language TEXT NOT NULL,
     source TEXT NOT NULL, project TEXT NOT NULL, session TEXT NOT NULL, turn TEXT NOT NULL, host TEXT NOT NULL,
-    branch TEXT NOT NULL, memory TEXT NOT NULL, command TEXT NOT NULL, place TEXT NOT NULL, frames TEXT NOT NULL,
+    branch TEXT NOT NULL, memory TEXT NOT NULL, command TEXT NOT NULL, frames TEXT NOT NULL,
     functions TEXT NOT NULL, files TEXT NOT NULL, text TEXT NOT NULL, kept INTEGER NOT NULL
 );
 CREATE INDEX errors_kept ON errors (kept, at);
 CREATE INDEX errors_at ON errors (at);
 CREATE INDEX errors_signature ON errors (signature, at);
 CREATE INDEX errors_family ON errors (family, at);
-CREATE INDEX errors_run ON errors (run) WHERE run != '';
-CREATE TABLE ingested (
-    size INTEGER NOT NULL, digest TEXT NOT NULL, identity TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (size, digest)
-) WITHOUT ROWID;
 """
+_WITHOUT_LOGS = """
+DROP TABLE ingested;
+DROP INDEX errors_run;
+ALTER TABLE errors DROP COLUMN run;
+ALTER TABLE errors DROP COLUMN place;
+ALTER TABLE errors DROP COLUMN times
+"""
+"""Makes a file of version 1, which also held errors of log files, one of version 2."""
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -133,8 +137,8 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
     db.execute("BEGIN IMMEDIATE")
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()
-        if version == 0:  # another process may have created it first
-            for statement in filter(str.strip, SCHEMA.split(";")):
+        if version < SCHEMA_VERSION:  # another process may have created it first
+            for statement in filter(str.strip, (_WITHOUT_LOGS if version else SCHEMA).split(";")):
                 db.execute(statement)
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         db.execute("COMMIT")
@@ -261,8 +265,8 @@ _MIN_CALLS = 500
 """Calls kept when the size limit is exceeded: below this number, errors are dropped as well."""
 _CALL_COLUMNS = "mark, at, tool, source, project, session, turn, host, branch, memory, input, output, error, failed, duration, command, files"
 _ERROR_COLUMNS = (
-    "mark, at, times, signature, family, type, message, language, source, project, session, turn, host, branch, memory,"
-    " command, place, frames, text"
+    "mark, at, signature, family, type, message, language, source, project, session, turn, host, branch, memory,"
+    " command, frames, text"
 )
 _ORIGIN_FIELDS = tuple(attribute.name for attribute in fields(TraceOrigin))
 _GROUP_FIELDS = tuple(attribute.name for attribute in fields(ErrorGroup))
@@ -312,13 +316,11 @@ class TraceTables:
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    def add(
-        self, calls: Iterable[TracedCall] = (), errors: Iterable[TracedError] = (), run: str = ""
-    ) -> tuple[int, int]:
+    def add(self, calls: Iterable[TracedCall] = (), errors: Iterable[TracedError] = ()) -> tuple[int, int]:
         """Store new calls and errors; return the number of each that was new. Raise StoreError."""
         now = int(time.time() * 1000)
         call_rows = [(*_call_row(call), now) for call in calls]
-        error_rows = [(*_error_row(error, run), now) for error in errors]
+        error_rows = [(*_error_row(error), now) for error in errors]
         if not call_rows and not error_rows:
             return 0, 0
         with self._write_transaction() as db:
@@ -328,8 +330,7 @@ class TraceTables:
             )
             new_calls = db.total_changes - before
             db.executemany(
-                f"INSERT INTO errors ({_ERROR_COLUMNS}, run, functions, files, kept) VALUES ({_placeholders(23)}) ON CONFLICT (mark) DO UPDATE SET"
-                " times = excluded.times, at = excluded.at WHERE excluded.times > times",
+                f"INSERT OR IGNORE INTO errors ({_ERROR_COLUMNS}, functions, files, kept) VALUES ({_placeholders(20)})",
                 error_rows,
             )
             new_errors = db.total_changes - before - new_calls
@@ -353,10 +354,9 @@ class TraceTables:
         self._added = 0
         before = int(time.time() * 1000) - self.options.days * _DAY_MS
         with self._write_transaction() as db:
-            # By the time of storing, not of the event: a person who reads an old log wants to query it.
+            # By the time of storing, not of the event: an old session may be captured today.
             db.execute("DELETE FROM calls WHERE kept < ?", (before,))
             db.execute("DELETE FROM errors WHERE kept < ?", (before,))
-            db.execute("DELETE FROM ingested WHERE at < ?", (before,))
         max_bytes = self.options.megabytes * 1_000_000
         for _ in range(64):
             if self._size() <= max_bytes:
@@ -373,12 +373,6 @@ class TraceTables:
                 )
         with self._translate_errors(), self._lock:
             self._open().executescript("PRAGMA incremental_vacuum")  # `execute` would free a single page
-
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection in a write transaction, for reading logs."""
-        with self._write_transaction() as db:
-            yield db
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -407,14 +401,14 @@ class TraceTables:
             [*values, filter_.limit],
         )
         return [_error_from_row(row) for row in rows], self._count(
-            f"SELECT total(times) FROM errors WHERE {where_sql}", values
+            f"SELECT count(*) FROM errors WHERE {where_sql}", values
         )
 
     def groups(self, filter_: TraceFilter) -> list[ErrorGroup]:
         """Return errors grouped by signature, last seen first."""
         where_sql, values = self._error_conditions(filter_)
         rows = self._query(
-            "SELECT signature, family, type, message, language, sum(times), min(at), max(at), count(DISTINCT nullif(session, '')),"
+            "SELECT signature, family, type, message, language, count(*), min(at), max(at), count(DISTINCT nullif(session, '')),"
             f" count(DISTINCT project) FROM errors WHERE {where_sql} GROUP BY signature ORDER BY max(at) DESC, signature LIMIT ?",
             [*values, filter_.limit],
         )
@@ -594,21 +588,21 @@ def _call_from_row(row: Sequence[Any]) -> TracedCall:
     )
 
 
-def _error_row(error: TracedError, run: str) -> tuple[object, ...]:
+def _error_row(error: TracedError) -> tuple[object, ...]:
     trace = error.trace
     frames = [frame for stack in (trace, *trace.causes) for frame in stack.frames]
     functions = "\n".join(dict.fromkeys(frame.function for frame in frames if frame.function))
     files = "\n".join(dict.fromkeys(frame.file for frame in frames if frame.file))
     return (
-        *(error.id, error.at, error.times, error.signature, error.family, trace.type, trace.message, trace.language),
+        *(error.id, error.at, error.signature, error.family, trace.type, trace.message, trace.language),
         *_origin_row(error.origin),
-        *(error.command, error.place, _encode_frames(trace), error.text, run, functions, files),
+        *(error.command, _encode_frames(trace), error.text, functions, files),
     )
 
 
 def _error_from_row(row: Sequence[Any]) -> TracedError:
-    id_, at, times, signature, family, kind, message, language, *rest = row
-    command, place, frames, text = rest[7:]
+    id_, at, signature, family, kind, message, language, *rest = row
+    command, frames, text = rest[7:]
     return TracedError(
         id=id_,
         at=at,
@@ -617,9 +611,7 @@ def _error_from_row(row: Sequence[Any]) -> TracedError:
         trace=_decode_trace(frames, kind, message, language),
         origin=_origin_from_row(rest[:7]),
         command=command,
-        place=place,
         text=text,
-        times=times,
     )
 
 

@@ -9,9 +9,9 @@ from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.stack_trace import LocatedTrace, StackFrame, StackTrace
 
-OPERATION, TURN, LOG = "operation", "turn", "log"
-"""Sources of a trace: an operation of ours, a captured turn of an agent, or a log."""
-SOURCES = (OPERATION, TURN, LOG)
+OPERATION, TURN = "operation", "turn"
+"""Sources of a trace: an operation of ours, or a captured turn of an agent."""
+SOURCES = (OPERATION, TURN)
 MAX_MESSAGE_CHARS = 500
 MAX_TEXT_CHARS = 2_000
 MAX_FRAMES = 40
@@ -64,7 +64,7 @@ class TracedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedError:
-    """An error; `times` is more than 1 if a log had too many to store each."""
+    """An error in the output of a call."""
 
     id: str
     at: int
@@ -73,10 +73,7 @@ class TracedError:
     trace: StackTrace
     origin: TraceOrigin
     command: str = ""
-    place: str = ""
-    """File and line where it was read."""
     text: str = ""
-    times: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,10 @@
-"""Show traced calls and errors, and import logs.
+"""Show traced calls and errors.
 
-Every operation is traced, and captured agent turns contribute their tool calls and errors. 'ingest' reads a log or the output of
-tests from a file (optionally gzipped) or standard input, and stores the errors in it: stack traces of Python, JavaScript,
-Rust, Go, Java and others, compilers and test runners. An error has the same signature whatever its line numbers and
-paths; reading a log twice adds nothing. Secrets are removed first. Storage is limited by traces.days and
-traces.megabytes; traces.enabled = false stores nothing.
+Every operation is traced, and captured agent turns contribute their tool calls and errors: stack traces of Python, JavaScript,
+Rust, Go, Java and others, messages of compilers and test runners. An error has the same signature whatever its line numbers and
+paths. Secrets are removed first. Storage is limited by traces.days and traces.megabytes; traces.enabled = false stores nothing.
 
 examples:
-  lorelog debug ingest app.log.gz
-  pytest 2>&1 | lorelog debug ingest -
   lorelog debug errors                   errors by signature
   lorelog debug errors KeyError --since 7d --each
   lorelog debug calls --failed --tool memory
@@ -17,13 +13,10 @@ examples:
 
 from __future__ import annotations
 
-import sys
-
-from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.arguments import add_common, add_verb, expand_path
-from lorelog.surfaces.cli.client import call_operation, daemon_mode
+from lorelog.surfaces.cli.arguments import add_common, add_verb
+from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import print_json
-from lorelog.surfaces.cli.render.debug import show_calls, show_errors, show_groups, show_ingest_report
+from lorelog.surfaces.cli.render.debug import show_calls, show_errors, show_groups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,11 +27,6 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs and their arguments."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    ingest = add_verb(parser, verbs, "ingest", "read a log and store the errors in it")
-    ingest.add_argument(
-        "file", metavar="FILE", nargs="?", default="-", help="a log, optionally gzipped; '-' reads standard input"
-    )
-    add_common(ingest, project="assign the errors to the project of DIR")
     errors = add_verb(parser, verbs, "errors", "show errors, grouped by signature")
     errors.add_argument(
         "signature",
@@ -63,8 +51,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         verb.add_argument(
             "--from",
             dest="origin",
-            choices=("operation", "turn", "log"),
-            help="only from lorelog's operations, agents' turns, or logs",
+            choices=("operation", "turn"),
+            help="only from lorelog's operations or from agents' turns",
         )
         verb.add_argument("--since", default="", metavar="WHEN", help="on or after: 2026-03-05, today, 7d, or a time")
         verb.add_argument("--until", default="", metavar="WHEN", help="on or before")
@@ -77,39 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
-    return {"ingest": _ingest, "errors": _errors, "calls": _calls}[args.verb](args)
-
-
-def _ingest(args: argparse.Namespace) -> int:
-    reply = (
-        _ingest_stdin(args)
-        if args.file == "-"
-        else call_operation(args, "debug.ingest", {"path": expand_path(args.file)})
-    )
-    if args.json:
-        print_json(reply)
-    else:
-        show_ingest_report(reply)
-    return 0
-
-
-def _ingest_stdin(args: argparse.Namespace) -> dict[str, Any]:
-    """Read standard input in this process: it may be endless, and the daemon cannot read it."""
-    from lorelog.core.serializable import to_json
-    from lorelog.operations.debug import handlers
-    from lorelog.operations.debug.serialize import ingest_reply
-    from lorelog.wiring import open_engine, resolve_location
-
-    if sys.stdin is None or sys.stdin.isatty():
-        raise UsageError(
-            "standard input is empty", hint="lorelog debug ingest FILE, or make test 2>&1 | lorelog debug ingest -"
-        )
-    daemon_mode(args.warm)
-    location = resolve_location(project=args.project, tenant=args.tenant)
-    with open_engine(location, {"scope.tenant": args.tenant}) as engine:
-        report = handlers.open_ingester(engine).read(sys.stdin.buffer, "standard input")
-        reply: dict[str, Any] = to_json(ingest_reply(report))
-        return reply
+    return {"errors": _errors, "calls": _calls}[args.verb](args)
 
 
 def _errors(args: argparse.Namespace) -> int:

@@ -65,7 +65,7 @@ COMMANDS_BY_GROUP = {
     },
     "code and errors": {
         "code": "Find definitions, references, callers and imports in code",
-        "debug": "Show traced calls and errors; import logs",
+        "debug": "Show traced calls and errors",
     },
     "agents": {
         "hosts": "Install into Claude Code, Codex, Gemini CLI and other agents",

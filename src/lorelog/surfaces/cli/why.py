@@ -1,7 +1,7 @@
 """Find earlier occurrences of an error, and what fixed it.
 
 TEXT is an error as it was printed: one line or a whole stack trace, as an argument or on standard input. It is matched by
-signature, then by message, then by similarity, in agents' turns and imported logs ('lorelog debug ingest'). The output
+signature, then by message, then by similarity, in agents' turns. The output
 shows when it happened, the turns around it, the changes made before the same command passed again, and decisions, tasks
 and memories that mention it.
 

@@ -118,7 +118,6 @@ class DebugNamespace(OperationMethods[ModeT]):
 
     find_tool_calls = method(debug.ToolCallsRequest, debug_handlers.find_tool_calls)
     find_errors = method(debug.ErrorsRequest, debug_handlers.find_errors)
-    ingest = method(debug.IngestRequest, debug_handlers.ingest)
     why = method(debug.WhyRequest, debug_handlers.why)
 
 

@@ -13,8 +13,7 @@ import time
 
 from lorelog.core.paths import is_below
 from lorelog.core.quick_json import loads
-from lorelog.services.delivery.files import DeliveryFiles
-from lorelog.services.delivery.journal_entries import CLOSING_TAG, OPENING_TAG
+from lorelog.services.delivery.files import CLOSING_TAG, OPENING_TAG, DeliveryFiles
 from lorelog.services.delivery.log import append_delivery, estimate_tokens
 from lorelog.services.sessions.recent import RecentJournals, clean_line, shorten_line
 from lorelog.services.sessions.session_start import (

@@ -315,14 +315,14 @@ def _fit(lines: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def _render(lines: list[str]) -> str:
-    from lorelog.services.delivery.journal_entries import CLOSING_TAG, OPENING_TAG
+    from lorelog.services.delivery.files import CLOSING_TAG, OPENING_TAG
 
     return "\n".join([OPENING_TAG, _PREFACE, *lines, CLOSING_TAG])
 
 
 def _one_line(text: str) -> str:
     """Return a text on one short line that cannot end the surrounding block."""
-    from lorelog.services.delivery.journal_entries import MEMORY_TAG, escape_tags
+    from lorelog.services.delivery.files import MEMORY_TAG, escape_tags
 
     line = escape_tags(" ".join(text.split()))
     while (position := line.lower().find(MEMORY_TAG)) >= 0:

@@ -16,16 +16,6 @@ _MAX_FRAMES = 8
 _MAX_LINES = 6
 
 
-def show_ingest_report(reply: dict[str, Any]) -> None:
-    """Print the result of reading a log."""
-    for text in reply["notes"]:
-        print_note(text)
-    new = "all new" if reply["added"] == reply["found"] else f"{reply['added']:,} new"
-    errors = f"{plural(reply['found'], 'error')}, {new}" if reply["found"] else "no errors"
-    print(f"Read {plural(reply['lines'], 'line')} of {short_path(reply['name'])}: {errors}.")
-    _print_groups(reply["groups"])
-
-
 def show_groups(groups: Sequence[dict[str, Any]], total: int) -> None:
     """Print errors grouped by signature."""
     if not groups:
@@ -48,9 +38,8 @@ def _print_groups(groups: Sequence[dict[str, Any]]) -> None:
 def show_errors(reply: dict[str, Any]) -> None:
     """Print each error with its stack frames."""
     for error in reply["errors"]:
-        times = f"  {error['times']:,}×" if error["times"] > 1 else ""
         signature = stylize(one_line(error["error_signature"]), "cyan")
-        print(f"{format_timestamp(error['timestamp_ms'])}  {signature}{times}  {_format_origin(error)}")
+        print(f"{format_timestamp(error['timestamp_ms'])}  {signature}  {_format_origin(error)}")
         print(f"   {stylize(_format_error(error), 'bold')}")
         _show_frames(error["frames"])
         for cause in error["causes"]:
@@ -58,7 +47,7 @@ def show_errors(reply: dict[str, Any]) -> None:
             _show_frames(cause["frames"][:2])
     if not reply["errors"]:
         print("No errors traced.")
-    elif reply["total_count"] > sum(error["times"] for error in reply["errors"]):
+    elif reply["total_count"] > len(reply["errors"]):
         print_note(f"{reply['total_count']:,} in total; use -n to show more")
 
 
@@ -149,12 +138,8 @@ def _format_error(error: dict[str, Any]) -> str:
 
 
 def _format_origin(error: dict[str, Any]) -> str:
-    """Return the log, session and command in which an error occurred."""
-    parts = [
-        short_path(error["place"]) if error["place"] else "",
-        error["host"],
-        error["branch"] and f"on {error['branch']}",
-    ]
+    """Return the host, branch and command in which an error occurred."""
+    parts = [error["host"], error["branch"] and f"on {error['branch']}"]
     command = f"`{one_line(error['command'][:80])}`" if error["command"] else ""
     return one_line("  ".join(filter(None, [*parts, command])))
 

@@ -1,0 +1,1 @@
+"""Guards: their log, proposals from corrections, and replay over past calls."""

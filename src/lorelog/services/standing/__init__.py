@@ -1,0 +1,1 @@
+"""Standing memories: which memories are the user's own, which stand, and the files that hooks read."""

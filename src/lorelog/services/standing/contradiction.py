@@ -1,0 +1,178 @@
+"""Finds earlier corrections, preferences and decisions that a new one contradicts: the newer one wins.
+
+Rules only, and precision first: a rule that is hidden by mistake is worse than two that disagree. A text is reduced to
+what it says to use, what it says not to use, and what it says always or never to do, each with its scope ("in CI", "for
+tests"). Two texts contradict each other only if their scopes are equal and
+
+- one says to use what the other says not to use,
+- both choose different programs of one purpose ("use pnpm", "use yarn"), or
+- one says to do what the other says not to do, in nearly the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from lorelog.core.dataclasses import dataclass, replace
+from lorelog.core.memory import NewMemory
+from lorelog.core.patterns import lazy_pattern
+from lorelog.services.cues.programs import TOOL_FAMILIES
+from lorelog.services.delivery.shell_command import word_set
+
+_MAX_TEXT_CHARS = 600
+_MIN_ACTION_WORDS = 2
+_MIN_SHARED_ACTION = 0.8
+_QUOTES = str.maketrans({"\u2019": "'", "`": None, '"': None, "\u201c": None, "\u201d": None})
+_CLAUSE = lazy_pattern(r"[.;!?\n]+|,(?=\s)|\s[-\u2013\u2014]+\s|\s(?:but|and then)\s")
+_FILLER = lazy_pattern(
+    r"^(?:(?:no|yes|ok|okay|well|please|actually|hey|again|and|so|also|from now on|in (?:the )?future|going forward|now|"
+    r"i said|i meant|remember|remember to|you should|we should|you must|we must|let's|i want you to|i prefer to|we|you|i)\b[\s,:]*)+"
+)
+_NEGATIVE = lazy_pattern(
+    r"^(?:don't|dont|do not|never|stop|no more|avoid|must not|should not|shouldn't|no longer)\s+(?:ever\s+)?(.+)$"
+)
+_ALWAYS = lazy_pattern(r"^(?:always|do|make sure to|be sure to|keep|start|continue)\s+(.+)$")
+_USE = lazy_pattern(
+    r"^(?:always\s+)?(?:use|using|prefer|switch to|go with|stick (?:to|with)|take|choose|run|running)\s+(.+)$"
+)
+_INSTEAD = lazy_pattern(r"^(.+?)(?:,)?\s+(?:instead of|rather than|over|not|in place of)\s+(?:using\s+|use\s+)?(.+)$")
+_SCOPE = lazy_pattern(
+    r"\s+((?:in|for|on|when|while|if|during|inside|under|within|at|unless|except|before|after|to|as|with|via)\s.+)$"
+)
+_WORD = lazy_pattern(r"[\w@./+#-]*\w[\w+#]*")
+_SMALL_WORDS = word_set(
+    """
+    a an the any all every each your our my its it this that always ever again please just only really instead now
+    anymore longer
+    """
+)
+_SUFFIXES = ("ing", "es", "ed", "s", "e")
+_FAMILY_OF = {name: family for family in TOOL_FAMILIES for name in family}
+
+_Choice = tuple[str, frozenset[str]]
+"""A thing, and the words of its scope."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Directives:
+    """What a text says to use and to do, and what not."""
+
+    used: frozenset[_Choice]
+    unused: frozenset[_Choice]
+    done: frozenset[_Choice]
+    undone: frozenset[_Choice]
+
+
+def find_contradicted(text: str, standing: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the ids of standing memories (`id` and `text`) that a newer text contradicts."""
+    new = _read_directives(text)
+    if not (new.used or new.unused or new.done or new.undone):
+        return []
+    return [
+        memory["id"]
+        for memory in standing
+        if memory.get("id") and _contradict(new, _read_directives(str(memory.get("text", ""))))
+    ]
+
+
+def supersede_contradicted(
+    memories: Sequence[NewMemory], standing: Sequence[Mapping[str, Any]], types: Collection[str]
+) -> list[NewMemory]:
+    """Return memories of some types with the ids of the standing memories that they contradict as superseded.
+
+    A memory that names what it supersedes is left as it is. An agent's memory never replaces a person's.
+    """
+    return [
+        replace(memory, supersedes=tuple(find_contradicted(memory.text, replaceable_by(memory.origin, standing))))
+        if memory.type in types and not memory.supersedes
+        else memory
+        for memory in memories
+    ]
+
+
+def replaceable_by(origin: str, standing: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the standing memories that a memory of this origin may replace."""
+    return [memory for memory in standing if origin == "user" or memory.get("origin") == origin]
+
+
+def _contradict(new: _Directives, old: _Directives) -> bool:
+    if new.used & old.used and not new.unused & old.used:
+        return False  # it repeats a choice
+    return bool(
+        new.used & old.unused
+        or new.unused & old.used
+        or any(_is_other_choice(choice, earlier) for choice in new.used for earlier in old.used)
+        or any(_is_same_action(action, earlier) for action in new.done for earlier in old.undone)
+        or any(_is_same_action(action, earlier) for action in new.undone for earlier in old.done)
+    )
+
+
+def _is_other_choice(new: _Choice, old: _Choice) -> bool:
+    family = _FAMILY_OF.get(new[0])
+    return family is not None and old[0] in family and old[0] != new[0] and new[1] == old[1]
+
+
+def _is_same_action(new: _Choice, old: _Choice) -> bool:
+    words, others = frozenset(new[0].split()), frozenset(old[0].split())
+    if min(len(words), len(others)) < _MIN_ACTION_WORDS and words != others:
+        return False
+    return new[1] == old[1] and len(words & others) >= _MIN_SHARED_ACTION * len(words | others)
+
+
+def _read_directives(text: str) -> _Directives:
+    used: set[_Choice] = set()
+    unused: set[_Choice] = set()
+    done: set[_Choice] = set()
+    undone: set[_Choice] = set()
+    for part in _CLAUSE.split(text[:_MAX_TEXT_CHARS].lower().translate(_QUOTES)):
+        clause = _FILLER.sub("", part.strip(" :-*"))
+        if negative := _NEGATIVE.match(clause):
+            if use := _USE.match(negative[1]):
+                _add_choice(unused, use[1])
+            _add_action(undone, negative[1])
+        elif use := _USE.match(clause):
+            chosen, rejected = (both[1], both[2]) if (both := _INSTEAD.match(use[1])) else (use[1], "")
+            scope = _split_scope(rejected)[1] if rejected else frozenset[str]()
+            _add_choice(used, chosen, scope)
+            if rejected:
+                _add_choice(unused, rejected)
+            _add_action(done, use[0].removeprefix("always "))
+        elif always := _ALWAYS.match(clause):
+            _add_action(done, always[1])
+        elif clause.startswith("not "):
+            _add_choice(unused, clause.removeprefix("not "))
+    return _Directives(frozenset(used), frozenset(unused), frozenset(done), frozenset(undone))
+
+
+def _add_choice(choices: set[_Choice], text: str, scope: frozenset[str] = frozenset()) -> None:
+    """Add a thing that is named by one or two words; longer phrases are not comparable."""
+    thing, own_scope = _split_scope(text)
+    words = _content_words(thing)
+    if 1 <= len(words) <= 2:
+        choices.add((" ".join(words), own_scope or scope))
+
+
+def _add_action(actions: set[_Choice], text: str) -> None:
+    action, scope = _split_scope(text)
+    words = sorted({_stem(word) for word in _content_words(action)})
+    if words:
+        actions.add((" ".join(words), scope))
+
+
+def _split_scope(text: str) -> tuple[str, frozenset[str]]:
+    match = _SCOPE.search(text)
+    if match is None:
+        return text, frozenset()
+    return text[: match.start()], frozenset(_stem(word) for word in _content_words(match[1]))
+
+
+def _content_words(text: str) -> list[str]:
+    return [word for word in _WORD.findall(text) if word not in _SMALL_WORDS]
+
+
+def _stem(word: str) -> str:
+    for suffix in _SUFFIXES:
+        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
+            return word.removesuffix(suffix)
+    return word

@@ -1,0 +1,120 @@
+"""The inbox: memories that wait for a person's word.
+
+Not every text counts as a rule of the user. What an agent, a tool, an import or a repository says does not, and of the corrections in
+conversations only those count that clearly last (`durable`). A person decides about the others: approved, such a text is
+written anew as the person's own memory, which supersedes the first one, so both stay in their files and who said what
+remains visible. Summaries, and imported text that is not a rule, are only marked as reviewed. Guards have a log of their own.
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+from lorelog.core.dataclasses import dataclass
+from lorelog.core.document import StoredChunk
+from lorelog.core.options import ListOptions
+from lorelog.core.ports import Store
+from lorelog.core.query import Filters
+from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
+from lorelog.services.standing.durable import is_lasting_rule
+from lorelog.services.standing.memories import plain_text, split_statement
+from lorelog.services.standing.ownership import STANDING_TYPES, Ownership, memory_body
+
+RULE, CORRECTION, SUMMARY, IMPORT = "rule", "correction", "summary", "import"
+MAX_SCANNED = 5_000
+"""Memories that are looked at, newest first."""
+MAX_AGE_DAYS = 30
+"""Nobody is asked about older memories."""
+_AGENT, _USER_ORIGINS = "agent", ("", "user")
+_SPOKEN_TYPES = frozenset({"correction", "preference"})
+_DECIDED_TYPES = STANDING_TYPES | {SUMMARY}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxItem:
+    """A memory that waits for a person's word."""
+
+    id: str
+    kind: str
+    """`rule`: an agent proposes it; `correction`: said in a conversation; `summary`; `import`: from elsewhere."""
+    type: str
+    text: str
+    """As it would be approved."""
+    about: str
+    """What a statement in a conversation was about."""
+    origin: str
+    date: str
+    project: str
+    session: str
+    source: str
+    becomes_rule: bool
+    """True if approving writes it as the person's own rule; False if it is only marked as reviewed."""
+    deletes: bool
+    """True if refusing hides the memory; False if it stays as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inbox:
+    """The memories of a tenant that wait, seen from one project."""
+
+    store: Store
+    ownership: Ownership
+    lifecycle: LifecycleIndex
+
+    def items(self, projects: tuple[str, ...] | None, today: date) -> list[InboxItem]:
+        """Return what waits, newest first; None stands for all projects."""
+        since = (today - timedelta(days=MAX_AGE_DAYS)).isoformat()
+        memories = self.store.authored_chunks(Filters(projects=projects, since=since), MAX_SCANNED)
+        shown = (self.ownership.with_shown_anchor(stored, self.store) for stored in memories if self._may_wait(stored))
+        return [item for item in map(make_item, shown) if item is not None]
+
+    def _may_wait(self, stored: StoredChunk) -> bool:
+        """Return False for most memories, without looking them up."""
+        chunk, anchor = stored.chunk, stored.chunk.anchor
+        if anchor is None or not (chunk.type in _DECIDED_TYPES or anchor.origin in UNTRUSTED_ORIGINS):
+            return False
+        hidden = self.lifecycle.is_record(stored) or self.lifecycle.hides(stored, ListOptions())
+        return not hidden and not self.lifecycle.is_reviewed(anchor.memory)
+
+
+def make_item(stored: StoredChunk) -> InboxItem | None:
+    """Return the item of a memory; None if nobody has to decide about it."""
+    chunk, anchor = stored.chunk, stored.chunk.anchor
+    if anchor is None or not anchor.memory or stored.machine or chunk.piece:
+        return None
+    is_captured = bool(anchor.session or anchor.turn)
+    body = memory_body(stored).strip()
+    words, about = split_statement(body) if is_captured else (body, "")
+    words = words.removeprefix("- ").strip() if is_captured else words
+    kind = _kind_of(stored, words, is_captured=is_captured)
+    if not kind or not words:
+        return None
+    return InboxItem(
+        id=anchor.memory,
+        kind=kind,
+        type=chunk.type,
+        text=words,
+        about=about,
+        origin=anchor.origin,
+        date=chunk.date,
+        project=stored.project,
+        session=anchor.session,
+        source=f"{chunk.source}:{chunk.start_line}",
+        becomes_rule=kind in {RULE, CORRECTION} or (kind == IMPORT and chunk.type in STANDING_TYPES),
+        deletes=kind != CORRECTION,
+    )
+
+
+def _kind_of(stored: StoredChunk, words: str, *, is_captured: bool) -> str:
+    chunk, anchor = stored.chunk, stored.chunk.anchor
+    origin = anchor.origin if anchor else ""
+    if chunk.type == "summary":
+        return SUMMARY
+    if origin in UNTRUSTED_ORIGINS or (origin == REPOSITORY_ORIGIN and chunk.type in _SPOKEN_TYPES):
+        return IMPORT
+    if origin == _AGENT and chunk.type in STANDING_TYPES:
+        return RULE
+    has_cues = anchor is not None and bool(anchor.cues)
+    is_remark = is_captured and not has_cues and origin in _USER_ORIGINS and not is_lasting_rule(plain_text(words))
+    return CORRECTION if is_remark and chunk.type in _SPOKEN_TYPES else ""

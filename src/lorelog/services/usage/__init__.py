@@ -1,0 +1,1 @@
+"""History of deliveries, and whether the memories were used."""

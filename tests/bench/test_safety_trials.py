@@ -1,0 +1,119 @@
+"""The trials of `bench.safety`: they pass on a sound program, and notice one that breaks a promise."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench.safety.children import run_child
+from bench.safety.fault_trials import (
+    try_changed_cache,
+    try_full_disk,
+    try_lost_cache,
+    try_read_only_home,
+    try_torn_files,
+)
+from bench.safety.kill_trials import TRIALS, AddTrial, KillTrial, Report, TrialHome, run_kill_trial
+
+
+@pytest.mark.slow
+def test_what_a_killed_child_reported_counts() -> None:
+    """A report is heard even if the child is killed right after it; a child that ends by itself is not called killed."""
+
+    def act(tell: Report) -> None:
+        tell({"id": 1})
+        signal.pause()
+
+    killed = run_child(act, kill_after_s=3.0)
+    ended = run_child(lambda tell: tell("done"))
+
+    assert killed.killed
+    assert not killed.ok
+    assert killed.reported == ({"id": 1},)
+    assert ended.ok
+    assert ended.reported == ("done",)
+
+
+def test_an_error_of_a_child_is_reported() -> None:
+    """A child that fails is told apart from one that succeeds, with its error."""
+
+    def act(tell: Report) -> None:
+        raise ValueError("no walrus")
+
+    done = run_child(act)
+
+    assert not done.ok
+    assert done.reported == ({"error": "ValueError: no walrus"},)
+
+
+class LosingTrial(AddTrial):
+    """Acknowledges a memory that it takes out of the journal again."""
+
+    def act(self, place: TrialHome, word: str, given: dict[str, Any], report: Report) -> None:
+        super().act(place, word, given, report)
+        for path in place.project.rglob("*.md"):
+            path.write_text("# nothing\n", "utf-8")
+
+
+class DoublingTrial(AddTrial):
+    """Writes each memory twice."""
+
+    def act(self, place: TrialHome, word: str, given: dict[str, Any], report: Report) -> None:
+        super().act(place, word, given, report)
+        for path in place.project.rglob("*.md"):
+            path.write_text(path.read_text("utf-8") * 2, "utf-8")
+
+
+class ResidueTrial(KillTrial):
+    """Leaves a word behind in a file of the home."""
+
+    verb = "forget"
+
+    def act(self, place: TrialHome, word: str, given: dict[str, Any], report: Report) -> None:
+        place.home.mkdir(exist_ok=True)
+        (place.home / "leftover").write_text(word, "utf-8")
+        report("forgotten")
+
+    def check(self, place: TrialHome, word: str, given: dict[str, Any], *, acknowledged: bool) -> Iterator[str]:
+        if place.count(word):
+            yield "residues"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("trial", "count"), [(LosingTrial(), "lost"), (DoublingTrial(), "twice"), (ResidueTrial(), "residues")]
+)
+def test_a_broken_promise_is_noticed(trial: KillTrial, count: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A verb that loses, doubles or leaves text behind fails its trial, with the promise named."""
+    monkeypatch.setattr("bench.safety.kill_trials.random_moment", lambda _chance, _duration: 60.0)
+
+    report = run_kill_trial(trial, 1)
+
+    assert not report.ok
+    assert getattr(report, count)
+    assert count in report.faults[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.verb)
+def test_a_killed_verb_keeps_its_promise(trial: KillTrial) -> None:
+    """Killed at random moments, the verb loses nothing, writes nothing twice and leaves nothing forgotten behind."""
+    report = run_kill_trial(trial, 6, seed=os.getpid())
+
+    assert report.cycles == 6
+    assert report.ok, report.faults
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "trial", [try_full_disk, try_read_only_home, try_lost_cache, try_changed_cache, try_torn_files]
+)
+def test_a_fault_is_survived(trial: Any, tmp_path: Path) -> None:
+    """Full disk, read-only home, lost or changed cache, torn files: every memory is found, every refusal has a message."""
+    report = trial(TrialHome(tmp_path))
+
+    assert report.ok, report.faults

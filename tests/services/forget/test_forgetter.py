@@ -1,0 +1,184 @@
+"""Forgetting text of a tenant: what goes, what stays, and what an interruption leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.services.forget.conftest import CANARY, OTHER, SECRET, ForgetScene
+
+from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, UsageError
+from lorelog.services.forget.entries import ForgetQuery
+from lorelog.services.forget.plan import pending_plans, plan_lock, read_plan
+
+
+@pytest.mark.parametrize("step", ["plan", "_edit_files", "_remove_from_index", "_scrub_logs", "receipt"])
+def test_an_interrupted_forget_is_completed(scene: ForgetScene, step: str) -> None:
+    """Whatever step a forget stops after, completing its plan leaves no copy, keeps other memories and writes a receipt."""
+    scene.interrupt(step, match=CANARY)
+    assert len(pending_plans(scene.tenant)) == 1
+
+    (reply,) = scene.forgetter().complete()
+
+    assert reply.ok
+    assert scene.holders() == []
+    assert OTHER in scene.journal.read_text("utf-8")
+    assert pending_plans(scene.tenant) == []
+    assert [receipt.report.ok for receipt in scene.forgetter().receipts()] == [True]
+    assert scene.forgetter().complete() == []
+
+
+def test_a_plan_holds_no_text(scene: ForgetScene) -> None:
+    """The plan on disk can be read back and completes the forget, and neither it nor its folder holds the text."""
+    plan = scene.plan(ids=(scene.secret,))
+
+    (path,) = pending_plans(scene.tenant)
+    assert CANARY.encode() not in path.read_bytes()
+    assert path.stat().st_mode & 0o077 == 0
+    assert plan.memories == {scene.secret}
+    assert [entry.preview for entry in plan.entries] == [""]
+
+
+def test_a_journal_loses_the_entry_and_keeps_every_other_byte(scene: ForgetScene) -> None:
+    """Text before and after the entry keeps its bytes: hand-written headings, CRLF and letters without a newline."""
+    with scene.journal.open("ab") as journal:
+        journal.write(b"\n## By hand\r\n\r\nK\xc3\xa4se,  two  blanks\r\n\n### 23:59\nno newline at the end")
+    scene.call("memory.index")
+    before = scene.journal.read_bytes()
+    start = before.index(b"### ", before.index(b"pier four"))
+
+    assert scene.forget(ids=(scene.secret,)).ok
+
+    assert scene.journal.read_bytes() == before[:start] + before[before.index(b"## By hand") :]
+
+
+def test_a_forgotten_memory_does_not_come_back(scene: ForgetScene) -> None:
+    """Neither an index run over an old copy of the journal nor adding the entry again under its id makes it searchable."""
+    old = scene.journal.read_bytes()
+    scene.forget(ids=(scene.secret,))
+    scene.journal.write_bytes(old)
+
+    scene.call("memory.index", force=True)
+
+    hits = scene.call("memory.search", query="balloon launch sequence")["hits"]
+    assert [hit["id"] for hit in hits if CANARY in hit["content"]] == []
+    with pytest.raises(NotFound):
+        scene.forget(ids=(scene.secret,))
+
+
+def test_only_the_named_conditions_select(scene: ForgetScene) -> None:
+    """All conditions must hold: the text, the session, the days and the project."""
+    for query in (
+        {"match": CANARY, "until": "2020-01-01"},
+        {"match": CANARY, "session": "another"},
+        {"match": CANARY, "projects": ("/elsewhere",)},
+        {"match": "no such words at all"},
+    ):
+        with pytest.raises(NotFound):
+            scene.forget(**query)
+    for query, message in (({}, "nothing is named"), ({"match": "a b"}, "too short")):
+        with pytest.raises(UsageError, match=message):
+            scene.forget(**query)
+    assert SECRET in scene.journal.read_text("utf-8")
+
+    preview = scene.forgetter().preview(ForgetQuery(match=CANARY.upper(), since="2020-01-01"))
+
+    assert (preview.dry_run, [entry.memory for entry in preview.entries]) == (True, [scene.secret])
+
+
+def test_a_copy_in_another_memory_stays_and_is_named(scene: ForgetScene) -> None:
+    """Forgetting by id leaves a memory that repeats the text, names it, and does not call it a residue."""
+    copy = scene.add(f"Repeated: {SECRET}")
+
+    reply = scene.forget(ids=(scene.secret,))
+
+    assert reply.ok
+    assert [name.split()[0] for name in reply.also_in] == [copy]
+    assert scene.journal.read_text("utf-8").count(CANARY) == 1
+    hits = scene.call("memory.search", query="balloon launch sequence")["hits"]
+    assert any(SECRET in hit["content"] for hit in hits)
+
+
+def test_a_second_process_waits_or_is_refused(
+    scene: ForgetScene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """While another process forgets, a second one is refused and changes nothing, and completing does nothing."""
+    monkeypatch.setattr("lorelog.services.forget.forgetter._WRITER_WAIT_S", 0.0)
+    before = scene.journal.read_bytes()
+
+    with plan_lock(scene.tenant, 0.0) as is_held:
+        assert is_held
+        with pytest.raises(StoreBusy, match="another process is forgetting"):
+            scene.forget(match=CANARY)
+        assert scene.forgetter().complete() == []
+
+    assert scene.journal.read_bytes() == before
+    assert pending_plans(scene.tenant) == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"version": 99}', '{"version": 1}'])
+def test_a_damaged_plan_is_named_and_changes_nothing(scene: ForgetScene, text: str) -> None:
+    """A plan that cannot be read says what to do, and no file is touched."""
+    scene.plan(match=CANARY)
+    (path,) = pending_plans(scene.tenant)
+    path.write_text(text)
+    before = scene.journal.read_bytes()
+
+    with pytest.raises(StoreDamaged, match="cannot be read") as caught:
+        scene.forgetter().complete()
+
+    assert "repeat it" in caught.value.hint
+    assert scene.journal.read_bytes() == before
+    with pytest.raises(StoreDamaged):
+        read_plan(path)
+
+
+def test_receipts_are_listed_and_verified(scene: ForgetScene) -> None:
+    """Receipts come newest first, a damaged one is left out, `last` is the newest, and a copy that returns is found."""
+    with pytest.raises(NotFound, match="nothing was forgotten yet"):
+        scene.forgetter().verify("last")
+    old = scene.journal.read_text("utf-8")
+    scene.forget(ids=(scene.secret,))
+    scene.forget(ids=(scene.other,))
+    receipts = scene.forgetter().receipts()
+    assert [receipt.selected for receipt in receipts] == [{"memories": 1}] * 2
+    assert receipts[0].id > receipts[1].id
+    receipt, report = scene.forgetter().verify("last")
+    assert (receipt.id, report.ok) == (receipts[0].id, True)
+
+    (scene.project / ".lorelog" / "copy.md").write_text(old, "utf-8")
+    (scene.tenant / "forgotten" / f"{receipts[0].id}.json").write_text("{")
+
+    assert [receipt.id for receipt in scene.forgetter().receipts()] == [receipts[1].id]
+    _, report = scene.forgetter().verify(receipts[1].id)
+    assert {Path(residue.path).name for residue in report.residues} == {"copy.md"}
+
+
+def test_text_leaves_every_log_database_and_waiting_file(scene: ForgetScene) -> None:
+    """Deliveries, feedback, expiry dates, traces, hook logs, spooled events, requests and context files lose it; other lines stay."""
+    scene.call("memory.feedback", query=f"what is {CANARY}", id=scene.secret, relevance="relevant")
+    deliveries = scene.tenant / "deliveries" / "s.jsonl"
+    deliveries.parent.mkdir(parents=True)
+    kept = json.dumps({"memories": [scene.other]})
+    deliveries.write_text(f"{kept}\n{json.dumps({'memories': [scene.secret]})}\ntorn {CANARY}\n")
+    files = {
+        scene.home / "logs" / "hooks.log": f"started\nfailed for {CANARY}\nstopped\n",
+        scene.home / "spool" / "e.json": json.dumps({"answer": SECRET}),
+        scene.home / "summaries" / "r.json": json.dumps({"text": SECRET}),
+        scene.project / ".lorelog" / "context.md": f"# Context\n\n- {SECRET}\n- {OTHER}\n",
+        scene.home / "cache" / "default" / "half.tmp": SECRET,
+    }
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    with pytest.raises(Exception, match=CANARY):
+        scene.call("memory.expand", id=CANARY)  # traced with its arguments
+
+    reply = scene.forget(match=CANARY)
+
+    assert reply.ok
+    assert scene.holders() == []
+    assert deliveries.read_text() == f"{kept}\n"
+    assert (scene.home / "logs" / "hooks.log").read_text() == "started\nstopped\n"
+    assert OTHER in (scene.project / ".lorelog" / "context.md").read_text()

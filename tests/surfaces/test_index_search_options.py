@@ -1,0 +1,257 @@
+"""Options of `index` and `search`: each does as its help says, and goes before the settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.surfaces.conftest import write
+from tests.surfaces.otter_project import OtterProject, git_init, otters
+
+from lorelog.surfaces.cli.main import command_parser
+
+__all__ = ["otters"]
+
+
+def test_words_only_makes_no_vectors(otters: OtterProject) -> None:
+    """A run of words only embeds nothing, says how much waits, is found by words, and a later run makes the vectors."""
+    report = otters.shell("index", "notes", "--words-only", "--json").json
+
+    assert (report["changed"], report["embedded"], report["waiting"]) == (7, 0, 7)
+    reply = otters.search().json
+    assert reply["coverage"] == {"chunks": 7, "with_vectors": 0}
+    assert len(reply["hits"]) == 5
+    later = otters.shell("index", "--json").json
+    assert (later["changed"], later["embedded"], later["waiting"]) == (0, 7, 0)
+
+
+@pytest.mark.slow
+def test_a_model_is_replaced_and_restored(otters: OtterProject) -> None:
+    """--reembed tells what both models find, --rollback goes back and says what to set, --drop-old ends that."""
+    write(otters.path / "notes" / "a.md", "The warden of the weir counts otters at dawn, and herons at noon.\n")
+    otters.shell("index", "notes")
+    otters.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "builtin")
+
+    changed = otters.shell("index", "--reembed")
+    back = otters.shell("index", "--reembed", "--rollback")
+
+    assert "before  hit@5" in changed.out
+    assert "fake/fake-64" in changed.out
+    assert "Now using the vectors of builtin/lorelog-1" in changed.out
+    assert back.out.startswith("Searches use the vectors of fake/fake-64 again; set embedding.provider to 'fake'")
+    assert otters.search().json["coverage"]["with_vectors"] == 0
+    otters.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
+    assert otters.search().json["coverage"] == {"chunks": 8, "with_vectors": 8}
+    told = otters.shell("index", "--reembed", "--rollback", "--json").json["reembedding"]
+    assert (told["from"], told["to"], told["swapped"]) == ("fake/fake-64", "builtin/lorelog-1", True)
+    otters.shell("index", "--reembed", "--rollback")
+    assert (
+        otters.shell("index", "--reembed", "--drop-old").out == "Dropped 8 vectors; those of fake/fake-64 are left.\n"
+    )
+    assert otters.shell("status", "index", "--json").json["other_vectors"] == 0
+    assert otters.shell("index", "--reembed", "--rollback", "--json").json["error"]["code"] == "not_found"
+
+
+@pytest.mark.slow
+def test_anyway_takes_a_worse_model(otters: OtterProject) -> None:
+    """A model that finds clearly less stays out, and --reembed --anyway takes it."""
+    otters.serve()
+    otters.monkeypatch.setenv("OPENAI_API_KEY", "swordfish")
+    otters.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
+    for number in range(20):
+        write(otters.path / "many" / f"{number}.md", f"The {number}th warden saw otter number {number} by a weir.\n")
+    otters.shell("index", "many")
+    otters.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
+
+    kept = otters.shell("index", "--reembed")
+    refused = otters.shell("index", "--reembed", "--json").json["reembedding"]
+    taken = otters.shell("index", "--reembed", "--anyway", "--json").json["reembedding"]
+
+    assert "They find clearly less, so the vectors of fake/fake-64 are still used." in kept.out
+    assert (refused["worse"], refused["swapped"]) == (True, False)
+    assert refused["after"]["mrr"] < refused["before"]["mrr"]
+    assert (taken["worse"], taken["swapped"]) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--anyway"], "--anyway requires --reembed"),
+        (["--rollback"], "--rollback requires --reembed"),
+        (["--reembed", "--rollback", "--drop-old"], "use either --rollback or --drop-old, not both"),
+        (["--reembed", "--rollback", "notes"], "--rollback cannot be combined with paths"),
+        (["--reembed", "--drop-old", "--force"], "--drop-old cannot be combined with --force"),
+        (["--list", "notes"], "--list cannot be combined with paths"),
+        (["--list", "--remove"], "use either --list or --remove, not both"),
+        (["--remove"], "--remove requires paths"),
+    ],
+)
+def test_contradictory_options_of_index_are_refused_by_name(
+    otters: OtterProject, words: list[str], message: str
+) -> None:
+    """Options of index that exclude or require each other are refused by their names."""
+    refused = otters.shell("index", *words, "--json")
+
+    assert (refused.status, refused.json["error"]["message"]) == (2, message)
+
+
+@pytest.mark.parametrize(("words", "provider"), [(["--words-only"], "fake"), ([], "none")])
+def test_reembed_needs_a_model(otters: OtterProject, words: list[str], provider: str) -> None:
+    """--reembed in a run that makes no vectors is a mistake, and takes no vector away."""
+    otters.shell("index", "notes")
+    otters.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", provider)
+
+    refused = otters.shell("index", "--reembed", *words, "--json")
+
+    assert (refused.status, refused.json["error"]["code"]) == (2, "usage")
+    otters.monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
+    assert otters.search().json["coverage"] == {"chunks": 7, "with_vectors": 7}
+
+
+def test_ignore_files_can_be_named(otters: OtterProject) -> None:
+    """--ignore-file honours files of that name beside the configured ones, each time it is given."""
+    write(otters.path / "docs" / ".passover", "drafts/\n")
+    write(otters.path / "docs" / ".alsopass", "guide.md\n")
+    write(otters.path / "docs" / ".gitignore", "*.tmp.md\n")
+
+    assert otters.index("docs") == {"guide.md", "draft.md"}
+    assert otters.index("docs", "--ignore-file", ".passover") == {"guide.md"}
+    assert otters.index("docs", "--ignore-file", ".passover", "--ignore-file", ".alsopass") == set()
+
+
+def test_patterns_can_be_left_out_and_stay_out(otters: OtterProject) -> None:
+    """--exclude leaves patterns out of the given paths, each time it is given, and a bare run remembers them."""
+    assert otters.index("docs", "--exclude", "*.tmp.md", "--exclude", "drafts/") == {"guide.md"}
+    assert otters.index() == {"guide.md"}
+    refused = otters.shell("index", "--exclude", "guide.md")
+    assert (refused.status, "--exclude" in refused.err) == (2, True)
+    assert otters.listed() == {"guide.md"}
+
+
+@pytest.mark.parametrize(("words", "hits"), [([], 0), (["--global"], 7)])
+def test_global_paths_are_seen_from_another_project(otters: OtterProject, words: list[str], hits: int) -> None:
+    """What is indexed with --global in one repository is found from another, and what is not is not."""
+    git_init(otters.path)
+    otters.shell("index", "notes", *words)
+    otters.move_elsewhere()
+
+    assert len(otters.search("-k", 50).json["hits"]) == hits
+
+
+def test_project_indexes_for_that_project(otters: OtterProject) -> None:
+    """With --project index files paths under that project, and a bare one refreshes what that project knows."""
+    git_init(otters.path)
+    other = otters.move_elsewhere()
+    otters.monkeypatch.chdir(otters.path)
+
+    assert otters.shell("index", "notes", "--project", other).status == 0
+
+    assert otters.search().json["hits"] == []
+    hits = otters.search("--project", other).json["hits"]
+    assert {hit["project"] for hit in hits} == {str(other)}
+    assert otters.shell("index", "--project", other, "--json").json["unchanged"] == 7
+    assert otters.shell("index").status == 2
+
+
+def test_project_reads_the_settings_of_that_project(otters: OtterProject) -> None:
+    """--project reads the settings of the project it names, not those of the current directory."""
+    other = otters.move_elsewhere()
+    write(other / ".lorelog.toml", "[search]\nk = 2\n")
+    otters.monkeypatch.chdir(otters.path)
+    otters.shell("index", "notes", "--global")
+
+    assert len(otters.search().json["hits"]) == 5
+    assert len(otters.search("--project", other).json["hits"]) == 2
+
+
+def test_flags_go_before_settings(otters: OtterProject) -> None:
+    """-k, --lane and --fusion have the last word over what settings say."""
+    for variable, value in (("K", "2"), ("LANE", "dense"), ("FUSION", "rrf")):
+        otters.monkeypatch.setenv(f"LORELOG_SEARCH_{variable}", value)
+    otters.shell("index", "notes")
+    settled = otters.search("--explain").json
+
+    assert (len(settled["hits"]), settled["lane"]) == (2, "dense")
+    for flag in ("-k", "--top-k"):
+        assert len(otters.search(flag, 6).json["hits"]) == 6
+    assert otters.search("--lane", "lexical").json["lane"] == "lexical"
+    chosen = otters.search("--lane", "hybrid", "--fusion", "convex", "--explain").json["hits"][0]["explanation"]
+    lanes = {part["name"]: part["note"] for part in chosen if part["name"] in {"lexical", "dense"}}
+    assert list(lanes) == ["lexical", "dense"]
+    assert all("weight" in note for note in lanes.values())
+
+
+def test_options_of_a_command_go_before_settings(otters: OtterProject) -> None:
+    """Provider, model, store and chunk sizes can be chosen for one command; a wrong value is reported by its option."""
+    otters.monkeypatch.setenv("LORELOG_CHUNKING_MAX_CHUNK_SIZE", "5000")
+    write(otters.path / "notes" / "long.md", "# Long\n\n" + "An otter swims in the river all day.\n\n" * 20)
+    otters.shell("index", "notes")
+    before = otters.shell("status", "index", "--json").json["chunks"]
+
+    cut = otters.shell("index", "--force", "--max-chunk-size", 100, "--overlap-lines", 0, "--batch-size", 2, "--json")
+
+    assert cut.json["chunks"] > before
+    assert "fake-9" in otters.search("--model", "fake-9").json["error"]["message"]
+    for option, value in (
+        ("--max-chunk-size", 5),
+        ("--provider", "nobody"),
+        ("--milvus-uri", "x"),
+        ("--collection", "a-b"),
+    ):
+        refused = otters.shell("index", option, value)
+        assert (refused.status, f"lorelog: {option} is " in refused.err) == (2, True)
+    assert "--base-url is not valid: expected" in otters.search("--base-url", "nonsense").json["error"]["message"]
+    kept = otters.shell("index", "--milvus-uri", "lite.db", "--collection", "team")
+    assert kept.status == 0
+    (state,) = (Path(os.environ["LORELOG_HOME"]) / "cache" / "default" / "milvus").glob("*/current.json")
+    assert "team_default_" in state.read_text("utf-8")
+
+
+def test_a_token_budget_goes_before_the_setting(otters: OtterProject) -> None:
+    """--token-budget has the last word over the setting, and 0 packs nothing."""
+    otters.monkeypatch.setenv("LORELOG_SEARCH_TOKEN_BUDGET", "300")
+    otters.shell("index", "notes")
+
+    assert otters.search().json["packing"]["budget"] == 300
+    assert otters.search("--token-budget", 9000).json["packing"]["budget"] == 9000
+    assert otters.search("--token-budget", 0).json["packing"] is None
+    refused = otters.search("--token-budget", "-5")
+    assert (refused.status, refused.json["error"]["code"]) == (2, "usage")
+
+
+def test_the_least_relevance_goes_before_the_setting(otters: OtterProject) -> None:
+    """--min-relevance has the last word over the setting, 0 leaves nothing out, and what is no probability is refused."""
+    otters.monkeypatch.setenv("LORELOG_SEARCH_MIN_RELEVANCE", "1")
+    otters.shell("index", "notes")
+
+    likely = sorted((hit["relevance"] for hit in otters.search("--min-relevance", 0).json["hits"]), reverse=True)
+
+    assert otters.search().json["hits"] == []
+    assert len(likely) == 5
+    assert likely[0] > likely[-1]
+    kept = [hit["relevance"] for hit in otters.search("--min-relevance", likely[0]).json["hits"]]
+    assert set(kept) == {likely[0]}
+    refused = otters.search("--min-relevance", 1.5)
+    assert (refused.status, refused.json["error"]["code"]) == (2, "usage")
+
+
+def test_explain_shows_the_parts(otters: OtterProject) -> None:
+    """--explain shows the parts of each score and what they come to, and nothing of it is shown without."""
+    otters.shell("index", "notes")
+
+    plain, explained = otters.shell("search", "otter"), otters.shell("search", "otter", "--explain")
+
+    assert explained.out.count("  total\n") == explained.out.count("BM25") == 5
+    assert "lane weights" in explained.err
+    assert "  total\n" not in plain.out
+    assert "explanation" not in otters.search().json["hits"][0]
+
+
+@pytest.mark.parametrize("command", ["index", "search"])
+def test_every_option_is_typed_by_a_test(command: str) -> None:
+    """Every option of index and search is used in a test of this folder."""
+    texts = "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("*.py"))
+    options = {option for action in command_parser(command)._actions for option in action.option_strings}
+
+    assert {option for option in options if f'"{option}"' not in texts} <= {"-h"}
