@@ -105,6 +105,7 @@ def test_the_front_page_needs_no_parser(words: list[str], tmp_path: Path) -> Non
     assert loaded & {"argparse", "shutil", "textwrap", "pathlib", "typing", "difflib"} == set()
     assert {name for name in loaded if name.startswith("lorelog.surfaces.cli.")} <= {
         "lorelog.surfaces.cli.main",
+        "lorelog.surfaces.cli.commands",
         "lorelog.surfaces.cli.help",
     }
 

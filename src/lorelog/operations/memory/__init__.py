@@ -30,7 +30,7 @@ from lorelog.core.memory import (
 )
 from lorelog.core.session import TranscriptReply
 from lorelog.operations.memory import handlers, schema
-from lorelog.operations.operation import Operation
+from lorelog.operations.operation import Operation, ShellCommand
 from lorelog.operations.requests import EmptyRequest
 from lorelog.services.evaluation.search_quality import EvaluateReply
 
@@ -39,6 +39,8 @@ _ABSENT_READS_FILES = "it reads files that the caller names; use the shell or Py
 _ABSENT_CHOOSES_FILES = "which files are indexed is the user's decision, made in the shell or in Python"
 _ABSENT_EDITS = "only a person edits what is remembered: in the page, the shell or Python; agents supersede"
 _ABSENT_COSTS_MONEY = "it may call a paid model; the user decides that in the shell or in Python"
+
+_FILTERS = {"types": "--type", "tags": "--tag"}
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
@@ -55,8 +57,15 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         TranscriptReply,
         handlers.transcript,
         errors=(NotFound, SourceError),
+        commands=(ShellCommand("transcript", ("place",), {"context": "-c --context"}, metavars={"turn": "ID"}),),
     ),
-    Operation("memory.list", schema.ListRequest, ListReply, handlers.list_memories),
+    Operation(
+        "memory.list",
+        schema.ListRequest,
+        ListReply,
+        handlers.list_memories,
+        commands=(ShellCommand("list", options=_FILTERS, hidden=("projects",)),),
+    ),
     Operation(
         "memory.add",
         schema.AddRequest,
@@ -66,6 +75,15 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         writes=True,
         once=True,
         warms=True,
+        commands=(
+            ShellCommand(
+                "add",
+                ("text",),
+                {"tags": "--tag", "to_global": "--global"},
+                hidden=("origin", "cues"),
+                metavars={"expires": "DAY"},
+            ),
+        ),
     ),
     Operation(
         "memory.add_batch",
@@ -84,6 +102,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.delete,
         errors=(NotFound, StoreUnwritable, StoreBusy),
         writes=True,
+        commands=(ShellCommand("delete", ("id",)),),
     ),
     Operation(
         "memory.restore",
@@ -100,8 +119,27 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.index,
         errors=(NotFound, StoreUnwritable, StoreBusy),
         warms=True,
+        commands=(
+            ShellCommand(
+                "index",
+                ("paths",),
+                {
+                    "to_global": "--global",
+                    "ignore_files": "--ignore-file",
+                    "vectors": "/--words-only",
+                    "forget_old": "--drop-old",
+                },
+                metavars={"paths": "PATH", "exclude": "PATTERN", "ignore_files": "NAME"},
+            ),
+        ),
     ),
-    Operation("memory.stats", EmptyRequest, schema.StatsReply, handlers.stats),
+    Operation(
+        "memory.stats",
+        EmptyRequest,
+        schema.StatsReply,
+        handlers.stats,
+        commands=(ShellCommand("status index", summary="show the sizes of the index"),),
+    ),
     Operation("memory.health", schema.HealthRequest, HealthReply, handlers.health),
     Operation("memory.metrics", EmptyRequest, schema.MetricsReply, handlers.metrics),
     Operation(
@@ -112,6 +150,14 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         errors=(NotFound, SourceError),
         warms=True,
         absent={"http": _ABSENT_READS_FILES, "mcp": _ABSENT_READS_FILES},
+        commands=(
+            ShellCommand(
+                "eval",
+                options={**_FILTERS, "k": "-k --k -n --limit --top-k"},
+                hidden=("projects", "lane"),
+                metavars={"queries": "FILE", "qrels": "FILE"},
+            ),
+        ),
     ),
     Operation(
         "memory.reset",
@@ -121,6 +167,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         errors=(StoreBusy,),
         writes=True,
         absent={"http": _ABSENT_DELETES_INDEX, "mcp": _ABSENT_DELETES_INDEX},
+        commands=(ShellCommand("reset"),),
     ),
     Operation("roots.list", EmptyRequest, schema.RootsReply, handlers.list_roots),
     Operation(
@@ -150,6 +197,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         writes=True,
         once=True,
         warms=True,
+        commands=(ShellCommand("supersede", ("id", "text"), {"tags": "--tag"}, hidden=("origin", "cues")),),
     ),
     Operation(
         "memory.edit",
@@ -169,6 +217,14 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.set_expiry,
         errors=(NotFound, StoreUnwritable),
         writes=True,
+        commands=(
+            ShellCommand(
+                "expire",
+                ("id", "expires"),
+                {"review_after": "--review"},
+                metavars={"expires": "DAY", "review_after": "DAY"},
+            ),
+        ),
     ),
     Operation(
         "memory.feedback",
@@ -177,12 +233,14 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.feedback,
         errors=(NotFound, StoreUnwritable),
         writes=True,
+        commands=(ShellCommand("feedback", ("query", "id", "relevance")),),
     ),
     Operation(
         "memory.find_near_duplicates",
         schema.NearDuplicatesRequest,
         DuplicatesReply,
         handlers.find_near_duplicates,
+        commands=(ShellCommand("duplicates", options={"types": "--type"}),),
     ),
     Operation(
         "memory.consolidate_episode",
@@ -204,5 +262,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         once=True,  # a second call would pay for a model while the first still waits for it
         warms=True,
         absent={"http": _ABSENT_COSTS_MONEY, "mcp": _ABSENT_COSTS_MONEY},
+        commands=(ShellCommand("compact", metavars={"output_dir": "DIR", "llm": "MODEL", "prompt_file": "FILE"}),),
     ),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from lorelog.core.errors import ModelError
 from lorelog.core.query import SearchReply
-from lorelog.operations.operation import Operation
+from lorelog.operations.operation import Operation, ShellCommand
 from lorelog.operations.search import handlers, schema
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
@@ -17,5 +17,10 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.search,
         errors=(ModelError,),
         warms=True,
+        commands=(
+            ShellCommand(
+                "search", ("query...",), {"types": "--type", "tags": "--tag"}, hidden=("projects", "one_per_memory")
+            ),
+        ),
     ),
 )

@@ -1,22 +1,18 @@
-"""Show a memory, a section of a note, a record or a task, by its id.
-
-ID is what search, list, add, task and decide print; its first characters are enough (at least 4). A memory is shown with the
-section around it, as its file is now, and with its place, date, type, origin, and whether the code it names has changed. A
-record is shown with its trust and its replies; a task with its records.
-
-examples:
-  lorelog show 65fcbf6e
-  lorelog show 65fcbf6e --lines 5         five lines before and after instead
-  lorelog show 0195f3a2-9f01 --history    all records of the same thread
-  lorelog show 0195f3a2-9f01 --trust      why a record is trusted, or not
-  lorelog show 65fcbf6e 4873ead7 --json
-"""
+"""Commands that show one memory, record or task: show, transcript and open."""
 
 from __future__ import annotations
 
+import os
+
 from lorelog.core.errors import LorelogError, NotFound, UsageError
-from lorelog.surfaces.cli.arguments import add_common, add_setting_options
-from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.arguments import (
+    add_common,
+    add_project_option,
+    add_scope_options,
+    add_setting_options,
+    expand_path,
+)
+from lorelog.surfaces.cli.client import call_command, call_operation, print_reply
 from lorelog.surfaces.cli.render import (
     RECORD_TIERS,
     format_cues,
@@ -25,39 +21,35 @@ from lorelog.surfaces.cli.render import (
     format_lifecycle,
     format_repository,
     one_line,
+    plural,
     print_json,
     print_note,
+    print_notes,
     printable,
     short_path,
     stylize,
-    without_comments,
 )
 from lorelog.surfaces.cli.render.hits import format_date
 from lorelog.surfaces.cli.render.records import (
-    format_agent,
     format_location,
-    format_status,
-    format_time,
     format_trust,
-    print_notes,
     show_record,
     show_records,
+    show_task,
     show_trust,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from typing import Any
 
     from lorelog.operations.replies import Json
 
 _SHORT_ID_CHARS = 8
-_TITLE_CHARS = 60
 _ANCHOR_FIELDS = ("session:", "turn:", "branch:", "memory:", "origin:", "type:", "transcript:")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_show(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("ids", nargs="+", metavar="ID", help="id of anything, or its first characters")
     parser.add_argument(
@@ -70,8 +62,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Show each of them; all must exist before anything is printed."""
+def run_show(args: argparse.Namespace) -> int:
+    """Show a memory, a section of a note, a record or a task, by its id.
+
+    ID is what search, list, add, task and decide print; its first characters are enough (at least 4). A memory is shown with the
+    section around it, as its file is now, and with its place, date, type, origin, and whether the code it names has changed. A
+    record is shown with its trust and its replies; a task with its records.
+
+    examples:
+      lorelog show 65fcbf6e
+      lorelog show 65fcbf6e --lines 5         five lines before and after instead
+      lorelog show 0195f3a2-9f01 --history    all records of the same thread
+      lorelog show 0195f3a2-9f01 --trust      why a record is trusted, or not
+      lorelog show 65fcbf6e 4873ead7 --json
+    """
     found = [find(args, identity) for identity in args.ids]
     if args.json:
         replies = [reply for _, reply in found]
@@ -106,17 +110,6 @@ def find(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
     return _find_memory(args, identity)
 
 
-def describe_memory(args: argparse.Namespace, identity: str) -> str:
-    """Return the id that was typed and the first line of its memory, to say what a command changed."""
-    try:
-        memory = call_operation(args, "memory.get", {"id": identity})["memory"]
-    except LorelogError:
-        memory = None
-    title = _first_line(memory["content"], memory["heading"]) if memory else ""
-    name = one_line(identity)
-    return f"{name} ({title})" if title else name
-
-
 def _without_anchors(text: str) -> str:
     """Return a journal's text without the lines that hold an entry's fields."""
     *lines, last = text.split("\n")
@@ -127,12 +120,6 @@ def _is_anchor(line: str) -> bool:
     name, colon, value = line.removeprefix("<!-- ").removesuffix("-->").partition(":")
     is_comment = line.startswith("<!-- ") and line.endswith("-->")
     return is_comment and f"{name}{colon}" in _ANCHOR_FIELDS and bool(value[:1].strip())
-
-
-def _first_line(text: str, heading: str) -> str:
-    lines = (line.strip() for line in without_comments(text).split("\n"))
-    line = one_line(next((line for line in lines if line and not line.startswith("#")), heading))
-    return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1] + "…"
 
 
 def _find_memory(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
@@ -262,11 +249,80 @@ def _show_thread(reply: Json, args: argparse.Namespace) -> None:
     show_records(reply["artifacts"])
 
 
-def show_task(reply: Json, args: Any = None) -> None:
-    """Print a task and its records."""
-    task = reply["task"]
-    started = f"started by {format_agent(task)} {format_time(task['started_at'])}"
-    print("  ".join([stylize(task["task_id"], "cyan"), format_status(task["status"]), started]))
-    print(stylize(one_line(task["goal"]), "bold"))
-    print()
-    show_records(reply["artifacts"])
+def run_transcript(args: argparse.Namespace) -> int:
+    """Show the conversation that a memory came from, around its turn.
+
+    PLACE is the id of a chunk or memory that came from a conversation, or the path of a transcript. Conversations of Claude Code,
+    Codex, OpenCode, OpenClaw, Gemini CLI, Qwen Code and Copilot CLI are supported.
+
+    examples:
+      lorelog transcript 65fcbf6e
+      lorelog transcript 65fcbf6e --context 1
+      lorelog transcript ~/.claude/projects/-app/5f2c.jsonl --turn turn-12 --json
+    """
+    return print_reply(args, call_command(args, place=expand_path(args.place)), _show_transcript)
+
+
+def _show_transcript(reply: Json, args: argparse.Namespace) -> None:
+    count = f"{plural(len(reply['turns']), 'turn')} of {reply['total']:,}"
+    head = (stylize(short_path(reply["address"]), "cyan"), reply["host"], one_line(reply["session"]), count)
+    print("  ".join(part for part in (*head, stylize(f"~{reply['tokens']:,} tokens", "dim")) if part))
+    for turn in reply["turns"]:
+        _show_turn(turn, focused=turn["id"] == reply["focus"])
+    print_notes(reply)
+
+
+def _show_turn(turn: Json, *, focused: bool) -> None:
+    mark = stylize(">", "yellow") if focused else " "
+    sidechain = "  (side conversation)" if turn["sidechain"] else ""
+    print(f"\n{mark} {stylize(one_line(turn['id']), 'bold')}  {turn['time'].replace('T', ' ')}{sidechain}")
+    for who, text in (("user", turn["user"]), ("assistant", turn["assistant"])):
+        if text:
+            print(f"{stylize(who, 'green')}: {printable(text)}")
+        if who == "user":
+            for tool in turn["tools"]:
+                failed = " (failed)" if tool["failed"] else ""
+                print(stylize(one_line(f"  {tool['name']}{failed}: {tool['input']}"), "dim"))
+    if turn["tools_left_out"]:
+        print(stylize(f"  and {plural(turn['tools_left_out'], 'tool call')} more", "dim"))
+    if turn["truncated"]:
+        print(stylize("  (truncated; the transcript has the full text)", "dim"))
+
+
+def configure_open(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument("id", metavar="ID", help="id of a hit or memory, or its first characters")
+    add_project_option(parser)
+    add_scope_options(parser)
+
+
+def run_open(args: argparse.Namespace) -> int:
+    """Open a search hit or memory in your editor, at its line.
+
+    ID is shown by search and list; its first characters are enough. The editor is $VISUAL or $EDITOR, with its options. vim, nano,
+    emacs, VS Code, Cursor, Zed, Sublime Text, Helix, the JetBrains editors and those like them start at the line; other editors
+    get the file only.
+
+    examples:
+      lorelog open 65fcbf6e
+      EDITOR="code --wait" lorelog open 65fcbf6e
+    """
+    reply = call_operation(args, "memory.expand", {"id": args.id, "lines": 0})
+    return 1 if open_in_editor(reply) else 0
+
+
+def open_in_editor(reply: Json) -> int:
+    """Run the editor on the file of an expanded hit, and return its exit status."""
+    from subprocess import run as run_program
+
+    from lorelog.core.editor import EDITOR_HINT, editor_command
+
+    command = editor_command(reply["source"], reply["start_line"], os.environ)
+    if reply["trust"]["tier"] in RECORD_TIERS:
+        raise UsageError("a record has no file to open; it is in the ledger", hint=f"lorelog show {reply['id'][:8]}")
+    if not os.path.isfile(reply["source"]):  # noqa: PTH113  (pathlib takes longer to import than a warm command)
+        raise NotFound(f"{reply['source']} is not on this machine", hint=f"lorelog show {reply['id'][:8]}")
+    try:
+        return run_program(command, check=False).returncode
+    except OSError as error:
+        raise LorelogError(f"the editor {command[0]!r} does not start: {error.strerror}", hint=EDITOR_HINT) from None

@@ -20,12 +20,12 @@ import argparse
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lorelog.core.dataclasses import asdict
 from lorelog.surfaces.cli.arguments import MAX_PORT, add_project_option, add_tenant_option, expand_path, whole_number
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path, stylize
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lorelog.services.records.scope import RecordScope
     from lorelog.services.records.wiki.files import LintFinding

@@ -17,9 +17,8 @@ from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.extras import require_extra
 from lorelog.surfaces.cli.arguments import add_filters, add_project_option, add_scope_options, filters_of
 from lorelog.surfaces.cli.client import OperationClient, with_scope_flags
-from lorelog.surfaces.cli.render import one_line, printable, short_path
+from lorelog.surfaces.cli.render import one_line, printable, short_path, shorten
 from lorelog.surfaces.cli.render.hits import format_date
-from lorelog.surfaces.cli.render.layout import shorten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from prompt_toolkit.layout import Layout
 
     from lorelog.operations.replies import Json
-
 
 _MAX_HITS = 50
 _TYPING_PAUSE_S = 0.08
@@ -70,7 +68,7 @@ def _finish(chosen: tuple[str, Json] | None) -> int:
         return 1
     action, section = chosen
     if action == "open":
-        from lorelog.surfaces.cli.open import open_in_editor
+        from lorelog.surfaces.cli.commands.find.show import open_in_editor
 
         return 1 if open_in_editor(section) else 0
     if not sys.stdout.isatty():
