@@ -19,7 +19,7 @@ from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
 from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.ports import Embedder, Progress, Store
-from lorelog.core.query import Filters, Hit, LifecycleState, SearchReply
+from lorelog.core.query import Filters, LifecycleState, SearchReply
 from lorelog.services.pipeline.dependencies import EngineDefaults, EngineDeps
 from lorelog.services.places.project import visible_projects
 from lorelog.services.places.roots import Root, Roots, RootStatus
@@ -62,9 +62,6 @@ if TYPE_CHECKING:
     from lorelog.services.sessions.topics import TopicReader
     from lorelog.services.standing.ownership import Ownership
     from lorelog.services.traces.recorder import TraceStore
-
-
-INTERRUPTED_FORGET = "a forget was interrupted: its text may still be found; 'lorelog forget --complete' takes it out"
 
 
 class Engine:
@@ -224,31 +221,15 @@ class Engine:
 
         options = options or self.defaults.search
         options = replace(options, filters=self._scoped(options.filters, all_projects=all_projects))
-        code = partial(self.code, all_projects=all_projects)
-        searcher = self._searcher(self.embedder)
-        pipeline = SearchPipeline(searcher, self._record_pages, self.store, code, self.caches.costs)
-        reply = pipeline.search(query, options)
-        if self.has_interrupted_forget():
-            reply = replace(reply, notes=(*reply.notes, INTERRUPTED_FORGET))
-        if not reply.hits or len(options.filters.types) + len(options.filters.tags) > 1:
-            from lorelog.services.memories.listing import explain_filters
-
-            reply = replace(reply, notes=(*reply.notes, *explain_filters(self.store, options.filters)))
-        return replace(reply, hits=self._with_origins(reply.hits)) if reply.hits else self._explain_empty(reply)
-
-    def _explain_empty(self, reply: SearchReply) -> SearchReply:
-        """Return a reply without hits, with a note if nothing of the registered paths is indexed: the index is new."""
-        known = {root.path for root in self._known_roots() if root.exists()}
-        if (
-            reply.code is not None
-            or not known
-            or not known.isdisjoint(document.root for document in self.store.documents())
-        ):
-            return reply
-        note = "nothing is indexed: the index is new or was deleted; 'lorelog index' reads the registered paths again"
-        return replace(
-            reply, notes=(note, *(note for note in reply.notes if not note.startswith("nothing is indexed")))
+        pipeline = SearchPipeline(
+            self._searcher(self.embedder),
+            self._record_pages,
+            self._ownership(),
+            self._known_roots,
+            partial(self.code, all_projects=all_projects),
+            self.caches.costs,
         )
+        return pipeline.search(query, options)
 
     def recall(
         self,
@@ -285,15 +266,6 @@ class Engine:
         from lorelog.services.standing.ownership import Ownership
 
         return Ownership(self.place, self._authored())
-
-    def _with_origins(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """Return hits that tell which of them came with the repository."""
-        ownership = self._ownership()
-        anchors = [ownership.shown_anchor(hit, hit.id, self.store) for hit in hits]
-        return tuple(
-            hit if anchor is hit.anchor else replace(hit, anchor=anchor)
-            for hit, anchor in zip(hits, anchors, strict=True)
-        )
 
     def evaluate(
         self, request: EvaluationOptions, *, all_projects: bool = False, progress: Progress | None = None
@@ -501,8 +473,8 @@ class Engine:
     def _supersede_contradicted(self, memories: Sequence[NewMemory], *, to_global: bool) -> Sequence[NewMemory]:
         """Return memories that name the standing memories of the same scope which they contradict."""
         from lorelog.services.delivery.files import DeliveryFiles, read_standing
-        from lorelog.services.standing.contradiction import supersede_contradicted
         from lorelog.services.standing.ownership import STANDING_TYPES
+        from lorelog.services.standing.rules import supersede_contradicted
 
         if not any(memory.type in STANDING_TYPES for memory in memories):
             return memories
@@ -606,7 +578,9 @@ class Engine:
         def find(embedder: Embedder | None, query: str, options: SearchOptions) -> SearchReply:
             filters = self._scoped(options.filters, all_projects=options.filters.projects is None)
             searcher = self._searcher(embedder)
-            return self._record_pages.search_raw(partial(searcher.search, query), replace(options, filters=filters))
+            notes = self._record_pages.catch_up_briefly()
+            reply = searcher.search(query, replace(options, filters=filters))
+            return replace(reply, notes=(*reply.notes, *notes))
 
         return RecordScope(
             workspace=self.place,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -45,7 +46,11 @@ def search(engine: Engine, request: schema.SearchRequest, call: RequestContext) 
         replace(engine.defaults.search, filters=read_filters(request, call), **options),
         all_projects=request.all_projects,
     )
-    return replace(reply, explained=True) if request.explain else reply
+    from lorelog.services.pipeline.search import add_code_answer
+
+    open_code = partial(engine.code, all_projects=request.all_projects)
+    answer = add_code_answer(reply, request.query, engine.place, open_code)
+    return replace(answer, explained=True) if request.explain else answer
 
 
 @shows_as_json(SearchReply, schema.SearchJson)

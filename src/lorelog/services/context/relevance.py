@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import StoredChunk
-from lorelog.core.query import Explanation, Filters, Hit, Lane, ScorePart, SearchReply, VectorCoverage
+from lorelog.core.query import Explanation, Filters, Hit, ScorePart
 from lorelog.core.record import CANDIDATE_TRUST, UNTRUSTED_ORIGINS
 from lorelog.records.digests import content_words
 from lorelog.records.tables import RecordQuery
@@ -169,7 +169,7 @@ class RelevantHits:
 def hot_hits(scope: ContextScope, limit: int) -> tuple[Hit, ...]:
     """Return the hot memories, newest first."""
     hits = tuple(_hit_from_chunk(memory) for memory in scope.newest(limit, HOT_TAG))
-    return add_token_costs(SearchReply("", Lane.LEXICAL, hits, VectorCoverage(0, 0))).hits
+    return add_token_costs(hits)
 
 
 def newest_hits(scope: ContextScope, limit: int) -> tuple[Hit, ...]:

@@ -21,7 +21,7 @@ from lorelog.core.errors import StoreError
 from lorelog.core.freshness import UNCHECKED_VERDICT, Freshness, FreshnessFinding, FreshnessVerdict
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
-from lorelog.core.query import Explanation, Filters, Hit, ScorePart, SearchReply
+from lorelog.core.query import Explanation, Filters, Hit, ScorePart
 from lorelog.services.freshness.checkout_state import CheckoutState
 from lorelog.services.freshness.targets import (
     GitUnavailable,
@@ -120,16 +120,16 @@ class FreshnessChecker:
         """Return True if any mentions were resolved before."""
         return self._cache.path.exists()
 
-    def check(self, reply: SearchReply) -> SearchReply:
-        """Add a verdict to each hit of a reply; stale hits rank lower, and none is removed."""
-        claims = {hit.id: claim_of_hit(hit) for hit in reply.hits if hit.project == self._project}
+    def check(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        """Return hits with a verdict each; stale hits rank lower, and none is removed."""
+        claims = {hit.id: claim_of_hit(hit) for hit in hits if hit.project == self._project}
         if not claims:
-            return reply
+            return hits
         verdicts = self.verdicts(claims)
-        checked = [_apply_verdict(hit, verdicts.get(hit.id, UNCHECKED_VERDICT)) for hit in reply.hits]
-        if all(new is old for new, old in zip(checked, reply.hits, strict=True)):
-            return reply
-        return replace(reply, hits=tuple(sorted(checked, key=lambda hit: -hit.score)))
+        checked = [_apply_verdict(hit, verdicts.get(hit.id, UNCHECKED_VERDICT)) for hit in hits]
+        if all(new is old for new, old in zip(checked, hits, strict=True)):
+            return hits
+        return tuple(sorted(checked, key=lambda hit: -hit.score))
 
     def verdicts(self, claims: Mapping[str, FreshnessClaim]) -> dict[str, FreshnessVerdict]:
         """Return the verdict on each claim, by its key.

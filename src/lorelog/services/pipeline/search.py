@@ -1,24 +1,32 @@
-"""The search pipeline: hits, then trust, freshness and code answers, then the token cost or budget."""
+"""The search pipeline: hits of the index, trusted and in force, then everything that changes without a write to the index."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store
-from lorelog.core.query import TrustFilter
+from lorelog.core.query import Hit, TrustFilter
 from lorelog.retrieval.cache import CostCache
-from lorelog.services.places.workspace import CODE_DATABASE
+from lorelog.services.places.workspace import CODE_DATABASE, Workspace, has_pending_plans
 from lorelog.services.records.pages import RecordPages, restrict_to_records
-from lorelog.services.search.postprocess import add_token_costs, search_distinct, with_confidence
+from lorelog.services.search.postprocess import add_confidence, add_token_costs, best_of_each_memory, growing_limits
 from lorelog.services.search.searcher import NOTHING_INDEXED, SEARCH_TURN, Searcher, limit_query
+from lorelog.services.standing.ownership import Ownership
 
 if TYPE_CHECKING:
-    from lorelog.core.query import Hit, SearchReply
+    from lorelog.core.query import SearchReply
     from lorelog.services.code.scope import CodeScope
+    from lorelog.services.places.roots import Root
+
+_INTERRUPTED_FORGET = "a forget was interrupted: its text may still be found; 'lorelog forget --complete' takes it out"
+_INDEX_IS_NEW = "nothing is indexed: the index is new or was deleted; 'lorelog index' reads the registered paths again"
+
+Annotator = Callable[[tuple[Hit, ...]], tuple[Hit, ...]]
+"""Returns all hits of a reply with its own fields set, and possibly in another order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,60 +35,114 @@ class SearchPipeline:
 
     searcher: Searcher
     records: RecordPages
-    store: Store
+    ownership: Ownership
+    roots: Callable[[], tuple[Root, ...]]
+    """Returns the registered roots."""
     code: Callable[[], CodeScope]
-    """Opens the code index, for questions and hits about code."""
+    """Opens the code index, for hits about code."""
     costs: CostCache | None = None
 
     def search(self, query: str, options: SearchOptions) -> SearchReply:
-        """Answer a query whose scope is set. Parts that may change without a write to the index come after its cache."""
+        """Answer a query whose scope is set."""
         with SEARCH_TURN.taken():
-            return self._search(query, options)
+            if options.trust is not TrustFilter.ANY:
+                options = restrict_to_records(options, self.records.folder)
+            record_notes = self.records.catch_up_briefly()
+            reply = self._find(query, options)
+            hits = reply.hits
+            for annotate in self._annotators(options):
+                hits = annotate(hits)
+            reply = replace(reply, hits=hits, notes=(*reply.notes, *record_notes))
+            if options.token_budget:
+                from lorelog.services.search.token_budget import pack_hits
 
-    def _search(self, query: str, options: SearchOptions) -> SearchReply:
-        if options.trust is not TrustFilter.ANY:
-            options = restrict_to_records(options, self.records.folder)
-        find = partial(self.searcher.search, query)
-        if options.one_per_memory:
-            reply = search_distinct(partial(self.records.search, find), options)
-        else:
-            reply = self.records.search(find, options)
+                reply = pack_hits(reply, options.token_budget, self._store)
+            return replace(reply, notes=self._explain(reply, options))
+
+    @property
+    def _store(self) -> Store:
+        return self.records.store
+
+    def _find(self, query: str, options: SearchOptions) -> SearchReply:
+        """Return hits in force and of the required trust; search for more as long as too few are."""
+        trust = self.records.trust_annotator()
+        for limit in growing_limits(options.k):
+            reply = self.searcher.search(query, replace(options, k=limit + trust.spare_hits))
+            hits = trust.annotate(reply.hits)[:limit]
+            kept = tuple(hit for hit in hits if trust.is_kept(hit, options))
+            if len(kept) < len(hits) and any(hit.now_was for hit in kept):
+                from lorelog.services.search.now_was import forget_hidden
+
+                kept = forget_hidden(kept, frozenset(hit.id for hit in hits) - {hit.id for hit in kept})
+            if options.one_per_memory:
+                kept = best_of_each_memory(kept)
+            if len(kept) >= options.k or len(hits) < limit:
+                break
+        return replace(reply, hits=kept[: options.k])
+
+    def _annotators(self, options: SearchOptions) -> Iterator[Annotator]:
+        """Yield the steps that complete the hits, in order."""
         if options.freshness:
-            reply = self._with_freshness(reply)
-        reply = self._with_code(query, with_confidence(reply))
-        if not options.token_budget:
-            return add_token_costs(reply, self.store, self.costs)
-        from lorelog.services.search.token_budget import pack_hits
+            yield self._add_freshness
+        yield add_confidence
+        yield self._add_origins
+        yield partial(add_token_costs, store=self._store, costs=self.costs)
 
-        return pack_hits(reply, options.token_budget, self.store)
-
-    def _with_freshness(self, reply: SearchReply) -> SearchReply:
-        """Return the reply with the state of the code that hits of this project name."""
+    def _add_freshness(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        """Return hits with the state of the code that those of this project name; stale ones rank lower."""
         workspace = self.records.workspace
-        if not any(hit.project == workspace.project.id and _has_time(hit) for hit in reply.hits):
-            return reply
+        if not any(hit.project == workspace.project.id and _has_time(hit) for hit in hits):
+            return hits
         from lorelog.services.freshness.checker import FreshnessChecker
 
         tables = self.code().tables if (workspace.cache_folder / CODE_DATABASE).exists() else None
-        return FreshnessChecker(workspace, tables).check(reply)
+        return FreshnessChecker(workspace, tables).check(hits)
 
-    def _with_code(self, query: str, reply: SearchReply) -> SearchReply:
-        """Return the reply with an answer from the code index, if there is one and the query is about code."""
-        if not (self.records.workspace.cache_folder / CODE_DATABASE).exists():
-            return reply
-        from lorelog.core.errors import StoreError
-        from lorelog.services.code.questions import answer_question
+    def _add_origins(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        """Return hits with the origin `repository` on those that came with the repository."""
+        anchors = [self.ownership.shown_anchor(hit, hit.id, self._store) for hit in hits]
+        return tuple(
+            hit if anchor is hit.anchor else replace(hit, anchor=anchor)
+            for hit, anchor in zip(hits, anchors, strict=True)
+        )
 
-        try:
-            answer = answer_question(limit_query(query), self.code())
-        except StoreError as error:
-            return replace(reply, notes=(*reply.notes, f"the code index was not searched: {error.message}"))
-        if answer is None:
-            return reply
-        # The code answers, so it does not matter that there are no memories.
-        return replace(reply, code=answer, notes=tuple(note for note in reply.notes if note != NOTHING_INDEXED))
+    def _explain(self, reply: SearchReply, options: SearchOptions) -> tuple[str, ...]:
+        """Return the notes of a reply: why nothing was found, or why text is found that should be gone."""
+        notes = list(reply.notes)
+        if has_pending_plans(str(self.records.workspace.tenant_folder)):
+            notes.append(_INTERRUPTED_FORGET)
+        if not reply.hits or len(options.filters.types) + len(options.filters.tags) > 1:
+            from lorelog.services.memories.listing import explain_filters
+
+            notes += explain_filters(self._store, options.filters)
+        if not reply.hits:
+            known = {root.path for root in self.roots() if root.exists()}
+            if known and known.isdisjoint(document.root for document in self._store.documents()):
+                notes = [_INDEX_IS_NEW, *(note for note in notes if note != NOTHING_INDEXED)]
+        return tuple(notes)
 
 
 def _has_time(hit: Hit) -> bool:
     """Return True if it is known when a hit was written; without that, nothing can have changed since."""
     return bool(hit.date or (hit.anchor and hit.anchor.commit))
+
+
+def add_code_answer(
+    reply: SearchReply, query: str, workspace: Workspace, open_code: Callable[[], CodeScope]
+) -> SearchReply:
+    """Return the reply with an answer from the code index, if there is one and the query is about code."""
+    if not (workspace.cache_folder / CODE_DATABASE).exists():
+        return reply
+    from lorelog.core.errors import StoreError
+    from lorelog.services.code.questions import answer_question
+
+    try:
+        with SEARCH_TURN.taken():
+            answer = answer_question(limit_query(query), open_code())
+    except StoreError as error:
+        return replace(reply, notes=(*reply.notes, f"the code index was not searched: {error.message}"))
+    if answer is None:
+        return reply
+    # The code answers, so it does not matter that there are no memories.
+    notes = tuple(note for note in reply.notes if note not in {NOTHING_INDEXED, _INDEX_IS_NEW})
+    return replace(reply, code=answer, notes=notes)

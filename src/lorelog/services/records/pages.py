@@ -18,7 +18,7 @@ from lorelog.core.errors import StoreError, UsageError
 from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
-from lorelog.core.query import Hit, LifecycleState, SearchReply, SupportingRecord, TrustFilter
+from lorelog.core.query import Hit, LifecycleState, SupportingRecord, TrustFilter
 from lorelog.core.record import CANDIDATE_TRUST, UNTRUSTED_ORIGINS, Record, Trust, TrustTier
 from lorelog.services.places.workspace import RECORD_PAGES, Workspace
 
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     from lorelog.core.memory import ExpandReply
     from lorelog.services.records.projection import RecordProjection
     from lorelog.services.records.store import RecordStore
-    from lorelog.services.search.postprocess import HitFilter
 
 
 _MAX_GROUNDING = 12
 _REVIEW_KINDS = frozenset({"review", "verification"})
 """Kinds that only rate another record."""
 _VERIFIED_BELOW = 5
-"""Further hits to look at: a record may rank below its verifications."""
 _UNKNOWN_TRUST = replace(CANDIDATE_TRUST, reason="made from a record that is not in the ledger")
 _TAINTED_TRUST = replace(
     CANDIDATE_TRUST, reason="text from a tool or an import, without a record that supports it", tainted=True
@@ -52,17 +50,22 @@ class TrustAnnotator:
     _verified: dict[str, str] = field(default_factory=dict)
     """By the id of a verification: the record that it verifies."""
 
-    def annotate(self, reply: SearchReply) -> SearchReply:
-        """Return the reply with the trust and the supporting records of each hit."""
-        ids = {hit.id: record_id for hit in reply.hits if (record_id := self.record_id(hit))}
+    @property
+    def spare_hits(self) -> int:
+        """Further hits to annotate: a record may rank below its verifications."""
+        return 0 if self.records is None else _VERIFIED_BELOW
+
+    def annotate(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        """Return hits with their trust and supporting records."""
+        ids = {hit.id: record_id for hit in hits if (record_id := self.record_id(hit))}
         ratings = self._rate(ids.values())
-        hits = tuple(
+        rated = tuple(
             ratings[ids[hit.id]].apply(hit)
             if ids.get(hit.id) in ratings
             else _with_trust(hit, _text_trust(hit.anchor, was_record=hit.id in ids))
-            for hit in reply.hits
+            for hit in hits
         )
-        return replace(reply, hits=self._rank_below_verified(hits, ids))
+        return self._rank_below_verified(rated, ids)
 
     def _rank_below_verified(self, hits: tuple[Hit, ...], ids: Mapping[str, str]) -> tuple[Hit, ...]:
         """Return hits with each verification after the record that it verifies, if both were found."""
@@ -98,18 +101,14 @@ class TrustAnnotator:
 
         return decode_anchor_id(anchor.memory)
 
-    def hit_filter(self, options: SearchOptions) -> HitFilter:
-        """Return a filter of annotated hits: in force, and with the required trust."""
-
-        def keep(hit: Hit) -> bool:
-            identity = self.record_id(hit)
-            if identity and (
-                identity not in self._known or (identity in self._superseded and not options.include_superseded)
-            ):
-                return False
-            return meets_trust(hit.trust, options.trust)
-
-        return keep
+    def is_kept(self, hit: Hit, options: SearchOptions) -> bool:
+        """Return whether an annotated hit is in force and has the required trust."""
+        identity = self.record_id(hit)
+        if identity and (
+            identity not in self._known or (identity in self._superseded and not options.include_superseded)
+        ):
+            return False
+        return meets_trust(hit.trust, options.trust)
 
     def _rate(self, ids: Iterable[str]) -> dict[str, _HitTrust]:
         unique_ids = list(dict.fromkeys(ids))
@@ -236,33 +235,19 @@ class RecordPages:
         pages = self.projection()
         return pages.catch_up(lock_wait_s=_INDEX_LOCK_WAIT_S).note if pages else ""
 
-    def search(self, search: Callable[[SearchOptions], SearchReply], options: SearchOptions) -> SearchReply:
-        """Update the pages, search, annotate the hits with trust, and drop those below the required trust."""
-        from lorelog.services.search.postprocess import search_until
-
-        annotator = TrustAnnotator(self.folder, self.open_records() if self.projection() else None)
-
-        def search_annotated(options: SearchOptions) -> SearchReply:
-            if annotator.records is None:
-                return annotator.annotate(search(options))
-            reply = annotator.annotate(search(replace(options, k=options.k + _VERIFIED_BELOW)))
-            return replace(reply, hits=reply.hits[: options.k])
-
-        def search_trusted(options: SearchOptions) -> SearchReply:
-            return search_until(search_annotated, options, annotator.hit_filter(options))
-
-        return self.search_raw(search_trusted, options)
-
-    def search_raw(self, search: Callable[[SearchOptions], SearchReply], options: SearchOptions) -> SearchReply:
-        """Update the pages and search, without trust."""
+    def catch_up_briefly(self) -> tuple[str, ...]:
+        """Update the pages before a search; return a note if there was not enough time."""
         pages = self.projection()
         note = pages.catch_up(_SEARCH_MAX_WAIT_S).note if pages else ""
-        reply = search(options)
-        return replace(reply, notes=(*reply.notes, note)) if note else reply
+        return (note,) if note else ()
+
+    def trust_annotator(self) -> TrustAnnotator:
+        """Return the annotator of one search."""
+        return TrustAnnotator(self.folder, self.open_records() if self.projection() else None)
 
     def chunk_trust(self, stored: StoredChunk) -> tuple[Trust, str]:
         """Return a chunk's trust, and for a record the id of the one that supersedes it."""
-        return TrustAnnotator(self.folder, self.open_records() if self.projection() else None).chunk_trust(stored.chunk)
+        return self.trust_annotator().chunk_trust(stored.chunk)
 
     def annotate_section(self, reply: ExpandReply, *, around: bool) -> ExpandReply:
         """Return a section with its trust and lifecycle. `around`: neighbouring lines are shown as well."""

@@ -12,53 +12,37 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 
 from lorelog.core.dataclasses import replace
 from lorelog.core.document import FileStamp
-from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store
-from lorelog.core.query import Hit, SearchReply
+from lorelog.core.query import Hit
 from lorelog.ingest.section_peek import SectionPeek
 from lorelog.retrieval.cache import CostCache
 from lorelog.retrieval.relevance import confidence_words
 from lorelog.retrieval.token_estimate import estimate_tokens
-
-HitFilter = Callable[[Hit], bool]
 
 _GROWTH_FACTOR = 4
 _MAX_HITS_SCANNED = 1_000
 """Maximum hits to scan for those that are kept, unless more are requested."""
 
 
-def search_until(
-    search: Callable[[SearchOptions], SearchReply], options: SearchOptions, keep: HitFilter
-) -> SearchReply:
-    """Return the best `options.k` hits that pass the filter; searches for more as long as too few pass."""
-    limit, max_limit = options.k, max(options.k, _MAX_HITS_SCANNED)
-    while True:
-        reply = search(replace(options, k=limit))
-        kept = tuple(hit for hit in reply.hits if keep(hit))
-        if len(kept) < len(reply.hits) and any(hit.now_was for hit in kept):
-            from lorelog.services.search.now_was import forget_hidden
-
-            kept = forget_hidden(kept, frozenset(hit.id for hit in reply.hits) - {hit.id for hit in kept})
-        if len(kept) >= options.k or len(reply.hits) < limit or limit >= max_limit:
-            return replace(reply, hits=kept[: options.k])
+def growing_limits(k: int) -> Iterator[int]:
+    """Yield how many hits to search for, more each time, as long as filters leave fewer than `k`."""
+    limit, max_limit = k, max(k, _MAX_HITS_SCANNED)
+    yield limit
+    while limit < max_limit:
         limit = min(limit * _GROWTH_FACTOR, max_limit)
+        yield limit
 
 
-def search_distinct(search: Callable[[SearchOptions], SearchReply], options: SearchOptions) -> SearchReply:
-    """Return the best `options.k` hits of different memories; searches for more as long as there are too few."""
-    limit, max_limit = options.k, max(options.k, _MAX_HITS_SCANNED)
-    while True:
-        reply = search(replace(options, k=limit))
-        distinct: dict[tuple[str, ...], Hit] = {}
-        for hit in reply.hits:
-            distinct.setdefault(_memory_of(hit), hit)
-        if len(distinct) >= options.k or len(reply.hits) < limit or limit >= max_limit:
-            return replace(reply, hits=tuple(distinct.values())[: options.k])
-        limit = min(limit * _GROWTH_FACTOR, max_limit)
+def best_of_each_memory(hits: Iterable[Hit]) -> tuple[Hit, ...]:
+    """Return the first hit of each memory."""
+    distinct: dict[tuple[str, ...], Hit] = {}
+    for hit in hits:
+        distinct.setdefault(_memory_of(hit), hit)
+    return tuple(distinct.values())
 
 
 def _memory_of(hit: Hit) -> tuple[str, ...]:
@@ -67,29 +51,29 @@ def _memory_of(hit: Hit) -> tuple[str, ...]:
     return ("memory", memory) if memory else (hit.source, *hit.heading_path)
 
 
-def with_confidence(reply: SearchReply) -> SearchReply:
-    """Return the reply with the confidence of each hit in a word, where its relevance is known."""
-    words = confidence_words([hit.relevance for hit in reply.hits])
-    return replace(
-        reply, hits=tuple(replace(hit, confidence=word) for hit, word in zip(reply.hits, words, strict=True))
-    )
+def add_confidence(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+    """Return hits with their confidence in a word, where their relevance is known."""
+    words = confidence_words([hit.relevance for hit in hits])
+    return tuple(replace(hit, confidence=word) for hit, word in zip(hits, words, strict=True))
 
 
 _SAMPLE_CHARS = 1 << 14
 """A longer section's cost is extrapolated from its first characters."""
 
 
-def add_token_costs(reply: SearchReply, store: Store | None = None, costs: CostCache | None = None) -> SearchReply:
-    """Return the reply with the cost of each hit's snippet and section.
+def add_token_costs(
+    hits: tuple[Hit, ...], store: Store | None = None, costs: CostCache | None = None
+) -> tuple[Hit, ...]:
+    """Return hits with the cost of their snippets and sections.
 
     The section of a file that is as it was indexed is put together from the store; only other files are read.
     """
     section_tokens: dict[str, int] = {}
     unknown: dict[str, tuple[Hit, FileStamp]] = {}
     changed: list[Hit] = []
-    for source, hits in group_by_source(reply.hits).items():
+    for source, of_source in group_by_source(hits).items():
         stamp = _file_stamp(source)
-        for hit in hits:
+        for hit in of_source:
             tokens = None if stamp is None or costs is None else costs.get(hit.id, stamp)
             if tokens is not None:
                 section_tokens[hit.id] = tokens
@@ -105,19 +89,18 @@ def add_token_costs(reply: SearchReply, store: Store | None = None, costs: CostC
             changed.append(hit)
         else:
             section_tokens[chunk_id] = _estimate_section_tokens(section.text.rstrip())
-    for source, hits in group_by_source(changed).items():
+    for source, of_source in group_by_source(changed).items():
         with SectionPeek(source) as file:
-            for hit in hits:
+            for hit in of_source:
                 text = file.section(hit.content, hit.start_line, hit.heading_level) or hit.content
                 section_tokens[hit.id] = _estimate_section_tokens(text)
     if costs is not None:
         for chunk_id, (_, stamp) in unknown.items():
             costs.put(chunk_id, stamp, section_tokens[chunk_id])
-    priced = (
+    return tuple(
         replace(hit, tokens=hit.tokens or estimate_tokens(hit.snippet), expand_tokens=section_tokens[hit.id])
-        for hit in reply.hits
+        for hit in hits
     )
-    return replace(reply, hits=tuple(priced))
 
 
 def _file_stamp(source: str) -> FileStamp | None:

@@ -17,14 +17,16 @@ from lorelog.retrieval.knapsack import MAX_HITS_PACKED, FormChoice, HitOffer, Se
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memories.expand import read_current_text
 from lorelog.services.places.roots import Root
-from lorelog.services.search.postprocess import add_token_costs, group_by_source
+from lorelog.services.search.postprocess import group_by_source
 
 
 def pack_hits(reply: SearchReply, budget: int, store: Store) -> SearchReply:
-    """Return the reply with the hits that fit, each in the form the budget allows, and the dropped ones."""
+    """Return the reply with the hits that fit, each in the form the budget allows, and the dropped ones.
+
+    The token costs of the hits must be known (`add_token_costs`).
+    """
     if budget < 0:
         raise UsageError(f"the token budget must not be negative (got {budget})", hint="0 turns the budget off")
-    reply = add_token_costs(reply, store)
     sections, homes = _find_sections(reply.hits, store)
     points = hit_points([hit.score for hit in reply.hits])
     offers = [

@@ -64,7 +64,7 @@ from lorelog.services.sessions.captures import (
     read_captures,
 )
 from lorelog.services.sessions.note_upgrade import is_outdated
-from lorelog.services.standing.contradiction import find_contradicted
+from lorelog.services.standing.rules import find_contradicted
 from lorelog.services.traces.turns import TracedTurn, record_turns
 from lorelog.services.usage.signs import note_usage
 
