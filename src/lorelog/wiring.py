@@ -15,7 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from lorelog.config import PROJECT_FILE, USER_FILE, Settings, load_settings
-from lorelog.config.layers import environment_digest, settings_stamp
+from lorelog.config.settings import environment_digest, settings_stamp
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.core.options import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 import tomllib
 from pathlib import Path
@@ -210,16 +209,6 @@ def test_unwritable(tmp_path: Path) -> None:
         set_value(blocked / USER_FILE, "search.k", "9", project=False)
     with pytest.raises(ConfigError, match="cannot write settings"):
         write_initial_file(blocked / USER_FILE, project=False)
-
-
-def test_left_over_temporary_file(tmp_path: Path) -> None:
-    """A temporary file left by a killed process does not prevent an edit."""
-    path = tmp_path / USER_FILE
-    (tmp_path / f".{USER_FILE}.{os.getpid()}.tmp").write_text("half")
-
-    set_value(path, "search.k", "9", project=False)
-
-    assert names(tmp_path) == [USER_FILE]
 
 
 @pytest.mark.slow

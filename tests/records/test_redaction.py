@@ -178,7 +178,7 @@ def test_an_interrupted_redaction_is_completed(
 
     with monkeypatch.context() as patch:
         if step == "rename":
-            patch.setattr(Path, "replace", die)
+            patch.setattr(os, "replace", die)
         else:
             patch.setattr(Ledger, "_rewrite_segment", die)
         with pytest.raises(KeyboardInterrupt):
@@ -263,7 +263,7 @@ def test_a_full_disk_while_redacting_changes_nothing(tmp_path: Path, monkeypatch
         raise OSError(28, os.strerror(28))
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger_module, "_write_all", full)
+        patch.setattr(ledger_module, "write_all", full)
         with pytest.raises(StoreUnwritable):
             ledger.redact([ids[0]], actor="mara", reason="r")
     assert (tmp_path / "ledger.jsonl").read_bytes() == before

@@ -8,16 +8,15 @@ the TOML library, the file is either the old one or the intended one. A symbolic
 from __future__ import annotations
 
 import os
-import stat
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lorelog.config.layers import Table, check_project_value, read_table
 from lorelog.config.schema import SECTIONS, SETTINGS
 from lorelog.config.setting import Setting, SettingValue
-from lorelog.config.settings import find_setting, format_toml, parse_value
+from lorelog.config.settings import Table, check_project_value, find_setting, format_toml, parse_value, read_table
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import ConfigError
 
 USER_FILE_HEADER = """\
@@ -122,7 +121,9 @@ def _replace_verified(path: Path, text: str, meant: Table, *, private: bool) -> 
     except tomllib.TOMLDecodeError:
         raise _unsafe_edit_error(path) from None
     try:
-        _write_atomic(Path(os.path.realpath(path)), text.encode(), private=private)
+        target = Path(os.path.realpath(path))
+        target.parent.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
+        write_atomic(target, text.encode(), mode=0o600 if private else 0o666, keep_mode=not private)
     except OSError as error:
         raise ConfigError(
             f"cannot write settings to {path}: {error.strerror or error}", hint="nothing was changed"
@@ -134,25 +135,6 @@ def _replace_verified(path: Path, text: str, meant: Table, *, private: bool) -> 
 def _without_empty_sections(table: Table) -> Table:
     """Return a table without its empty sections, which the library adds and removes."""
     return {section: content for section, content in table.items() if content != {}}
-
-
-def _write_atomic(target: Path, content: bytes, *, private: bool) -> None:
-    """Write to a temporary file, flush, and rename it over the target."""
-    target.parent.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)  # left by a killed process with the same id
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
-    try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123  # opened by descriptor for its mode
-            if not private and target.exists():
-                os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _unsafe_edit_error(path: Path) -> ConfigError:

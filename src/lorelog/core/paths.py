@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 # ruff: noqa: PTH111, PTH118, PTH120  (pathlib takes 10 ms to import, and hooks import this module)
 
@@ -44,16 +43,6 @@ def model_cache_folder(home: str | os.PathLike[str]) -> str:
 def first_layout_folder(home: str | os.PathLike[str]) -> str:
     """Return the folder that exists only in a home of the first layout, or of one that is being migrated."""
     return os.path.join(home, "tenants")
-
-
-def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Flush a folder's entries to disk, so that new names are as durable as the files. Windows does it by itself."""
-    if sys.platform != "win32":
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def home_folder(chosen: str) -> str:

@@ -23,9 +23,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lorelog.core.atomic_file import sync_folder
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import StoreIncompatible, UsageError
-from lorelog.core.paths import sync_folder
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import MAX_NESTING, REDACTION_KIND, Record, RecordDraft, exceeds_max_nesting
 from lorelog.records.redaction import (

@@ -17,10 +17,10 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lorelog.core.atomic_file import sync_folder, write_all, write_atomic
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
-from lorelog.core.paths import sync_folder
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.record import REDACTION_KIND, Json, Record, RecordDraft
@@ -334,20 +334,8 @@ class Ledger:
                     new = raw
             lines.append(new + b"\n" if is_complete else new)
         if removed:
-            self._replace_segment(self.folder / self._segments.name(number), b"".join(lines))
+            write_atomic(self.folder / self._segments.name(number), b"".join(lines), keep_mode=True)
         return removed
-
-    def _replace_segment(self, path: Path, text: bytes) -> None:
-        temporary = path.with_name(f"{path.name}.new")
-        temporary.unlink(missing_ok=True)
-        descriptor = _open_for_writing(temporary)
-        try:
-            _write_all(descriptor, text)
-            os.fchmod(descriptor, stat.S_IMODE(path.lstat().st_mode))
-        finally:
-            os.close(descriptor)
-        temporary.replace(path)
-        sync_folder(self.folder)
 
     def _iter_raw_lines(self) -> Iterator[bytes]:
         for number in range(1, max(self._segments.sealed(), default=0) + 2):
@@ -360,7 +348,7 @@ class Ledger:
         descriptor = _open_for_writing(path)
         try:
             try:
-                _write_all(descriptor, text)
+                write_all(descriptor, text)
                 if size == 0:
                     sync_folder(self.folder)
             except OSError:
@@ -429,7 +417,7 @@ class Ledger:
             torn = os.pread(descriptor, os.fstat(descriptor).st_size - size, size)
             aside = _open_for_writing(self._torn)
             try:
-                _write_all(aside, torn + b"\n")
+                write_all(aside, torn + b"\n")
             finally:
                 os.close(aside)
             os.ftruncate(descriptor, size)
@@ -483,13 +471,6 @@ class Ledger:
 def _read_head(descriptor: int) -> _LedgerEnd | None:
     match = _HEAD_PATTERN.fullmatch(os.pread(descriptor, 200, 0))
     return _LedgerEnd(int(match[3]), int(match[4]), int(match[1]), match[2].decode()) if match else None
-
-
-def _write_all(descriptor: int, text: bytes) -> None:
-    written = 0
-    while written < len(text):
-        written += os.write(descriptor, text[written:])
-    os.fsync(descriptor)
 
 
 def _open_for_writing(path: Path) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lorelog.core.errors import UsageError
-from lorelog.services.context.init import LOG_NAME, write_atomic, write_context_log
+from lorelog.services.context.init import LOG_NAME, write_context_log, write_output
 
 
 def log_many(folder: str, who: int) -> int:
@@ -58,9 +58,9 @@ def test_readers_see_a_whole_file(tmp_path: Path) -> None:
     """Readers see one whole text while several processes write a file, and no temporary file remains."""
     file = tmp_path / "context.md"
     texts = [f"{number}" * 20_000 for number in range(8)]
-    write_atomic(str(file), texts[0])
+    write_output(str(file), texts[0])
     with ThreadPoolExecutor(4) as pool:
-        writing = [pool.submit(write_atomic, str(file), text) for text in texts * 5]
+        writing = [pool.submit(write_output, str(file), text) for text in texts * 5]
         while not all(item.done() for item in writing):
             assert file.read_text("utf-8") in texts
         assert [item.result() for item in writing] == [None] * 40
@@ -76,9 +76,9 @@ def test_a_link_is_followed_only_where_that_was_asked_for(tmp_path: Path) -> Non
     link = tmp_path / "link"
     link.symlink_to(other)
 
-    write_atomic(str(link), "new")
+    write_output(str(link), "new")
     assert (link.is_symlink(), other.read_text("utf-8")) == (True, "new")
-    write_atomic(str(link), "newest", follow=False)
+    write_output(str(link), "newest", follow=False)
     assert (link.is_symlink(), other.read_text("utf-8")) == (False, "new")
 
 
@@ -86,5 +86,5 @@ def test_a_link_is_followed_only_where_that_was_asked_for(tmp_path: Path) -> Non
 def test_where_no_file_can_be_none_is_made(tmp_path: Path, path: str) -> None:
     """A directory, a device and a file in a missing directory are refused with a hint."""
     with pytest.raises(UsageError) as raised:
-        write_atomic(str(tmp_path / path), "text")
+        write_output(str(tmp_path / path), "text")
     assert raised.value.hint

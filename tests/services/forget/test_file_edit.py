@@ -16,7 +16,7 @@ from lorelog.ingest.outline import MAX_HEADINGS
 from lorelog.services.forget.file_edit import reword_summary, take_out
 from lorelog.services.forget.plan import ForgottenEntry
 from lorelog.services.forget.quotes import Quotes, make_quotes
-from lorelog.services.memories.edit import replace_file
+from lorelog.services.memories.edit import edit_file
 from lorelog.services.memories.journal import append_entries
 from lorelog.services.memory_state.tombstones import deletion_keys, memory_key
 
@@ -67,7 +67,7 @@ def test_nothing_that_is_appended_meanwhile_is_lost(tmp_path: Path) -> None:
         thread.start()
     for number in range(10):
         gone = [entry(f"old{number}", path)]
-        assert replace_file(path, lambda data, gone=gone: take_out(data, gone, (), ChunkOptions()))  # type: ignore[misc]
+        assert edit_file(path, lambda data, gone=gone: take_out(data, gone, (), ChunkOptions()))  # type: ignore[misc]
     for thread in threads:
         thread.join()
 

@@ -80,23 +80,23 @@ def test_a_migration_killed_after_any_step_is_completed(
     """Whichever of its renames is the last one done, the next command completes it and finds everything."""
     make_first_layout(home, tmp_path / "p")
     left = 0
-    real: Callable[..., Any] = Path.rename
-    real_replace: Callable[..., Any] = Path.replace
+    real: Callable[..., Any] = os.rename
+    real_replace: Callable[..., Any] = os.replace
 
     def counted(done: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*args: Any) -> Any:
+        def step(*args: Any, **options: Any) -> Any:
             nonlocal left
             if left == 0:
                 raise Killed
             left -= 1
-            return done(*args)
+            return done(*args, **options)
 
         return step
 
     for steps in range(5):
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "rename", counted(real))
-            patch.setattr(Path, "replace", counted(real_replace))
+            patch.setattr(os, "rename", counted(real))
+            patch.setattr(os, "replace", counted(real_replace))
             left = 1
             try:
                 update_home(home)

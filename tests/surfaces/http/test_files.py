@@ -122,8 +122,8 @@ def test_a_read_only_file_stays_as_it_is(tmp_path: Path) -> None:
     path = write(tmp_path / "a.md", "before")
     path.chmod(0o400)
     script = (
-        "import sys; from lorelog.surfaces.http.loop import replace_file\n"
-        "try: replace_file(sys.argv[1], b'after', 100)\n"
+        "import sys; from lorelog.surfaces.http.loop import put_file\n"
+        "try: put_file(sys.argv[1], b'after', 100)\n"
         "except Exception as error: print(error)\n"
     )
     mortal = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
@@ -232,7 +232,7 @@ def test_no_component_may_be_a_link(tmp_path: Path) -> None:
         with pytest.raises(HttpRefusalError, match="not an indexed memory file"):
             loop.read_file(f"{tmp_path}/{path}", 100)
         with pytest.raises(HttpRefusalError, match="not an indexed memory file"):
-            loop.replace_file(f"{tmp_path}/{path}", b"x", 100)
+            loop.put_file(f"{tmp_path}/{path}", b"x", 100)
     assert loop.read_file(str(real), 100) == b"ours"
 
 
@@ -296,7 +296,7 @@ def test_a_swap_between_check_and_open_never_leads_out(tmp_path: Path) -> None:
     refused = set()
     try:
         for _ in range(400):
-            for step in (lambda: loop.read_file(str(real), 100), lambda: loop.replace_file(str(real), b"ours", 100)):
+            for step in (lambda: loop.read_file(str(real), 100), lambda: loop.put_file(str(real), b"ours", 100)):
                 try:
                     seen.add(step())
                 except HttpRefusalError as refusal:
@@ -319,7 +319,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(HttpRefusalError) as refused:
-        loop.replace_file(str(path), b"after", 100)
+        loop.put_file(str(path), b"after", 100)
 
     assert refused.value.status == 507
     assert {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()} == {"a.md": "before"}
@@ -328,7 +328,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
 def test_a_file_being_appended_to_is_waited_for(tmp_path: Path) -> None:
     """Whoever appends to a journal holds its lock; a new version takes its place only after that."""
     path = write(tmp_path / "a.md", "before")
-    replaced = threading.Thread(target=loop.replace_file, args=(str(path), b"after", 100))
+    replaced = threading.Thread(target=loop.put_file, args=(str(path), b"after", 100))
     with path.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         replaced.start()

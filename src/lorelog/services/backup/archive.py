@@ -25,12 +25,14 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import BinaryIO
 from urllib.parse import quote
 
+from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile
 from lorelog.core.dataclasses import asdict, dataclass, field
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
-from lorelog.core.paths import data_folder, is_below, sync_folder
+from lorelog.core.paths import data_folder, is_below
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.version import VERSION
 from lorelog.records.ledger import Ledger
@@ -45,7 +47,7 @@ IDENTITIES = "identities"
 _HOME_FILES = ("config.toml",)
 _HOME_FOLDERS = (IDENTITIES, "hosts", "backups/hosts")
 _PROJECT_SETTINGS = ".lorelog.toml"
-_LEFT_OUT_SUFFIXES = (".lock", ".new", "-wal", "-shm", ".plan")
+_LEFT_OUT_SUFFIXES = (".lock", ".new", TEMPORARY_SUFFIX, "-wal", "-shm", ".plan")
 _LEFT_OUT_NAMES = frozenset({"ledger.import", "traces.spool"})
 _MAX_MANIFEST_BYTES = 32_000_000
 _BLOCK = 1 << 20
@@ -123,38 +125,31 @@ class BackupWriter:
         if os.path.lexists(target):
             raise UsageError(f"{target} exists", hint="choose another name: a backup is never overwritten")
         _remove_partial_files(target)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
         try:
-            with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
-                manifest = self._write(temporary, Path(scratch))
-            os.link(temporary, target)  # unlike a rename, it does not replace a file that has appeared meanwhile
-            sync_folder(target.parent)
+            with (
+                TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch,
+                AtomicFile(target, exclusive=True) as stream,
+            ):
+                manifest = self._write(stream, Path(scratch))
             _note_backup(self._home, target)
         except OSError as error:
             raise StoreUnwritable(
                 f"{error.filename or target} cannot be written: {error.strerror or error}",
                 hint="nothing was written; choose a folder that is writable and has space",
             ) from error
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
         return manifest
 
-    def _write(self, temporary: Path, scratch: Path) -> BackupManifest:
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
-            files: list[BackupFile] = []
-            with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=6) as archive:
-                for planned in self._plan(scratch):
-                    content = self._read(planned)
-                    if content is not None:
-                        digest = hashlib.sha256(content).hexdigest()
-                        files.append(BackupFile(**{**asdict(planned.file), "bytes": len(content), "sha256": digest}))
-                        _add_member(archive, planned.file.name, content)
-                manifest = self._manifest(files)
-                _add_member(archive, MANIFEST, json.dumps(asdict(manifest), ensure_ascii=False, indent=1).encode())
-            stream.flush()
-            os.fsync(stream.fileno())
+    def _write(self, stream: BinaryIO, scratch: Path) -> BackupManifest:
+        files: list[BackupFile] = []
+        with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=6) as archive:
+            for planned in self._plan(scratch):
+                content = self._read(planned)
+                if content is not None:
+                    digest = hashlib.sha256(content).hexdigest()
+                    files.append(BackupFile(**{**asdict(planned.file), "bytes": len(content), "sha256": digest}))
+                    _add_member(archive, planned.file.name, content)
+            manifest = self._manifest(files)
+            _add_member(archive, MANIFEST, json.dumps(asdict(manifest), ensure_ascii=False, indent=1).encode())
         return manifest
 
     def _read(self, planned: _PlannedFile) -> bytes | None:
@@ -435,7 +430,7 @@ def _remove_partial_files(target: Path) -> None:
                 continue
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
-            elif path.suffix == ".partial":
+            elif path.suffix == TEMPORARY_SUFFIX:
                 path.unlink()
 
 

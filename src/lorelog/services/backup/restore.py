@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable
 from lorelog.core.paths import is_below, tenant_folder
@@ -413,22 +414,9 @@ def _read_changes(folder: Path) -> list[dict[str, str]]:
 
 
 def write_whole_file(path: Path, content: bytes, *, replaces: bool) -> None:
-    """Write a file completely or not at all. Without `replaces`, a file that has appeared meanwhile is not replaced."""
+    """Write a file and its folder. Without `replaces`, raise FileExistsError for a file that has appeared meanwhile."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.restoring")
-    mode = path.stat().st_mode & 0o777 if replaces and path.exists() else 0o600
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if replaces:
-            temporary.replace(path)
-        else:
-            os.link(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomic(path, content, keep_mode=replaces, exclusive=not replaces)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import StoredChunk, short_hash
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
@@ -254,15 +255,9 @@ class _SummaryDraft:
     def write(self, memory: NewMemory) -> None:
         entry = {"id": memory.id, "text": memory.text, "origin": memory.origin, "covers": memory.covers}
         entry["at"] = (memory.at or datetime.now().astimezone()).isoformat()
-        temporary = self._path.with_suffix(f".{os.getpid()}.tmp")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(entry, file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
+            write_atomic(self._path, json.dumps(entry).encode())
         except OSError as error:
             raise StoreUnwritable(
                 f"{self._path} cannot be written: {error.strerror or error}", hint="nothing was added; free some space"

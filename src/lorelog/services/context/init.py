@@ -9,7 +9,7 @@ it is unknown which text between them is ours.
 A scope file is written only for a tenant, or to make a directory inside a repository a project of its own. Not the
 latter in a linked worktree: its memories belong to the repository, and would be lost with the worktree.
 
-Also writes context files: `write_atomic` replaces a file, and `write_context_log` appends to a log that several
+Also writes context files: `write_output` replaces a file, and `write_context_log` appends to a log that several
 processes may share.
 """
 
@@ -20,20 +20,20 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ConfigError, StoreBusy, UsageError
 from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
-from lorelog.services.install.plan import read_file, remove_file, replace_file
+from lorelog.services.install.plan import read_file, remove_file, replace_unchanged
 from lorelog.services.places.project import SCOPE_FILE, find_project, find_scope_file
 from lorelog.services.places.project_folder import create_project_folder
 
-# ruff: noqa: PTH103, PTH105, PTH108, PTH112, PTH113, PTH114, PTH118, PTH120, PTH123  (pathlib takes 10 ms to import)
+# ruff: noqa: PTH103, PTH112, PTH113, PTH114, PTH118, PTH120, PTH123  (pathlib takes 10 ms to import)
 
 LOG_NAME = "lorelog_context_log.jsonl"
 _ENTRY_NAME = "lorelog_context_{0}.json"
@@ -42,7 +42,7 @@ _LOCK_WAIT_S = 10.0
 _MAX_TRIES = 1000
 
 
-def write_atomic(path: str, text: str, *, follow: bool = True) -> None:
+def write_output(path: str, text: str, *, follow: bool = True) -> None:
     """Replace a file atomically; readers see the old text or the new one. Safe with concurrent writers.
 
     A symbolic link is followed, or replaced if not `follow`. Raise UsageError if no file can be written there.
@@ -53,16 +53,7 @@ def write_atomic(path: str, text: str, *, follow: bool = True) -> None:
     parent = os.path.dirname(target) or "."
     if not os.path.isdir(parent):
         raise UsageError(f"the directory {parent} does not exist", hint="create it first")
-    temporary = f"{target}.{os.getpid()}.{time.monotonic_ns()}.new"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _PRIVATE_MODE)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(text.encode("utf-8", "replace"))
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+    write_atomic(target, text.encode("utf-8", "replace"))
 
 
 def write_context_log(folder: str, payload: Mapping[str, Any]) -> str:
@@ -73,18 +64,13 @@ def write_context_log(folder: str, payload: Mapping[str, Any]) -> str:
     for later in range(_MAX_TRIES):  # two commands may finish in the same millisecond
         path = os.path.join(folder, _ENTRY_NAME.format(moment + later))
         try:
-            _write_new(path, json.dumps(entry, ensure_ascii=False, indent=2) + "\n")
+            text = json.dumps(entry, ensure_ascii=False, indent=2) + "\n"
+            write_atomic(path, text.encode("utf-8", "replace"), exclusive=True)
         except FileExistsError:
             continue
         _append_line(os.path.join(folder, LOG_NAME), json.dumps(entry, ensure_ascii=False) + "\n")
         return path
     raise StoreBusy(f"{folder} already has a file for every attempted time", hint="try again")
-
-
-def _write_new(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _PRIVATE_MODE)
-    with open(descriptor, "wb") as file:
-        file.write(text.encode("utf-8", "replace"))
 
 
 def _append_line(path: str, line: str) -> None:
@@ -190,7 +176,7 @@ class InitChange:
         if self.after is None:
             remove_file(self.path, self.before)
         else:
-            replace_file(self.path, self.before, self.after)
+            replace_unchanged(self.path, self.before, self.after)
 
 
 def plan_init(directory: str, *, tenant: str = "", agent_files: bool = True) -> list[InitChange]:

@@ -40,7 +40,7 @@ from lorelog.services.forget.unreached import (
 )
 from lorelog.services.indexing.documents import utc_now
 from lorelog.services.indexing.run import IndexJob, IndexRun
-from lorelog.services.memories.edit import replace_file
+from lorelog.services.memories.edit import edit_file
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, apply_missed_deletions
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER, SYNC_COPIES, Workspace
@@ -320,9 +320,7 @@ class Forgetter:
 
     def _edit_files(self, plan: ForgetPlan) -> None:
         for source, entries in group_by_file(plan.entries).items():
-            replace_file(
-                Path(source), partial(take_out, entries=entries, contents=plan.contents, chunking=self._chunking)
-            )
+            edit_file(Path(source), partial(take_out, entries=entries, contents=plan.contents, chunking=self._chunking))
 
     def _delete_transcripts(self, plan: ForgetPlan) -> None:
         for path in plan.transcripts:

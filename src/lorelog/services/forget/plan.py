@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import asdict, dataclass, field, replace
 from lorelog.core.errors import StoreDamaged, StoreUnwritable
-from lorelog.core.paths import sync_folder
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.serializable import Serializable
 from lorelog.services.forget.quotes import Quotes
@@ -106,15 +106,9 @@ def write_plan(folder: Path, plan: ForgetPlan) -> Path:
         "transcripts": plan.transcripts,
     }
     path = folder / RECEIPT_FOLDER / f"{plan.id}{PLAN_SUFFIX}"
-    temporary = path.with_suffix(".new")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-            json.dump(values, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_folder(path.parent)
+        write_atomic(path, json.dumps(values).encode())
     except OSError as error:
         raise StoreUnwritable(
             f"{path} cannot be written: {error.strerror or error}", hint="nothing was changed; make the folder writable"

@@ -7,11 +7,11 @@ the receipt alone tells nothing about the text; without the key it cannot be ver
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import asdict, dataclass, field
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
 from lorelog.core.grammar import plural
@@ -65,8 +65,8 @@ def write_receipt(tenant_folder: Path, receipt: Receipt) -> Path:
     path = folder / f"{receipt.id}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _write_private(path.with_suffix(".key"), receipt.canaries.key.hex().encode() + b"\n")
-        _write_private(path, json.dumps(receipt_to_json(receipt), ensure_ascii=False, indent=1).encode() + b"\n")
+        write_atomic(path.with_suffix(".key"), receipt.canaries.key.hex().encode() + b"\n")
+        write_atomic(path, json.dumps(receipt_to_json(receipt), ensure_ascii=False, indent=1).encode() + b"\n")
     except OSError as error:
         raise StoreUnwritable(
             f"{error.filename or path} cannot be written: {error.strerror}", hint="free some space and try again"
@@ -142,14 +142,3 @@ def _receipt_from_json(values: Mapping[str, Any], key: bytes) -> Receipt:
         ),
         unreachable={str(place): str(reason) for place, reason in values["unreachable"].items()},
     )
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    """Replace a file atomically and durably, readable by its owner only."""
-    temporary = path.with_name(f".{path.name}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
-    temporary.replace(path)

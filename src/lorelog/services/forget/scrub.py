@@ -18,7 +18,7 @@ from urllib.parse import quote
 from lorelog.core.errors import StoreBusy
 from lorelog.services.forget.plan import ForgetPlan
 from lorelog.services.forget.residues import holds_residue
-from lorelog.services.memories.edit import replace_file
+from lorelog.services.memories.edit import edit_file
 
 _BUSY_S = 10.0
 _CHECKPOINT_TRIES, _CHECKPOINT_PAUSE_S = 20, 0.1
@@ -111,7 +111,7 @@ def scrub_file(path: Path, plan: ForgetPlan, *, disposable: bool) -> bool:
         return True
     if b"\0" in head or path.suffix in {".gz", ".zst", ".zip", ".tar", ".tgz"}:
         return False
-    return replace_file(path, lambda data: _drop_quoting_lines(data, plan))
+    return edit_file(path, lambda data: _drop_quoting_lines(data, plan))
 
 
 def scrub_database(path: Path, plan: ForgetPlan, *, every_row_of: tuple[str, ...] = ()) -> int:
@@ -152,7 +152,7 @@ def drop_lines(path: Path, drop: DropLine) -> bool:
         kept = [line for line in lines if not (line and drop(_parse(line)))]
         return data if len(kept) == len(lines) else b"\n".join(kept)
 
-    return path.exists() and replace_file(path, edit)
+    return path.exists() and edit_file(path, edit)
 
 
 def _drop_quoting_lines(data: bytes, plan: ForgetPlan) -> bytes:

@@ -8,13 +8,13 @@ and an agent cannot change a guard that a person wrote or approved. A guard that
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.services.delivery import guard_check
@@ -211,11 +211,7 @@ class GuardLog:
             text = json.dumps({"stamp": stamp, "on": on, "retired": retired}, ensure_ascii=False)
             target = Path(guard_check.snapshot_path(str(self.path)))
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            partial = target.with_name(f"{target.name}.{os.getpid()}.part")
-            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode("utf-8", "replace"))
-            partial.replace(target)
+            write_atomic(target, text.encode("utf-8", "replace"), durable=False)
 
     def _fold(self) -> dict[str, dict[str, Any]]:
         return guard_check.fold_events(self._log.lines())

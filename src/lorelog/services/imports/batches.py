@@ -16,12 +16,13 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
-from lorelog.core.paths import is_below, sync_folder
+from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import Serializable
-from lorelog.services.memory_state.append_log import AppendLog
+from lorelog.services.memory_state.append_log import AppendLog, encode_line
 
 BATCHES_FOLDER = "imports"
 """In the tenant's folder: lists of batches. Below the journals: their entries."""
@@ -154,17 +155,13 @@ class BatchLists:
             with suppress(OSError):  # other lists are in it
                 self._folder.rmdir()
             return
-        new = self._folder / f"{batch.name}.new"
-        new.unlink(missing_ok=True)
         lines = [
             _head(batch),
             *map(_entry_line, batch.entries),
             *map(_setting_line, batch.settings),
             {"done": batch.done},
         ]
-        AppendLog(new, dict).append(lines)
-        new.replace(path)
-        sync_folder(self._folder)
+        write_atomic(path, b"".join(map(encode_line, lines)))
 
     def _paths(self) -> list[Path]:
         try:
@@ -277,7 +274,7 @@ def _take_back(path: Path, entries: list[BatchEntry], report: UndoReport) -> lis
     if not remaining and (_TITLE.match(head) or not head.strip()):
         _remove_file(path)
     else:
-        _replace_file(path, head + "".join(remaining))
+        _write_journal(path, head + "".join(remaining))
     return edited
 
 
@@ -291,17 +288,10 @@ def _remove_file(path: Path) -> None:
             folder.rmdir()
 
 
-def _replace_file(path: Path, text: str) -> None:
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+def _write_journal(path: Path, text: str) -> None:
     try:
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, path.stat().st_mode & 0o777)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(text.encode("utf-8", "surrogateescape"))
-            stream.flush()
-            os.fsync(stream.fileno())
-        new.replace(path)
+        write_atomic(path, text.encode("utf-8", "surrogateescape"), keep_mode=True)
     except OSError as error:
-        new.unlink(missing_ok=True)
         raise StoreUnwritable(
             f"{path} cannot be written: {error.strerror}", hint="nothing of it was changed"
         ) from error

@@ -20,10 +20,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from lorelog.core.atomic_file import AtomicFile, sync_folder
 from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.digests import sha256
 from lorelog.core.errors import ConfigError
-from lorelog.core.paths import is_below, sync_folder
+from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
 
 MAX_BYTES = 50_000_000
@@ -65,26 +66,17 @@ def resolve_target(path: Path, allowed: Iterable[Path]) -> Path:
     )
 
 
-def replace_file(target: Path, before: bytes | None, after: bytes) -> None:
-    """Replace `before` by `after`. Raise ConfigError if that fails, or if the file has changed meanwhile."""
-    temporary = target.with_name(f".{target.name}.lorelog-{os.getpid()}")
+def replace_unchanged(target: Path, before: bytes | None, after: bytes) -> None:
+    """Replace `before` by `after`. Raise ConfigError if that fails, or if the file has changed meanwhile.
+
+    Read permissions of a new file follow its folder.
+    """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.unlink(missing_ok=True)  # left by a killed process with our id
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with open(descriptor, "wb") as file:  # noqa: PTH123  # from a descriptor, for its mode
-                _copy_mode_and_owner(descriptor, target)
-                file.write(after)
-                file.flush()
-                os.fsync(descriptor)
+        mode = 0o644 & stat.S_IMODE(target.parent.stat().st_mode) | 0o600
+        with AtomicFile(target, mode=mode, keep_mode=True) as file:
+            file.write(after)
             _check_unchanged(target, before)
-            temporary.replace(target)
-            with suppress(OSError):  # not every file system can
-                sync_folder(target.parent)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
     except OSError as error:
         raise _write_error(target, error) from None
 
@@ -96,8 +88,7 @@ def remove_file(target: Path, before: bytes | None) -> None:
     try:
         _check_unchanged(target, before)
         target.unlink()
-        with suppress(OSError):
-            sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         raise _write_error(target, error) from None
 
@@ -112,7 +103,7 @@ def backup_copy(folder: Path, name: str, content: bytes) -> Path:
         while copy.exists() and copy.read_bytes() != content:
             number += 1
             copy = folder / f"{stamp}-{number}-{name}"
-        replace_file(copy, read_file(copy), content)
+        replace_unchanged(copy, read_file(copy), content)
     except OSError as error:
         raise ConfigError(
             f"a copy of {name} cannot be saved in {folder}: {error.strerror or error}", hint="nothing was changed"
@@ -135,19 +126,6 @@ def _open_nonblocking(path: str, flags: int) -> int:
 def _check_unchanged(target: Path, before: bytes | None) -> None:
     if read_file(target) != before:
         raise ConfigError(f"{target} was changed meanwhile by another program", hint="run the command again")
-
-
-def _copy_mode_and_owner(descriptor: int, target: Path) -> None:
-    """Give the new file the mode and owner of the old one; without an old one, read permissions follow the folder."""
-    try:
-        old = target.stat()
-    except FileNotFoundError:
-        os.fchmod(descriptor, 0o644 & stat.S_IMODE(target.parent.stat().st_mode) | 0o600)
-        return
-    if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
-        with suppress(PermissionError):
-            os.fchown(descriptor, old.st_uid, old.st_gid)
-    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
 
 
 def _write_error(path: Path, error: OSError) -> ConfigError:
@@ -487,7 +465,7 @@ def _apply_change(change: InstallChange) -> None:
     if change.after is None:
         remove_file(change.target, change.before)
     else:
-        replace_file(change.target, change.before, change.after)
+        replace_unchanged(change.target, change.before, change.after)
 
 
 def _missing_folders(folder: Path) -> list[str]:
@@ -511,7 +489,7 @@ def _receipt_path(home: Path, host: str) -> Path:
 def _write_receipt(home: Path, host: str, receipt: InstallReceipt) -> None:
     entry = {"at": receipt.at, "command": receipt.command, "files": receipt.files, "folders": receipt.folders}
     path = _receipt_path(home, host)
-    replace_file(path, read_file(path), (json.dumps(entry, indent=2) + "\n").encode())
+    replace_unchanged(path, read_file(path), (json.dumps(entry, indent=2) + "\n").encode())
 
 
 def _digest(content: bytes) -> str:

@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lorelog.core.atomic_file import AtomicFile, write_atomic
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import FileStamp, SourceFile, StoredChunk
 from lorelog.core.errors import NotFound, SourceChanged, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.memory import NewMemory
-from lorelog.core.paths import sync_folder
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.processes import acquire_file_lock
@@ -111,7 +111,7 @@ class MemoryEditor:
         redaction = None if patterns is None else redact(after, patterns)
         after = after if redaction is None else redaction.text
         _check_section(stored, before, after)
-        changed = replace_file(path, SectionEdit(before, after).apply)
+        changed = edit_file(path, SectionEdit(before, after).apply)
         if not changed and not path.exists():
             raise NotFound(f"{path} does not exist any more", hint="search again")
         if changed:
@@ -192,16 +192,15 @@ def _body(section: str) -> str:
     return "\n".join(lines)
 
 
-def replace_file(path: Path, edit: EditBytes) -> bool:
+def edit_file(path: Path, edit: EditBytes) -> bool:
     """Replace a file's content by what `edit` returns; return False if that changes nothing.
 
     Raise StoreUnwritable or StoreBusy, and then the file is as it was.
     """
     try:
         for _ in range(_MAX_TRIES):
-            changed = _replace_locked(path, edit)
-            if changed is not None:
-                return changed
+            with suppress(_ChangedMeanwhileError):
+                return _edit_locked(path, edit)
     except FileNotFoundError:
         return False
     except OSError as error:
@@ -211,49 +210,34 @@ def replace_file(path: Path, edit: EditBytes) -> bool:
     raise StoreBusy(f"{path} is changed repeatedly by another program", hint="close it there, then try again")
 
 
-def _replace_locked(path: Path, edit: EditBytes) -> bool | None:
-    """Replace a file once; return None if another program changed it meanwhile."""
+class _ChangedMeanwhileError(Exception):
+    """Another program changed the file since it was read."""
+
+
+def _edit_locked(path: Path, edit: EditBytes) -> bool:
+    """Replace a file once. Raise _ChangedMeanwhileError if another program changed it meanwhile."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(0, "it is not a regular file")
         if not acquire_file_lock(descriptor, _LOCK_WAIT_S):
             raise StoreBusy(f"{path} is locked by another program", hint="try again")
-        if not _is_same(path, descriptor):
-            return None
+        _check_same(path, descriptor)
         before = _read_all(descriptor)
         after = edit(before)
         if after == before:
             return False
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-        try:
-            _write_copy(temporary, after, status)
-            if not _is_same(path, descriptor) or _read_all(descriptor) != before:
-                return None
-            temporary.replace(path)
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-        sync_folder(path.parent)
+        with AtomicFile(path, keep_mode=True) as file:
+            file.write(after)
+            _check_same(path, descriptor)
+            if _read_all(descriptor) != before:
+                raise _ChangedMeanwhileError
         late = _read_all(descriptor)
         if late != before:  # a program without the lock wrote to the old file in the last moment
-            _write_copy(temporary, edit(late), status)
-            temporary.replace(path)
+            write_atomic(path, edit(late), keep_mode=True)
         return True
     finally:
         os.close(descriptor)
-
-
-def _write_copy(path: Path, data: bytes, status: os.stat_result) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
-        if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
-            with suppress(OSError):
-                os.fchown(file.fileno(), status.st_uid, status.st_gid)
-        os.fsync(file.fileno())
 
 
 def _read_all(descriptor: int) -> bytes:
@@ -264,10 +248,12 @@ def _read_all(descriptor: int) -> bytes:
     return b"".join(parts)
 
 
-def _is_same(path: Path, descriptor: int) -> bool:
+def _check_same(path: Path, descriptor: int) -> None:
+    """Raise _ChangedMeanwhileError if another file is at a path than the open one."""
     ours = os.fstat(descriptor)
     try:
         current = path.lstat()
     except FileNotFoundError:
-        return False
-    return (ours.st_dev, ours.st_ino) == (current.st_dev, current.st_ino)
+        raise _ChangedMeanwhileError from None
+    if (ours.st_dev, ours.st_ino) != (current.st_dev, current.st_ino):
+        raise _ChangedMeanwhileError

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from lorelog.core.atomic_file import sync_folder
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.memory import NewMemory
-from lorelog.core.paths import sync_folder
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
 from lorelog.ingest.outline import Outline, read_outline

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from lorelog.core.atomic_file import write_all
 from lorelog.core.errors import StoreDamaged, StoreError, StoreUnwritable
 from lorelog.core.processes import acquire_file_lock
 
@@ -24,6 +25,11 @@ LineT = TypeVar("LineT")
 FileStamp = tuple[int, int, int]
 _COMPARED_BYTES = 4_096
 """Bytes before the last read's end that are compared with the file, in case it was edited."""
+
+
+def encode_line(values: Mapping[str, Any]) -> bytes:
+    """Return a line of a log."""
+    return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 class BadLine(NamedTuple):
@@ -92,10 +98,10 @@ class AppendLog(Generic[LineT]):
         # Lines of several machines are ordered by `at`: a change must not be earlier than what it changes, whatever the clocks say.
         if latest := self._latest_time():
             lines = [{**line, "at": _later(line["at"], latest)} if "at" in line else line for line in lines]
-        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        data = b"".join(map(encode_line, lines))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            while not self._append(text.encode("utf-8", "replace")):
+            while not self._append(data):
                 pass  # `lorelog forget` has just replaced the file
         except OSError as error:
             raise StoreUnwritable(
@@ -190,10 +196,7 @@ def _append_text(descriptor: int, text: bytes) -> None:
             size -= 1
         os.ftruncate(descriptor, size)
     try:
-        written = 0
-        while written < len(text):
-            written += os.write(descriptor, text[written:])
-        os.fsync(descriptor)
+        write_all(descriptor, text)
     except OSError:
         os.ftruncate(descriptor, size)
         raise

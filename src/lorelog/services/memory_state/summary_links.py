@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass, replace
+from lorelog.core.dataclasses import replace
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.grammar import plural
 from lorelog.core.ports import Store, SummaryLink
@@ -56,21 +56,15 @@ class SummaryLinks:
         return link.covers if link is not None else ()
 
 
-@dataclass(frozen=True, slots=True)
-class _SummaryPiece:
-    score: float
-    words: frozenset[str]
-
-
 def rank_below_summaries(
     ranked: Sequence[RankedChunk], links: SummaryLinks, words: Callable[[str], frozenset[str]]
 ) -> list[RankedChunk]:
     """Return the ranking with covered chunks below their summary. `words` returns the query words of a text."""
-    pieces: dict[str, list[_SummaryPiece]] = {}
+    pieces: dict[str, list[tuple[float, frozenset[str]]]] = {}
     for item in ranked:
         anchor = item.stored.chunk.anchor
         if anchor is not None and links.contents_of(anchor.memory):
-            piece = _SummaryPiece(item.fused.score, words(item.stored.chunk.matched_text))
+            piece = (item.fused.score, words(item.stored.chunk.matched_text))
             pieces.setdefault(anchor.memory, []).append(piece)
     if not pieces:
         return list(ranked)
@@ -81,7 +75,7 @@ def rank_below_summaries(
 def _lower_below_summary(
     ranked: RankedChunk,
     links: SummaryLinks,
-    pieces: dict[str, list[_SummaryPiece]],
+    pieces: dict[str, list[tuple[float, frozenset[str]]]],
     words: Callable[[str], frozenset[str]],
 ) -> RankedChunk:
     summaries = [summary for summary in links.summaries_of(ranked.stored) if summary in pieces]
@@ -89,7 +83,7 @@ def _lower_below_summary(
         return ranked
     own_words = words(ranked.stored.chunk.matched_text)
     candidates = [
-        (piece.score, summary) for summary in summaries for piece in pieces[summary] if piece.words >= own_words
+        (score, summary) for summary in summaries for score, words_of in pieces[summary] if words_of >= own_words
     ]
     if not candidates:
         return ranked

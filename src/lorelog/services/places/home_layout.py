@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import StoreBusy, StoreUnwritable
 from lorelog.core.paths import (
     HOME_LAYOUT,
@@ -112,10 +113,8 @@ def _rename_roots(file: Path, old: str, new: str) -> None:
         return  # a missing list is complete after the next index run, and a damaged one is reported by it
     if changed:
         kept = [root for root in content["roots"] if not is_below(root["path"], old)]
-        temporary = file.with_name("roots.json.new")
-        temporary.write_text(json.dumps({"roots": [*kept, *changed]}, indent=2, ensure_ascii=False) + "\n", "utf-8")
-        temporary.chmod(0o600)
-        temporary.replace(file)
+        text = json.dumps({"roots": [*kept, *changed]}, indent=2, ensure_ascii=False)
+        write_atomic(file, text.encode() + b"\n")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import asdict, dataclass
 from lorelog.core.errors import StoreError, StoreUnwritable
 from lorelog.core.paths import is_below
@@ -127,17 +128,10 @@ class Roots:
 
     def _write(self, roots: dict[str, Root]) -> None:
         text = json.dumps({"roots": [asdict(roots[path]) for path in sorted(roots)]}, indent=2, ensure_ascii=False)
-        temporary = self._path.with_name(f"{self._path.name}.new")
         try:
             if not self._read()[1]:
                 self._path.replace(self._path.with_name(f"{self._path.name}.bad-{time.strftime('%Y%m%d-%H%M%S')}"))
-            with os.fdopen(
-                os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-            ) as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
+            write_atomic(self._path, text.encode() + b"\n")
         except OSError as error:
             raise self._unwritable(error) from error
 

@@ -20,6 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Document, FileStamp, SourceFile
 from lorelog.core.errors import StoreBusy, StoreError, StoreUnwritable
@@ -34,7 +35,7 @@ from lorelog.records.tables import RecordTables
 from lorelog.services.indexing.documents import DocumentBuilder, utc_now
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import RECORD_PAGES
-from lorelog.services.records.store import RecordStore, rewrite_open_tasks, write_private
+from lorelog.services.records.store import RecordStore, rewrite_open_tasks
 
 PAGE_FORMAT = "2"
 """Increase this when the same records render differently: all pages are then rebuilt."""
@@ -244,7 +245,7 @@ class RecordProjection:
                     rewrite_open_tasks(self._folder.parent, tables)
                     state = replace(state, rebuilding=False)
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                write_private(self._folder / _STATE_FILE, str(state).encode())
+                write_atomic(self._folder / _STATE_FILE, str(state).encode(), durable=False)
             except OSError as error:
                 raise StoreUnwritable(
                     f"{error.filename or self._folder} cannot be written: {error.strerror or error}",
@@ -290,7 +291,7 @@ class RecordProjection:
             return None
         if stamp is None or _read_bytes(path) != data:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_private(path, data)
+            write_atomic(path, data, durable=False)
             stamp = _file_stamp(path) or FileStamp(len(data), 0, 0)
         if is_same and document is not None and self._builder.is_current(document):
             return replace(document, stamp=stamp, indexed_at=utc_now())

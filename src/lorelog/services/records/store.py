@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
 from lorelog.core.paths import cache_folder
 from lorelog.core.processes import acquire_file_lock
@@ -59,15 +60,8 @@ def rewrite_open_tasks(folder: Path, tables: RecordTables) -> None:
 
 def _write_open_tasks(file: Path, tasks: Iterable[dict[str, Any]]) -> None:
     newest = sorted(tasks, key=lambda task: int(task["seq"]), reverse=True)[:_MAX_OPEN_TASKS]
-    write_private(file, _encode_lines(newest))
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Replace a file atomically, readable by its owner only."""
-    temporary = path.with_name(f".{path.name}.new")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as stream:
-        stream.write(data)
-    temporary.replace(path)
+    # Not flushed: it is derived from the ledger, and a writer of records must not wait for it.
+    write_atomic(file, _encode_lines(newest), durable=False)
 
 
 def _encode_lines(tasks: Iterable[dict[str, Any]]) -> bytes:

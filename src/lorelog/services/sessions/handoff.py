@@ -193,12 +193,12 @@ def render_handoff(handoff: Handoff, to: str = "") -> str:
 
 def write_pending(file: Path, handoff: Handoff, text: str, *, to: str, until: str) -> None:
     """Let a handoff wait for the next session of a host, or of any host, until a day. It replaces one that waits."""
-    from lorelog.services.standing.own_entries import replace_file
+    from lorelog.core.atomic_file import write_atomic
 
     values = {"to": to, "session": handoff.session, "until": until, "text": text}
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(file, json.dumps(values, ensure_ascii=False).encode("utf-8", "replace"))
+        write_atomic(file, json.dumps(values, ensure_ascii=False).encode("utf-8", "replace"))
     except OSError as error:
         raise StoreUnwritable(f"{file} cannot be written: {error.strerror}", hint="free some space") from error
 

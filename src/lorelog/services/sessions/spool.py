@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import time
 
+from lorelog.core.atomic_file import sync_folder, write_atomic
 from lorelog.core.errors import SourceError, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.quick_json import dumps, loads
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-# ruff: noqa: PTH103, PTH104, PTH105, PTH108, PTH116, PTH119, PTH120, PTH208  (pathlib takes 10 ms to import)
+# ruff: noqa: PTH103, PTH105, PTH108, PTH116, PTH119, PTH120, PTH208  (pathlib takes 10 ms to import)
 
 MAX_EVENT_BYTES = 65_536
 """Size limit of one event."""
@@ -53,15 +54,16 @@ def write_event(home: str, event: dict[str, Any]) -> str:
     if len(line) > MAX_EVENT_BYTES:
         raise UsageError(f"the event has {len(line):,} bytes; the limit is {MAX_EVENT_BYTES:,}")
     folder = f"{home}/spool"
-    temporary, final = f"{folder}/.{identity}.tmp", f"{folder}/{identity}.json"
+    final = f"{folder}/{identity}.json"
     try:
-        _write_whole(folder, temporary, line)
         try:
-            os.rename(temporary, final)
-        except OSError:
-            os.unlink(temporary)
-            raise
-        _sync(folder)
+            write_atomic(final, line)
+        except FileNotFoundError:
+            # makedirs applies the mode to the last folder only.
+            for missing in (home, folder):
+                os.makedirs(missing, _FOLDER_MODE, exist_ok=True)
+            sync_folder(home)
+            write_atomic(final, line)
     except OSError as error:
         raise StoreUnwritable(
             f"{folder} cannot be written: {error.strerror or error}", hint="make it writable, or set LORELOG_HOME"
@@ -147,40 +149,6 @@ def park_event(path: str, why: str) -> None:
         return  # another process has handled it
     except OSError as error:
         raise StoreUnwritable(f"{path} cannot be moved aside: {error.strerror or error}") from error
-
-
-def _write_whole(folder: str, path: str, line: bytes) -> None:
-    try:
-        descriptor = _create_file(path)
-    except FileNotFoundError:
-        # makedirs applies the mode to the last folder only.
-        for missing in (os.path.dirname(folder), folder):
-            os.makedirs(missing, _FOLDER_MODE, exist_ok=True)
-        _sync(os.path.dirname(folder))
-        descriptor = _create_file(path)
-    try:
-        written = 0
-        while written < len(line):
-            written += os.write(descriptor, line[written:])
-        os.fsync(descriptor)
-    except BaseException:
-        os.unlink(path)
-        raise
-    finally:
-        os.close(descriptor)
-
-
-def _create_file(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-
-
-def _sync(folder: str) -> None:
-    """Flush a folder, so that a new name in it survives a crash."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _open_regular(path: str, flags: int) -> int:

@@ -26,6 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import LorelogError, ModelFault, ModelUnavailable
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Completion
@@ -186,7 +187,7 @@ class PluginLanguageModel:
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             _remove_stale(self._folder)
-            _write_atomic(self._folder, f"{name}.json", request)
+            _write_json(self._folder / f"{name}.json", request)
             return _parse_completion(self._wait(name))
         except OSError as error:
             raise ModelUnavailable(f"{self._folder} cannot be written: {error.strerror}") from error
@@ -237,7 +238,7 @@ def submit_answer(folder: Path, name: str, answer: dict[str, Any]) -> bool:
         return False
     counts = {field: value for field in ("tokens_in", "tokens_out") if isinstance(value := answer.get(field), int)}
     try:
-        _write_atomic(folder, f"{name}.answer", {"text": str(answer.get("text", ""))[:_MAX_BYTES], **counts})
+        _write_json(folder / f"{name}.answer", {"text": str(answer.get("text", ""))[:_MAX_BYTES], **counts})
     except OSError:
         return False
     return True
@@ -252,13 +253,9 @@ def _parse_completion(answer: dict[str, Any]) -> Completion:
     return Completion(text, tokens_in, tokens_out)
 
 
-def _write_atomic(folder: Path, name: str, content: dict[str, Any]) -> None:
-    """Write a file atomically, readable by its owner only."""
-    temporary = folder / f".{name}.tmp"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:  # noqa: PTH123
-        file.write(json.dumps(content).encode())
-    temporary.rename(folder / name)
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    # Not flushed: after a power failure nobody waits for it any more.
+    write_atomic(path, json.dumps(content).encode(), durable=False)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Anchor, short_hash
 from lorelog.core.paths import is_below
@@ -72,7 +73,7 @@ def write_own_entries(file: Path, project: str, folders: Sequence[str], authored
     lines = [stamp]
     for journal in found:
         lines += [f"{journal.path}\t{journal.stamp}\t{'all' if journal.is_whole else 'some'}", *journal.digests]
-    replace_file(file, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+    write_atomic(file, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"), durable=False)
     return True
 
 
@@ -141,14 +142,6 @@ def _read_list(file: Path) -> tuple[str, dict[str, _Journal]]:
         elif path:
             journals[path] = replace(journals[path], digests=(*journals[path].digests, line))
     return (lines[0] if lines else ""), journals
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace a derived file, readable by its owner only, so that a reader sees the old or the new content."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as stream:
-        stream.write(data)
-    temporary.replace(path)
 
 
 def untracked_files(project: str, sources: Sequence[str]) -> frozenset[str]:

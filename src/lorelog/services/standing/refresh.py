@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import TURN_TYPE, Anchor, StoredChunk
 from lorelog.core.freshness import Freshness
 from lorelog.core.paths import is_below
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.query import Filters
 from lorelog.services.standing.memories import read_memories
-from lorelog.services.standing.own_entries import replace_file, untracked_files
+from lorelog.services.standing.own_entries import untracked_files
 from lorelog.services.standing.ownership import memory_body
 from lorelog.services.standing.source import MAX_MEMORIES, DeliverySource, MemoryMarks, Verdicts
 from lorelog.services.standing.tables import write_projects
@@ -59,7 +60,7 @@ def write_memories(source: DeliverySource, marks: MemoryMarks, check: CheckMemor
             for memory in read_memories(source, marks)
         ]
         changed = write_projects(folder, [memory for memory in memories if memory.verdict != Freshness.GONE])
-        replace_file(source.stamp_file, stamp.encode())
+        write_atomic(source.stamp_file, stamp.encode(), durable=False)
     return changed
 
 
@@ -102,7 +103,7 @@ def _update_verdicts(source: DeliverySource, check: CheckMemories | None) -> Ver
     current = [stored for stored in chunks if stored.project == project and stored.chunk.anchor]
     verdicts = {memory: value for memory, value in known.items() if memory in ids} | dict(check(current))
     if verdicts != known:
-        replace_file(file, json.dumps(verdicts, sort_keys=True).encode())
+        write_atomic(file, json.dumps(verdicts, sort_keys=True).encode(), durable=False)
     return verdicts
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.freshness import Freshness
 from lorelog.core.patterns import lazy_pattern
@@ -19,7 +20,6 @@ from lorelog.services.cues.cue import Cue, CueKind
 from lorelog.services.delivery import cue_table
 from lorelog.services.delivery.files import project_key
 from lorelog.services.delivery.wildcard import has_wildcard
-from lorelog.services.standing.own_entries import replace_file
 from lorelog.services.standing.source import MAX_MEMORIES
 
 MAX_STANDING = 2_000
@@ -100,7 +100,7 @@ def replace_if_changed(path: Path, data: bytes) -> bool:
             return False
     except OSError:
         pass
-    replace_file(path, data)
+    write_atomic(path, data, durable=False)
     return True
 
 

@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import try_file_lock
@@ -300,18 +301,8 @@ def _write_sums(folder: Path, totals: _Totals, merged: Iterable[str]) -> None:
         counts = {name: getattr(usage, name) for name in ("delivered", "used", "unused", "first", "last", "project")}
         lines.append({"memory": memory, **counts, "kinds": sorted(usage.kinds)})
     lines.append({"merged": sorted(merged)})
-    temporary = folder / f"{_SUMS_FILE}.{os.getpid()}.tmp"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as stream:
-            stream.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(folder / _SUMS_FILE)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    write_atomic(folder / _SUMS_FILE, text.encode("utf-8", "replace"))
 
 
 def _merge_old_logs(folder: Path, now: float, max_bytes: int) -> int:

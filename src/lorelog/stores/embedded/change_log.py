@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import asdict, dataclass
 from lorelog.core.digests import blake2b
 
@@ -122,17 +123,7 @@ def state_token(path: Path) -> str:
 
 def write_state(path: Path, state: Any) -> None:
     """Replace a lane's state atomically."""
-    # A fixed name is safe: there is only one writer, and the next write replaces what a crash left behind.
-    temporary = path.with_name(f"{path.name}.new")
-    with open(temporary, "w", encoding="utf-8", opener=_open_private) as file:
-        json.dump(asdict(state), file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+    write_atomic(path, json.dumps(asdict(state)).encode())
 
 
 class CatalogLane(Protocol):

@@ -55,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
 
         write_context_log(expand_path(args.log_dir), reply)
     if args.output:
-        from lorelog.services.context.init import write_atomic
+        from lorelog.services.context.init import write_output
 
-        write_atomic(expand_path(args.output), reply["text"])
+        write_output(expand_path(args.output), reply["text"])
     if args.json:
         print_json(reply)
     elif not args.output:

@@ -175,17 +175,7 @@ def open_own_engine(args: argparse.Namespace) -> Engine:
 
 
 def _write_new(path: str, pieces: Iterable[str]) -> None:
-    """Write a file atomically, readable by its owner only."""
-    from contextlib import suppress
+    from lorelog.core.atomic_file import AtomicFile
 
-    temporary = f"{path}.{os.getpid()}.new"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.writelines(pieces)
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(temporary, path)  # noqa: PTH105
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)  # noqa: PTH108
+    with AtomicFile(path) as file:
+        file.writelines(piece.encode() for piece in pieces)

@@ -73,7 +73,7 @@ def _write_context(directory: str, reply: Json) -> None:
 
     An empty context does not create a project folder, and the user's home directory is not a project.
     """
-    from lorelog.services.context.init import write_atomic
+    from lorelog.services.context.init import write_output
     from lorelog.services.places.project import apply_scope_file, find_project, find_scope_file
     from lorelog.services.places.project_folder import FOLDER, create_project_folder
 
@@ -86,7 +86,7 @@ def _write_context(directory: str, reply: Json) -> None:
     folder = create_project_folder(root)
     if reply["tenant"] != "default":
         folder = _tenant_folder(folder, reply["tenant"])
-    write_atomic(os.path.join(folder, CONTEXT_FILE), reply["text"], follow=False)
+    write_output(os.path.join(folder, CONTEXT_FILE), reply["text"], follow=False)
 
 
 def _tenant_folder(folder: str, tenant: str) -> str:

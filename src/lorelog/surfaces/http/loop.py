@@ -13,10 +13,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -24,6 +23,7 @@ from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from lorelog.core.atomic_file import AtomicFile
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.options import HttpOptions
 from lorelog.core.processes import acquire_file_lock
@@ -68,7 +68,7 @@ def read_file(path: str, limit: int) -> bytes:
         return _read_whole(descriptor, limit)
 
 
-def replace_file(path: str, data: bytes, limit: int, expected: str = "") -> None:
+def put_file(path: str, data: bytes, limit: int, expected: str = "") -> None:
     """Replace an indexed file atomically and durably; keep its mode. `expected` lists the entity tags it may have."""
     flags = os.O_RDWR if expected else os.O_WRONLY
     with _translate_errors(), _open_parent(path) as directory, _open_file(path, directory, flags) as descriptor:
@@ -79,7 +79,8 @@ def replace_file(path: str, data: bytes, limit: int, expected: str = "") -> None
             raise HttpRefusalError(
                 412, "changed", "file has changed", hint="read it again and apply your change to the new content"
             )
-        _replace_atomically(path.rpartition("/")[2], directory, data, status)
+        with AtomicFile(path.rpartition("/")[2], keep_mode=True, folder=directory) as file:
+            file.write(data)
 
 
 def _parse_tags(expected: str) -> list[str]:
@@ -135,40 +136,6 @@ def _check_unchanged(path: str, directory: int, opened: os.stat_result) -> None:
     current = os.stat(path.rpartition("/")[2], dir_fd=directory, follow_symlinks=False)
     if (opened.st_dev, opened.st_ino) != (current.st_dev, current.st_ino):
         raise HttpRefusalError(409, "changed", "file was replaced by another program", hint="read it again")
-
-
-def _replace_atomically(name: str, directory: int, data: bytes, before: os.stat_result) -> None:
-    """Replace a file; readers see the old or the new content, also after a crash."""
-    # Hidden, so that scans ignore it; short, because `name` may already have the maximum length.
-    temporary = f".lorelog-{secrets.token_hex(8)}.tmp"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, 0o600, dir_fd=directory)
-    try:
-        try:
-            with suppress(PermissionError):  # only root may change the owner
-                os.fchown(descriptor, before.st_uid, before.st_gid)
-            os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
-            remaining = memoryview(data)
-            while remaining:
-                remaining = remaining[os.write(descriptor, remaining) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary, dir_fd=directory)
-        raise
-    _sync_directory(directory)
-
-
-def _sync_directory(directory: int) -> None:
-    """Flush the rename to disk where the file system supports it."""
-    with suppress(OSError):
-        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 @contextmanager
@@ -269,7 +236,7 @@ class LoopEndpoints:
 
         def write(call: BoundCall) -> dict[str, Any]:
             document = _find_document(call, path, directory)
-            replace_file(path, data, self._limit, expected)
+            put_file(path, data, self._limit, expected)
             return document
 
         document = await self._calls.run_job(request, write)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from contextlib import suppress
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import replace
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import HttpOptions
@@ -69,19 +69,7 @@ def _create(path: str) -> str:
         token = _read(path)
         if not token:
             token = secrets.token_urlsafe(_TOKEN_BYTES)
-            _replace(path, token)
+            write_atomic(path, f"{token}\n".encode("ascii"))
     finally:
         os.close(folder)
     return token
-
-
-def _replace(path: str, token: str) -> None:
-    draft = f"{path}.new"
-    with suppress(FileNotFoundError):
-        os.unlink(draft)  # noqa: PTH108  (of a process that was killed)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, f"{token}\n".encode("ascii"))
-    finally:
-        os.close(descriptor)
-    os.replace(draft, path)  # noqa: PTH105

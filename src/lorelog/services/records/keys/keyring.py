@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import asdict, dataclass, replace
 from lorelog.core.errors import ConfigError, MissingExtra, NotFound, StoreError, StoreUnwritable, UsageError
 from lorelog.core.extras import require_extra
@@ -190,8 +191,8 @@ class KeyFolder:
                     f"the identity {name!r} exists already",
                     hint="see 'lorelog identity show NAME'; use another name for another writer",
                 )
-            _write_private(path, text, exclusive=True)
-            _write_private(path.with_suffix(".pub"), format_public_line(name, key).encode() + b"\n")
+            write_atomic(path, text, exclusive=True)
+            write_atomic(path.with_suffix(".pub"), format_public_line(name, key).encode() + b"\n")
             self._write_known([*self.trusted_keys(), TrustedKey(name, key, _utc_now())])
         return self.get(name)
 
@@ -259,7 +260,7 @@ class KeyFolder:
 
     def _write_known(self, keys: Sequence[TrustedKey]) -> None:
         values = {"version": KEYS_VERSION, "keys": [asdict(trusted) for trusted in keys]}
-        _write_private(self._file, json.dumps(values, ensure_ascii=False, indent=1).encode() + b"\n")
+        write_atomic(self._file, json.dumps(values, ensure_ascii=False, indent=1).encode() + b"\n")
         self._stamp = None
 
     @contextmanager
@@ -291,24 +292,6 @@ def _check_name(name: str) -> None:
 
 def _utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _write_private(path: Path, text: bytes, *, exclusive: bool = False) -> None:
-    """Write a file atomically, readable by its owner only. With `exclusive`, raise FileExistsError if it exists."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        if exclusive:
-            os.link(temporary, path)
-        else:
-            temporary.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
 
 
 def _parse_known(path: Path) -> tuple[TrustedKey, ...]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from lorelog.core.atomic_file import write_atomic
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.paths import is_below
@@ -120,15 +120,7 @@ def _write_page(folder: Path, name: str, text: str, existing: PageOnDisk | None,
     if existing is not None:
         _backup_edited_page(folder, existing, report)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode("utf-8", "replace"))
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_atomic(path, text.encode("utf-8", "replace"), mode=0o644, durable=False)  # derived: it can be built again
     report.written.append(name)
 
 

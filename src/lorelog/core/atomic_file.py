@@ -1,0 +1,150 @@
+"""Atomic replacement of files: readers see the old content or the new one, also after a crash.
+
+The content goes to a hidden file beside the target, is flushed, and is renamed over it; then the folder is flushed. A link at the
+target is replaced, never followed: a caller that wants to write through a link passes its real path. OSError is for the caller,
+who knows the thing that the file is. Hooks import this module, so it imports nothing that Python has not loaded by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from io import BufferedWriter
+
+# ruff: noqa: PTH123  (pathlib takes 10 ms to import, and hooks import this module)
+
+PRIVATE_MODE = 0o600
+TEMPORARY_SUFFIX = ".tmp"
+_MAX_NAME_BYTES = 200
+
+
+class AtomicFile:
+    """A file that is replaced when the block ends, and left as it is if the block raises.
+
+    `mode` is the mode of the new file. With `keep_mode` it gets mode and owner of the file that it replaces, if there is one.
+    With `exclusive`, raise FileExistsError if the target exists at the end. Without `durable` nothing is flushed to disk: for
+    derived files that are written often and rebuilt if they are damaged. `folder` is the descriptor of the folder that `path`
+    is a name in.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        mode: int = PRIVATE_MODE,
+        keep_mode: bool = False,
+        exclusive: bool = False,
+        durable: bool = True,
+        folder: int | None = None,
+    ) -> None:
+        self._parent, separator, name = os.fspath(path).rpartition(os.sep)
+        self._target = os.fspath(path)
+        name = name if len(os.fsencode(name)) <= _MAX_NAME_BYTES else "lorelog"
+        self._temporary = f"{self._parent}{separator}.{name}.{os.urandom(6).hex()}{TEMPORARY_SUFFIX}"
+        self._parent = self._parent or (separator or ".")
+        self._mode = mode
+        self._keep_mode = keep_mode
+        self._exclusive = exclusive
+        self._durable = durable
+        self._folder = folder
+
+    def __enter__(self) -> BufferedWriter:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        self._file = open(os.open(self._temporary, flags, self._mode, dir_fd=self._folder), "wb")
+        try:
+            if self._keep_mode:
+                self._copy_mode_and_owner()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+        return self._file
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            with self._file as file:
+                if kind is None:
+                    file.flush()
+                    if self._durable:
+                        os.fsync(file.fileno())
+            if kind is None:
+                self._rename()
+        except BaseException:
+            kind = BaseException
+            raise
+        finally:
+            if kind is not None or self._exclusive:
+                self._remove()
+        if self._durable and kind is None:
+            sync_folder(self._parent, self._folder)
+
+    def _rename(self) -> None:
+        if self._exclusive:
+            os.link(self._temporary, self._target, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        else:
+            os.replace(self._temporary, self._target, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+
+    def _remove(self) -> None:
+        try:
+            os.unlink(self._temporary, dir_fd=self._folder)
+        except OSError:
+            return
+
+    def _copy_mode_and_owner(self) -> None:
+        try:
+            status = os.stat(self._target, dir_fd=self._folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        if not stat.S_ISREG(status.st_mode) or sys.platform == "win32":
+            return
+        try:
+            if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(self._file.fileno(), status.st_uid, status.st_gid)
+        except OSError:
+            pass  # only root may give a file away
+        os.fchmod(self._file.fileno(), stat.S_IMODE(status.st_mode))
+
+
+def write_atomic(
+    path: str | os.PathLike[str],
+    data: bytes,
+    *,
+    mode: int = PRIVATE_MODE,
+    keep_mode: bool = False,
+    exclusive: bool = False,
+    durable: bool = True,
+) -> None:
+    """Replace a file by `data`; the options are those of AtomicFile."""
+    with AtomicFile(path, mode=mode, keep_mode=keep_mode, exclusive=exclusive, durable=durable) as file:
+        file.write(data)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all bytes to an open file and flush it to disk."""
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[os.write(descriptor, remaining) :]
+    os.fsync(descriptor)
+
+
+def sync_folder(path: str | os.PathLike[str], folder: int | None = None) -> None:
+    """Flush a folder's entries to disk, so that new names are as durable as the files. Windows does it by itself.
+
+    A folder that its user may not read, or whose file system cannot flush folders, is left as it is.
+    """
+    if sys.platform == "win32":
+        return
+    try:
+        descriptor = os.open(path if folder is None else ".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        import errno
+
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EACCES}:
+            raise
