@@ -139,7 +139,6 @@ COLD = {
     *("hashlib", "logging", "concurrent.futures", "asyncio", "http.client", "importlib.metadata", "unittest", "email"),
     *("platform", "textwrap", "urllib.parse", "ipaddress", "msgspec.json", "msgspec.inspect", "msgspec.structs"),
     *("lorelog.core.code", "lorelog.core.memory", "lorelog.models.http", "lorelog.services.llm.receipts"),
-    *("lorelog.retrieval.time_expressions.hints", "lorelog.retrieval.time_expressions.date_parser"),
 }
 """Modules that a cold lexical search once loaded, or that take a millisecond or more."""
 

@@ -18,7 +18,7 @@ from lorelog.operations.operation import RequestContext
 from lorelog.operations.replies import OperationReply, reply_from
 from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, Text, Until, Words
 from lorelog.services.forget.forgetter import ForgetReply
-from lorelog.services.forget.receipt import Receipt, format_report
+from lorelog.services.forget.plan import Receipt, format_report
 from lorelog.services.forget.residues import Residue, ResidueReport
 
 _PERSON_HINT = "a person does this in a terminal of their own; 'lorelog delete' hides a memory"

@@ -7,7 +7,6 @@ says how its state is known (`TargetEvidence`); a row without that, or of an old
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -132,7 +131,7 @@ class MentionCache:
         """Return the stored targets by key."""
         unique_keys = list(dict.fromkeys(keys))
         try:
-            status = os.stat(self.path)  # noqa: PTH116
+            status = self.path.stat()
         except OSError:
             return {}
         file = (str(self.path), status.st_dev, status.st_ino)
@@ -150,7 +149,10 @@ class MentionCache:
 
     def put(self, targets_by_key: Mapping[str, tuple[MentionTarget, ...]]) -> None:
         """Store targets by key."""
-        rows = [(key, json.dumps([_to_json(target) for target in targets])) for key, targets in targets_by_key.items()]
+        rows = [
+            (key, json.dumps([{name: value for name, value in asdict(target).items() if value} for target in targets]))
+            for key, targets in targets_by_key.items()
+        ]
         if not rows or not self.path.parent.exists():
             return
         with self._lock, suppress(sqlite3.Error, OSError), _CacheConnection(self.path) as db:
@@ -191,10 +193,6 @@ class _CacheConnection:
             connection.close()
             raise
         return connection
-
-
-def _to_json(target: MentionTarget) -> dict[str, Any]:
-    return {name: value for name, value in asdict(target).items() if value}
 
 
 def _from_json(text: str) -> tuple[MentionTarget, ...] | None:

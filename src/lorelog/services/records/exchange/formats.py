@@ -25,7 +25,7 @@ from lorelog.core.grammar import nearest_name
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import Json, Record, RecordDraft
 from lorelog.core.version import VERSION
-from lorelog.ingest.importers.memd import is_inactive, read_omf_memory
+from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
 from lorelog.ingest.importers.source import SkippedItem
 from lorelog.ingest.transcripts.json_files import read_members
 from lorelog.ingest.transcripts.turns import TranscriptStats

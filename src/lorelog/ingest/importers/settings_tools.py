@@ -1,0 +1,306 @@
+"""memsearch and Loop: their notes, and their settings where lorelog has the same."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lorelog.core.patterns import lazy_pattern
+from lorelog.ingest.importers.notes import MAX_NOTE_BYTES, MarkdownNote, read_note, read_notes, split_note
+from lorelog.ingest.importers.source import (
+    ImportedEntry,
+    ImportedItem,
+    ImportedSetting,
+    MachinePlaces,
+    SkippedItem,
+    clean_tags,
+    list_of,
+    object_of,
+    parse_time,
+    text_of,
+)
+from lorelog.ingest.metadata import PartialDatetime, day_from_filename, parse_anchor
+from lorelog.ingest.outline import read_outline, read_sections
+
+_SETTINGS = {
+    "embedding.provider": "embedding.provider",
+    "embedding.model": "embedding.model",
+    "embedding.batch_size": "embedding.batch_size",
+    "embedding.base_url": "embedding.base_url",
+    "chunking.max_chunk_size": "chunking.max_chunk_size",
+    "chunking.overlap_lines": "chunking.overlap_lines",
+    "indexing.ignore_files": "index.ignore_files",
+    "indexing.exclude": "index.exclude",
+    "llm.provider": "llm.provider",
+    "llm.model": "llm.model",
+    "llm.base_url": "llm.base_url",
+    "compact.llm_provider": "llm.provider",
+    "compact.llm_model": "llm.model",
+    "prompts.compact": "prompts.compact",
+    "prompts.summarize": "prompts.summarize",
+}
+_SECRET_KEYS = ("embedding.api_key", "llm.api_key", "compact.api_key", "milvus.token")
+_PROVIDER_NAMES = {"onnx": "", "native": ""}
+"""Providers of memsearch that have no counterpart: the built-in model does the same without a download."""
+_PLUGINS = {"claude-code": "claude", "codex": "codex", "opencode": "opencode", "openclaw": "openclaw"}
+_PROFILES = ("PROJECT.md", "USER.md")
+_MAX_SETTINGS_BYTES = 1_000_000
+
+
+class MemsearchSource:
+    """memsearch: the journals of a project, the profiles it writes, and its settings.
+
+    `lorelog index .memsearch/memory` reads the same journals where they are. Importing copies them, for a project that leaves
+    memsearch. Journals are archive material: sessions and transcripts stay linked, and nothing of them is shown by a hook. API keys are never imported.
+    """
+
+    name = "memsearch"
+    title = "memsearch"
+    is_personal = False
+
+    def find(self, places: MachinePlaces) -> Iterator[Path]:
+        """Yield the folder of the project, and the settings in the home."""
+        if (places.project / ".memsearch" / "memory").is_dir():
+            yield places.project / ".memsearch"
+        if (places.home / ".memsearch" / "config.toml").is_file():
+            yield places.home / ".memsearch" / "config.toml"
+
+    def accepts(self, path: Path) -> bool:
+        """Return whether a path is its folder or its settings."""
+        if path.is_file():
+            return (path.parent.name == ".memsearch" and path.suffix == ".toml") or path.name == ".memsearch.toml"
+        return ".memsearch" in path.parts[-2:] or (path / ".memsearch").is_dir()
+
+    def read(self, path: Path) -> Iterator[ImportedItem]:
+        """Yield journal entries, profiles and settings."""
+        if path.is_file() and path.suffix == ".toml":
+            yield from _read_memsearch_settings(path)
+            return
+        folder = path if path.name == ".memsearch" or path.is_file() else path / ".memsearch"
+        folder = path.parent if path.name == "memory" and path.parent.name == ".memsearch" else folder
+        project = str(folder.parent) if folder.name == ".memsearch" else ""
+        journals = path if path.is_file() else folder / "memory"
+        for note in read_notes(journals):
+            if isinstance(note, SkippedItem):
+                yield note
+            else:
+                yield from _read_journal(note, project)
+        for name in _PROFILES if not path.is_file() else ():
+            if (folder / name).is_file() and not (folder / name).is_symlink():
+                yield _read_profile(folder / name, project)
+        for settings in (folder / "config.toml", folder.parent / ".memsearch.toml"):
+            if settings.is_file() and not path.is_file():
+                yield from _read_memsearch_settings(settings)
+
+
+def _read_journal(note: MarkdownNote, project: str) -> Iterator[ImportedItem]:
+    """Yield the entries of a journal: sections with a text of their own."""
+    outline = read_outline("x\n\n" + note.text)
+    comments = {comment.line: comment.text for comment in outline.comments}
+    times = [PartialDatetime(day_from_filename(str(note.path)))]
+    levels = [0]
+    for section in read_sections(outline):
+        while levels[-1] >= section.level > 0:
+            levels.pop()
+            times.pop()
+        if section.level:
+            levels.append(section.level)
+            times.append(times[-1].refine(section.title))
+        first = max(section.body, 2)
+        anchor = next(
+            (
+                found
+                for line in range(first, section.last + 1)
+                if line in comments and (found := parse_anchor(comments[line]))
+            ),
+            None,
+        )
+        lines = [
+            line for number, line in enumerate(outline.lines[first : section.last + 1], first) if number not in comments
+        ]
+        text = "\n".join(lines).strip()
+        if not text or section.last < 2:
+            continue
+        fields: list[tuple[str, str]] = []
+        if anchor is not None:
+            fields = [("session", anchor.session), ("turn", anchor.turn), (anchor.dialect, anchor.transcript)]
+        yield ImportedEntry(
+            text=text if times[-1].time or not section.title else f"**{section.title}**\n\n{text}",
+            kind="journal entry",
+            place=f"{note.name}:{note.first_line + section.first - 2}",
+            at=parse_time(times[-1].to_iso("")) or note.at,
+            project=project,
+            anchor=tuple((key, value) for key, value in fields if key and value),
+            archive=True,
+        )
+
+
+def _read_profile(path: Path, project: str) -> ImportedItem:
+    note = read_note(path, path)
+    if isinstance(note, SkippedItem):
+        return note
+    if not note.text.strip():
+        return SkippedItem(path.name, "it has no text")
+    is_user = path.name == "USER.md"
+    return ImportedEntry(
+        text=note.text,
+        kind="profile",
+        place=path.name,
+        type="note",
+        at=note.at,
+        key=path.name,
+        project="" if is_user else project,
+        is_users=is_user,
+    )
+
+
+def _read_memsearch_settings(path: Path) -> Iterator[ImportedItem]:
+    try:
+        with path.open("rb") as stream:
+            values = tomllib.loads(stream.read(_MAX_SETTINGS_BYTES).decode())
+    except (OSError, ValueError, RecursionError) as error:
+        yield SkippedItem(path.name, f"its settings cannot be read: {error}")
+        return
+    for name, ours in _SETTINGS.items():
+        section, _, key = name.partition(".")
+        value = object_of(values.get(section)).get(key)
+        if value in (None, "", 0, []):
+            continue
+        if ours.endswith(".provider") and value in _PROVIDER_NAMES:
+            yield SkippedItem(f"{path.name}, {name}", f"{value!r} is not needed here: the built-in model serves")
+            continue
+        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        yield ImportedSetting(ours, text, f"{path.name}, {name}")
+    yield from _read_store_and_plugins(values, path)
+
+
+def _read_store_and_plugins(values: dict[str, Any], path: Path) -> Iterator[ImportedItem]:
+    uri = str(object_of(values.get("milvus")).get("uri") or "")
+    if uri.startswith(("http://", "https://")):
+        yield ImportedSetting("store.uri", uri, f"{path.name}, milvus.uri")
+    for name in _SECRET_KEYS:
+        section, _, key = name.partition(".")
+        if object_of(values.get(section)).get(key):
+            yield SkippedItem(f"{path.name}, {name}", "keys and tokens are never imported; set them yourself")
+    models: list[str] = []
+    for plugin, settings in object_of(values.get("plugins")).items():
+        summarize = object_of(object_of(settings).get("summarize"))
+        place = f"{path.name}, plugins.{plugin}"
+        if plugin not in _PLUGINS:
+            yield SkippedItem(place, "lorelog has no such host")
+        elif summarize.get("enabled") is False:
+            yield SkippedItem(place, "summaries by a model are off here unless 'summarize.provider' is set")
+        elif summarize.get("provider") not in (None, "", "native"):
+            yield ImportedSetting("summarize.provider", str(summarize["provider"]), f"{place}.summarize.provider")
+            if summarize.get("model"):
+                models.append(f"{_PLUGINS[plugin]}={summarize['model']}")
+    if models:
+        yield ImportedSetting("summarize.models", ",".join(models), f"{path.name}, plugins.….summarize.model")
+
+
+_TOKENS = lazy_pattern(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[\]}])', 16)
+"""Strings, which stay as they are, and comments and trailing commas, which do not."""
+_CONFIG = "config.json"
+
+
+class LoopSource:
+    """Loop: the Markdown of its memory paths and of its channels, and the memory part of its settings (JSON with comments).
+
+    Loop indexes Markdown where it is; so can lorelog (`lorelog index`). Importing copies it, for a machine that leaves Loop.
+    """
+
+    name = "loop"
+    title = "Loop"
+    is_personal = False
+
+    def find(self, places: MachinePlaces) -> Iterator[Path]:
+        """Yield the folders of the project and of the home."""
+        yield from (base / ".loop" for base in (places.project, places.home) if (base / ".loop").is_dir())
+
+    def accepts(self, path: Path) -> bool:
+        """Return whether a path is Loop's folder, its settings, or a project with one."""
+        return (
+            path.name == ".loop" or (path / ".loop").is_dir() or (path.name == _CONFIG and path.parent.name == ".loop")
+        )
+
+    def read(self, path: Path) -> Iterator[ImportedItem]:
+        """Yield notes and settings."""
+        folder = path.parent if path.name == _CONFIG else path if path.name == ".loop" else path / ".loop"
+        base = folder.parent
+        memory, problem = _read_config(folder / _CONFIG)
+        if problem:
+            yield problem
+        paths = [text for item in list_of(memory.get("paths")) if (text := text_of(item))]
+        yield from _read_loop_settings(memory, paths)
+        excluded = [_resolve(base, text[1:]) for text in paths if text.startswith("!")]
+        wanted = [_resolve(base, text) for text in paths if not text.startswith("!")] or [base / "memory"]
+        for place in wanted:
+            if not place.resolve().is_relative_to(base.resolve()):
+                yield SkippedItem(str(place), f"it is outside of {base}: 'lorelog index' reads it where it is")
+                continue
+            yield from _read_folder(place, excluded, project="" if base == Path.home() else str(base))
+        for channel in sorted(folder.glob("*/work/memory")):
+            yield from _read_folder(channel, excluded, tag=f"channel:{channel.parent.parent.name}")
+
+
+def _resolve(base: Path, text: str) -> Path:
+    return base / Path(text).expanduser()
+
+
+def _read_config(path: Path) -> tuple[dict[str, Any], SkippedItem | None]:
+    """Return the memory part of a settings file, and what is wrong with the file."""
+    if not path.is_file():
+        return {}, None
+    try:
+        text = path.read_bytes()[:MAX_NOTE_BYTES].decode("utf-8-sig")
+        plain = _TOKENS.sub(lambda match: match[0] if match[0].startswith('"') else "", text)
+        values = object_of(json.loads(plain))
+    except (OSError, ValueError, RecursionError) as error:
+        return {}, SkippedItem(path.name, f"its settings cannot be read: {error}")
+    memory = dict(object_of(values.get("memory")))
+    memory.setdefault("embeddings", values.get("embeddings"))  # older files have it at the top
+    return memory, None
+
+
+def _read_loop_settings(memory: dict[str, Any], paths: list[str]) -> Iterator[ImportedSetting]:
+    embeddings = object_of(memory.get("embeddings"))
+    relative = [text for text in paths if not text.startswith(("/", "~"))]
+    pairs = (
+        ("index.paths", ",".join(relative), "memory.paths"),
+        ("chunking.max_chunk_size", memory.get("max_chunk_chars"), "memory.max_chunk_chars"),
+        ("embedding.provider", embeddings.get("provider"), "memory.embeddings.provider"),
+        ("embedding.model", embeddings.get("model"), "memory.embeddings.model"),
+        ("embedding.base_url", embeddings.get("ollama_url"), "memory.embeddings.ollama_url"),
+    )
+    for key, value, place in pairs:
+        if value:
+            yield ImportedSetting(key, str(value), f"{_CONFIG}, {place}")
+
+
+def _read_folder(folder: Path, excluded: list[Path], *, project: str = "", tag: str = "") -> Iterator[ImportedItem]:
+    for note in read_notes(folder) if folder.exists() else ():
+        if isinstance(note, SkippedItem):
+            yield note
+        elif not any(note.path.is_relative_to(other) for other in excluded):
+            yield from _read_note(note, project, tag)
+
+
+def _read_note(note: MarkdownNote, project: str, tag: str) -> Iterator[ImportedItem]:
+    is_daily = bool(day_from_filename(str(note.path)))
+    for heading, text in split_note(note):
+        if text.strip():
+            yield ImportedEntry(
+                text=text,
+                kind="daily note" if is_daily else "note",
+                place=f"{note.name}, {heading}" if heading else note.name,
+                type="note",
+                tags=clean_tags(tag),
+                at=note.at,
+                project=project,
+                is_users=not project and not tag,
+                key=f"{tag}{note.name}#{heading}",
+                archive=is_daily,
+            )
