@@ -40,7 +40,7 @@ _ABSENT_CHOOSES_FILES = "which files are indexed is the user's decision, made in
 _ABSENT_EDITS = "only a person edits what is remembered: in the page, the shell or Python; agents supersede"
 _ABSENT_COSTS_MONEY = "it may call a paid model; the user decides that in the shell or in Python"
 
-_FILTERS = {"types": "--type", "tags": "--tag"}
+_TEXT_HELP = "text of the memory, in Markdown; '-' reads standard input"
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
@@ -57,14 +57,14 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         TranscriptReply,
         handlers.transcript,
         errors=(NotFound, SourceError),
-        commands=(ShellCommand("transcript", ("place",), {"context": "-c --context"}, metavars={"turn": "ID"}),),
+        commands=(ShellCommand("transcript", ("place",), {"context": "-c --context"}),),
     ),
     Operation(
         "memory.list",
         schema.ListRequest,
         ListReply,
         handlers.list_memories,
-        commands=(ShellCommand("list", options=_FILTERS, hidden=("projects",)),),
+        commands=(ShellCommand("list", hidden=("projects",)),),
     ),
     Operation(
         "memory.add",
@@ -77,11 +77,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         warms=True,
         commands=(
             ShellCommand(
-                "add",
-                ("text",),
-                {"tags": "--tag", "to_global": "--global"},
-                hidden=("origin", "cues"),
-                metavars={"expires": "DAY"},
+                "add", ("text",), helps={"text": _TEXT_HELP}, hidden=("origin", "cues"), metavars={"expires": "DAY"}
             ),
         ),
     ),
@@ -123,13 +119,9 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
             ShellCommand(
                 "index",
                 ("paths",),
-                {
-                    "to_global": "--global",
-                    "ignore_files": "--ignore-file",
-                    "vectors": "/--words-only",
-                    "forget_old": "--drop-old",
-                },
-                metavars={"paths": "PATH", "exclude": "PATTERN", "ignore_files": "NAME"},
+                {"vectors": "/--words-only", "forget_old": "--drop-old"},
+                metavars={"paths": "PATH", "exclude": "PATTERN"},
+                helps={"vectors": "do not embed anything in this run"},
             ),
         ),
     ),
@@ -150,14 +142,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         errors=(NotFound, SourceError),
         warms=True,
         absent={"http": _ABSENT_READS_FILES, "mcp": _ABSENT_READS_FILES},
-        commands=(
-            ShellCommand(
-                "eval",
-                options={**_FILTERS, "k": "-k --k -n --limit --top-k"},
-                hidden=("projects", "lane"),
-                metavars={"queries": "FILE", "qrels": "FILE"},
-            ),
-        ),
+        commands=(ShellCommand("eval", options={"k": "-k --k -n --limit --top-k"}, hidden=("projects", "lane")),),
     ),
     Operation(
         "memory.reset",
@@ -197,7 +182,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         writes=True,
         once=True,
         warms=True,
-        commands=(ShellCommand("supersede", ("id", "text"), {"tags": "--tag"}, hidden=("origin", "cues")),),
+        commands=(ShellCommand("supersede", ("id", "text"), helps={"text": _TEXT_HELP}, hidden=("origin", "cues")),),
     ),
     Operation(
         "memory.edit",
@@ -240,7 +225,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         schema.NearDuplicatesRequest,
         DuplicatesReply,
         handlers.find_near_duplicates,
-        commands=(ShellCommand("duplicates", options={"types": "--type"}),),
+        commands=(ShellCommand("duplicates"),),
     ),
     Operation(
         "memory.consolidate_episode",
@@ -262,6 +247,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         once=True,  # a second call would pay for a model while the first still waits for it
         warms=True,
         absent={"http": _ABSENT_COSTS_MONEY, "mcp": _ABSENT_COSTS_MONEY},
-        commands=(ShellCommand("compact", metavars={"output_dir": "DIR", "llm": "MODEL", "prompt_file": "FILE"}),),
+        commands=(ShellCommand("compact"),),
     ),
 )

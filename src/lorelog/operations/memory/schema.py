@@ -54,7 +54,7 @@ _KeepSecrets = Annotated[
     bool, Meta(description="Write secrets in the text as they are. Only a person on this machine can ask for it.")
 ]
 _MemoryId = Annotated[
-    Id, Meta(min_length=1, max_length=200, description="Id of a chunk or memory, or a unique prefix.")
+    Id, Meta(min_length=1, max_length=200, description="Id of a chunk or memory, or its first characters.")
 ]
 _Day = Annotated[Day, Meta(max_length=40)] | UnsetType | None
 
@@ -79,7 +79,7 @@ class AddRequest(OperationRequest, frozen=True):
     origin: _Origin = "user"
     expires: _Expires = ""
     cues: _Cues = []
-    to_global: Annotated[bool, Meta(description="Add it for every project.")] = False
+    to_global: Annotated[bool, Meta(description="Make it visible in every project.")] = False
     keep_secrets: _KeepSecrets = False
 
 
@@ -87,7 +87,7 @@ class AddBatchRequest(OperationRequest, frozen=True, kw_only=True):
     """Several memories to add together."""
 
     memories: Annotated[list[MemoryText], Meta(min_length=1, max_length=1000, description="The memories, in order.")]
-    to_global: Annotated[bool, Meta(description="Add them for every project.")] = False
+    to_global: Annotated[bool, Meta(description="Make them visible in every project.")] = False
     keep_secrets: _KeepSecrets = False
 
 
@@ -137,7 +137,7 @@ class IndexRequest(OperationRequest, frozen=True, kw_only=True):
             description="Files and directories, '!PATH' to exclude one; the project's indexed paths if none are given."
         ),
     ] = []
-    to_global: Annotated[bool, Meta(description="Assign the paths to the global project.")] = False
+    to_global: Annotated[bool, Meta(description="Make them visible in every project.")] = False
     exclude: Annotated[
         Words, Meta(description="gitignore-style patterns to exclude from the paths; stored with them.")
     ] = []
@@ -148,15 +148,18 @@ class IndexRequest(OperationRequest, frozen=True, kw_only=True):
     vectors: Annotated[bool, Meta(description="Compute vectors in this run.")] = True
     reembed: Annotated[
         bool,
-        Meta(description="Recompute all vectors with the current model, then serve them instead of the old ones."),
+        Meta(description="Embed everything again with the current model; the old vectors are used until that is done."),
     ] = False
-    anyway: Annotated[bool, Meta(description="With reembed: serve the new vectors even if they are clearly worse.")] = (
+    anyway: Annotated[bool, Meta(description="With reembed: use the new vectors even if they find clearly less.")] = (
         False
     )
     rollback: Annotated[
-        bool, Meta(description="Index nothing; serve the vectors that were served before the last change.")
+        bool, Meta(description="Index nothing; use the vectors from before the last reembed again.")
     ] = False
-    forget_old: Annotated[bool, Meta(description="Index nothing; delete all vectors that are not served.")] = False
+    forget_old: Annotated[
+        bool,
+        Meta(description="Index nothing; delete the vectors that are not in use; rollback is not possible afterwards."),
+    ] = False
 
 
 class RootsRequest(OperationRequest, frozen=True):

@@ -23,7 +23,7 @@ import sys
 
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
 from lorelog.surfaces.cli.arguments import add_tenant_option, expand_path
-from lorelog.surfaces.cli.export import open_own_engine
+from lorelog.surfaces.cli.commands.setup.export import open_own_engine
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path, stylize
 
 TYPE_CHECKING = False
