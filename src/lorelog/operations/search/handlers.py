@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
+from msgspec.structs import fields, replace
 
-from lorelog.core.dataclasses import fields, replace
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import NO_LIFECYCLE_STATE, Fusion, Hit, Lane, SearchReply, TrustFilter
 from lorelog.core.serializable import shows_as_json, to_json

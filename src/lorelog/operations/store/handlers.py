@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
+from msgspec.structs import replace
 
-from lorelog.core.dataclasses import replace
 from lorelog.core.ports import StoreComparison
 from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.engine import Engine

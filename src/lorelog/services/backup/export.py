@@ -9,15 +9,15 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, StoredChunk
 from lorelog.core.errors import LorelogError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import Record
 from lorelog.services.records.exchange.formats import record_to_json
 
-_HEADING_LINE = lazy_pattern(r"\A#{1,6} [^\n]*\n")
-_COMMENT = lazy_pattern(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
+_HEADING_LINE = re.compile(r"\A#{1,6} [^\n]*\n")
+_COMMENT = re.compile(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
 
 
 def exported_projects(visible: Iterable[str], *, all_projects: bool, with_global: bool) -> tuple[str, ...] | None:
@@ -27,8 +27,7 @@ def exported_projects(visible: Iterable[str], *, all_projects: bool, with_global
     return tuple(project for project in dict.fromkeys(visible) if with_global or project != GLOBAL_PROJECT)
 
 
-@dataclass(slots=True)
-class ExportCounts:
+class ExportCounts(Struct):
     """How much was exported."""
 
     memories: int = 0

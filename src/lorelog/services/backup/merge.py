@@ -6,26 +6,26 @@ Pure functions over texts and bytes, except for the merge of databases.
 from __future__ import annotations
 
 import hashlib
+import re
 import sqlite3
 from collections.abc import Collection
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.options import ChunkOptions
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import read_outline
 from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys
 
 _ENTRY_LEVEL = 3
-_MEMORY_ID = lazy_pattern(r"<!--[^>]*?\bmemory:([^\s<>]+)")
-_TITLE = lazy_pattern(r"\A\s*# [^\n]*\n?")
+_MEMORY_ID = re.compile(r"<!--[^>]*?\bmemory:([^\s<>]+)")
+_TITLE = re.compile(r"\A\s*# [^\n]*\n?")
 
 
-@dataclass(frozen=True, slots=True)
-class ForgottenMemories:
+class ForgottenMemories(Struct, frozen=True):
     """What was taken out for good here: deletion keys, and ids of memories and chunks."""
 
     keys: frozenset[str] = frozenset()
@@ -43,8 +43,7 @@ class ForgottenMemories:
         return any(name.encode() in text for name in self.ids)
 
 
-@dataclass(frozen=True, slots=True)
-class JournalSection:
+class JournalSection(Struct, frozen=True):
     """An entry of a journal: its text, the id of its memory if it has one, and a hash of its text without white space."""
 
     text: str
@@ -54,8 +53,7 @@ class JournalSection:
     last_line: int
 
 
-@dataclass(frozen=True, slots=True)
-class MergedText:
+class MergedText(Struct, frozen=True):
     """The merged content of a file, and what was done."""
 
     content: bytes

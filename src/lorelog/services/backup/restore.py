@@ -16,8 +16,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable
 from lorelog.core.paths import is_below, tenant_folder
 from lorelog.core.processes import acquire_file_lock, try_file_lock
@@ -49,8 +51,7 @@ _LOCK_S = 10.0
 _BLOCK = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoredFile(Serializable):
+class RestoredFile(Serializable, Struct, frozen=True, kw_only=True):
     """What was done with one file of the backup."""
 
     path: str
@@ -65,8 +66,7 @@ class RestoredFile(Serializable):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreReport(Serializable):
+class RestoreReport(Serializable, Struct, frozen=True, kw_only=True):
     """What a restore did, or would do."""
 
     created_at: str
@@ -81,8 +81,7 @@ class RestoreReport(Serializable):
         return sum(file.action in actions for file in self.files)
 
 
-@dataclass(slots=True)
-class Restorer:
+class Restorer(Struct):
     """Restores one backup. `projects` maps projects of the backup to where they are now."""
 
     home: Path

@@ -16,8 +16,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.tracebacks.finder import bare_type, find_traces, normalize_message
+from lorelog.language.lexicon import lexicon
 from lorelog.services.cues.cue import Cue, read_cues
 from lorelog.services.cues.directives import SPAN, code_words, command_cues
 from lorelog.services.delivery.shell_command import split_command, word_set
@@ -28,49 +28,44 @@ MAX_TEXT_CHARS = 4_000
 _MIN_PROSE_SYMBOL, _MIN_CODE_SYMBOL = 7, 5
 _MAX_MESSAGE_CHARS = 100
 _MAX_CALL_WORDS = 3
-_REJECTED_CALL = lazy_pattern(
+_REJECTED_CALL = re.compile(
     r"rejected (?:(?P<edit>Edit|MultiEdit|Write|NotebookEdit|edit|write|apply_patch|patch)|Bash|bash|shell|exec|exec_command|shell_command|local_shell) "
     r"(?P<subject>\S.*)"
 )
-_READING_PROGRAMS = word_set(
-    """
-    cd ls cat echo printf grep rg ag find fd head tail pwd wc sed awk which sort uniq cut tr jq tree stat file du df ps
-    env date true sleep test export source mkdir python python3 node
-    """
-)
+_READING_PROGRAMS = lexicon("reading_programs")
 """Programs that say nothing about the call they are part of."""
-_COMMIT = lazy_pattern(
+_COMMIT = re.compile(
     r"\b(?:before|prior to|when(?:ever)?|while|on|for|in|after)\s+(?:(?:you|we|I)\s+)?(?:(?:every|each|any|a|the)\s+)?(?:git\s+)?commit(?:s|ting)?\b"
     r"|\bcommit (?:messages?|subjects?|title|body|trailers?)\b|\bcommit-(?:nachricht|meldung|botschaft)\w*"
     r"|\b(?:never|don['\u2019]?t|do not|stop|always|only|niemals|nie|nicht|immer)\s+(?:\w+\s+)?commit(?:ting|ten|te)?\b|\bco-authored-by\b|\bsign(?:ed)?-off\b"
     r"|\b(?:vor|bei|nach) (?:dem|jedem|einem) commit\b|\b(?:beim|vorm) commit(?:ten)?\b",
     re.IGNORECASE,
 )
-_TEST = lazy_pattern(
+_TEST = re.compile(
     r"\b(?:run|runs|running|execute|executing|start|starting|skip|skipping|launch|launching|trigger)\s+(?:[\w-]+\s+){0,3}?tests?\b(?!\w)"
     r"|\bbefore\s+(?:(?:you|we)\s+)?test(?:ing)?\b|\btests?\s+(?:run|suite)s?\b|\btests? (?:is|are) (?:off[ -]limits|slow|forbidden)\b"
     r"|\btests? (?:nicht |nie |niemals |immer )?(?:ausf\u00fchren|laufen lassen|starten)\b",
     re.IGNORECASE,
 )
-_E2E_TEST = lazy_pattern(
+_E2E_TEST = re.compile(
     r"\b(?:e2e|end[- ]to[- ]end|integration|integrations|acceptance|functional|browser|playwright|cypress|akzeptanz)[- ]?(?:tests?|specs?|suite)\b",
     re.IGNORECASE,
 )
-_WRITING = lazy_pattern(r"\b(?:write|add|create|extend|update|schreib\w*)\s+(?:[\w-]+\s+){0,3}\Z", re.IGNORECASE)
-_FAILURE = lazy_pattern(
+_WRITING = re.compile(r"\b(?:write|add|create|extend|update|schreib\w*)\s+(?:[\w-]+\s+){0,3}\Z", re.IGNORECASE)
+_FAILURE = re.compile(
     r"\b(?:when(?:ever)?|if|after|once)\s+(?:(?:a|the|any|your|some)\s+)?(?:tests?|builds?|commands?|calls?|ci|pipeline|something|it)\s+"
     r"(?:fails?|failed|breaks?|is red|goes red)\b|\bafter\s+(?:a|any|each|every)\s+(?:failure|failed\s+\w+)\b",
     re.IGNORECASE,
 )
-_SESSION = lazy_pattern(
+_SESSION = re.compile(
     r"\bat (?:the )?(?:start|beginning) of (?:a|each|every|the) session\b|\bwhen (?:a|the) session (?:starts|begins)\b",
     re.IGNORECASE,
 )
-_DAY = lazy_pattern(r"\b(?:on|from|by|after|starting|until|due)\s+(\d{4}-\d\d-\d\d)\b", re.IGNORECASE)
-_ERROR_NAME = lazy_pattern(
+_DAY = re.compile(r"\b(?:on|from|by|after|starting|until|due)\s+(\d{4}-\d\d-\d\d)\b", re.IGNORECASE)
+_ERROR_NAME = re.compile(
     r"\b(?:[A-Z][\w.]*(?:Error|Exception|Warning|Fault)|E[A-Z]{4,}|TS\d{4}|E\d{4}|SIG(?:KILL|SEGV|ABRT|TERM))\b"
 )
-_SEEN_ERROR = lazy_pattern(
+_SEEN_ERROR = re.compile(
     r"\b(?:when(?:ever)?|if|on|after|once|wenn|falls|bei)\b[^.;\n]{0,40}?\b(?:see|sees|says|get|gets|hit|hits|shows?|prints?|fails? with|"
     r"throws?|raises?|reports?|siehst|kommt|meldet)\s+(?:an? |the |die |den )?(?:`([^`\n]{6,80})`|(\w+))",
     re.IGNORECASE,
@@ -110,25 +105,18 @@ _BROAD_FOLDERS = word_set(
     src lib app apps packages pkg code source sources dist build and/or
     """
 )
-_FILE_SUFFIXES = word_set(
-    """
-    py pyi ts tsx js jsx mjs cjs go rs java kt kts rb php c h cc cpp hpp cs swift scala sql sh bash zsh md mdx rst txt
-    json yaml yml toml ini cfg conf lock xml html css scss less vue svelte proto graphql tf env ipynb gradle cmake mk
-    lua ex exs erl hs ml clj dart jl ps1 bat csv tsv svg r rmd qmd zig nim cr gd m mm fs fsx vb pl pm groovy sbt bzl nix tex
-    bib adoc xcconfig plist storyboard resx csproj sln props parquet avsc prisma hcl tfvars rego
-    """
-)
-_AVOIDED_SYMBOL = lazy_pattern(
+_FILE_SUFFIXES = lexicon("file_suffixes")
+_AVOIDED_SYMBOL = re.compile(
     r"\b(?:don['\u2019]?t|do not|never|stop|avoid|must not|should not|instead of|rather than|not|statt|anstatt|niemals|nie)\s+"
     r"(?:(?:use|using|call|calling|verwende|benutze)\s+)?`?((?:[A-Za-z_]\w*(?:\.|::|->|#))+[A-Za-z_]\w+)(?![\w/.@-]*[\w/@])",
     re.IGNORECASE,
 )
-_BANNED_SYMBOL = lazy_pattern(
+_BANNED_SYMBOL = re.compile(
     r"(?<![\w/.@:-])((?:[A-Za-z_]\w*(?:\.|::|->|#))+[A-Za-z_]\w+)(?:\(\)|/\d)?`? (?:is|are|must|should|may) "
     r"(?:not|never|banned|forbidden|deprecated|off[ -]limits|prohibited)\b",
     re.IGNORECASE,
 )
-_FOLDER = lazy_pattern(r"(?<![\w/.@`-])([\w.-]{3,40}/)(?=[\s.,;:)]|$)")
+_FOLDER = re.compile(r"(?<![\w/.@`-])([\w.-]{3,40}/)(?=[\s.,;:)]|$)")
 
 
 class DerivedCues:
@@ -138,7 +126,7 @@ class DerivedCues:
     """
 
     def __init__(self, file: Path, version: str, *, is_read: bool = True) -> None:
-        """Open the file, and read it unless the cues of a few texts are derived anew."""
+        """Open the file, and read it unless only the cues of a few texts are derived."""
         self._file = file
         self._version = version
         self._known = self._read() if is_read else {}

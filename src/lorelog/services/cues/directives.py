@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lorelog.core.dataclasses import dataclass
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
+
 from lorelog.language.lexicon import lexicon
 from lorelog.services.delivery.shell_command import split_command, word_set
 
@@ -31,68 +31,21 @@ TOOL_FAMILIES: tuple[frozenset[str], ...] = tuple(
     )
 )
 """Programs that are used in place of each other."""
-PROGRAMS = word_set(
-    """
-    clear cp ln mkdir ls tee touch npm-run-all standard-version systemd-run yt-dlp kotlin rscript jupyter-lab mongoimport
-    ab ack act adb aider air alembic allure amplify ansible ansible-galaxy ansible-playbook ant antora apk apt apt-get ar
-    argocd artisan asciidoctor asdf ash astro autoconf autoflake autopep8 ava awk aws az babel bandit basedpyright bash
-    bats bazel bazelisk behave biome black blender bower brew browserify browserslist buck buck2 buf buildah buildctl
-    buildkite-agent bun bundle bundler bunx busted cabal caddy capistrano cargo cargo-make cat cdk celery certbot cfn-lint
-    changeset chef chezmoi chmod chown chpasswd circleci clang clang++ clang-format clang-tidy clippy clj clojure cmake
-    cocoapods codecov codex codesign coffee colima commitizen commitlint composer conan conda coverage cpack cpanm crane
-    createdb cron crontab cross crystal ctags ctest cucumber curl cypress cz dagger dart dbmate dbt dd deno deptry detox
-    devbox devenv dig direnv django-admin dlx dnf docker docker-compose dockerd doctl dotenv dotnet doxygen dpkg drizzle-kit
-    dropdb drush dune dvc earthly eas eb ecs-cli electron electron-builder elixir elm emacs esbuild eslint expo fabric
-    fastlane fd ffmpeg find firebase flake8 flask flit flutter fly flyctl flyway forge fvm g++ gatsby gcc gcloud gdb gem gh
-    ghc ghcup git git-lfs gitlab-runner gitleaks glab gleam go godot gofmt gofumpt goimports golangci-lint golint goose
-    gopls goreleaser gotestsum gpg gradle gradlew graphql-codegen grep grunt gsutil guard gulp gunicorn gzip hadolint hardhat
-    hatch haxe helm helmfile helix heroku hg hugo husky hypercorn iex inv invoke ionic isort istioctl java javac jekyll
-    jenkins jest jetpack jib journalctl jq julia jupyter just k3d k3s k6 k9s karma kill killall kind knex ko kompose
-    kotlinc ktfmt ktlint kubeadm kubectl kubectx kubens kustomize lefthook lein lerna less lftp liquibase lint-staged
-    lorelog lsof lua luarocks lune magick make mago mamba mariadb markdownlint maturin mdbook melos mercurial meson micro
-    micromamba migrate minikube mintlify mise mix mkdocs mocha molecule mongo mongodump mongorestore mongosh moon mv mvn
-    mvnw mycli mypy mysql mysqladmin mysqldump nano nc nerdctl netlify newman next nextest ng nginx nightwatch nim nimble
-    ninja nix nix-build nix-env nix-shell nmap nodemon nodenv node nohup nomad nose2 nosetests nox npm npm-check-updates npx
-    nrwl nuget nuxt nvim nvm nx nyc ocaml oh-my-posh opam openssl orval oxlint pack packer pandoc pants parcel patch pdm pdm
-    perl pest pg_dump pg_restore php php-cs-fixer phpcs phpstan phpunit pip pip-compile pip-sync pip3 pipenv pipx pixi
-    pkill plantuml playwright pm2 pnpm pnpx pod podman podman-compose poe poetry powershell pre-commit prettier prisma
-    procs protoc ps psalm psql pulumi puppet pwsh py.test pycodestyle pydocstyle pyenv pyinstaller pylint pyre pyright
-    pytest python python3 pyupgrade quarto quasar rails rake rbenv rclone react-native rebar3 rector redis-cli redis-server
-    remix renovate restic rg rm rmdir rollup rome rsbuild rspec rspack rsync rubocop ruby ruff runhaskell rush rust-analyzer
-    rustc rustfmt rustup rye sam sbt scala scala-cli scalafmt schemathesis scons scp screen sed semantic-release semgrep
-    sentry-cli sequelize serverless service sh shellcheck shfmt shred sidekiq skaffold slidev snakemake snyk sops sourcery
-    sphinx-build spotless sqlc sqlfluff sqlite3 sqlx ssh ssh-keygen stack standard stern storybook strace stylelint
-    su sudo supabase supervisorctl svelte-kit svn swc swift swift-format swiftformat swiftlint syft systemctl tailwindcss tar
-    task taskfile tauri tcpdump telepresence templ terraform terraform-docs terragrunt terser tflint tilt tmux tofu tox tox-uv
-    trash trivy trufflehog truncate ts-node tsc tslint tsup tsx turbo turbopack twine ty typeorm typst ufw umount uncrustify
-    unittest unzip uv uvicorn uvx vagrant valgrind vault vcpkg velero vercel vi vim vite vitest vue-cli vulture vuepress
-    wasm-pack watch watchexec watchman webpack wget wine wp wrangler xargs xcodebuild xcodegen xcrun xmake xvfb-run yalc
-    yamllint yapf yarn yay youtube-dl yq yum zellij zig zip zsh
-    """
-)
+PROGRAMS = lexicon("programs")
 """Programs that a bare word names where a text says to avoid it."""
 LANGUAGES = word_set("go java ruby python python3 php swift node dart julia lua perl scala elixir crystal nim zig haxe")
 """Programs that are also languages: "never use python for scripts" is about code, too."""
-EVERYDAY_WORDS = word_set(
-    """
-    ab act air ant ash astro ava babel black blender buck cat caddy chef clippy coffee colima composer cross cucumber dagger
-    dune expo fabric find flask fly flash forge gem gleam goose guard gulp grunt hatch helm helix ionic istio jetpack just
-    karma kill kind ko less lint make mago melos micro migrate mintlify mise mix mocha mold moon next nightwatch nomad pack
-    packer pants parcel patch pest pod poetry prettier procs puppet quasar rails rake remix restic rollup rome rush rye sam
-    screen service shred sourcery spotless stack standard stern storybook task templ tilt trash truncate turbo ty vault
-    velero watch wine touch clear coverage invoke dig changeset jenkins husky cron electron zip taskfile allure ack
-    """
-)
+EVERYDAY_WORDS = lexicon("program_words")
 """Programs whose names are also words: outside of code they need a program to compare with, or a verb of running."""
 _MAX_CODE_WORDS, _MAX_BARE_WORDS = 8, 4
 _FLAGS = re.IGNORECASE
 FAMILY_OF = {name: family for family in TOOL_FAMILIES for name in family}
-SPAN = lazy_pattern(r"(?<!`)`([^`\n]{2,120})`(?!`)")
+SPAN = re.compile(r"(?<!`)`([^`\n]{2,120})`(?!`)")
 _RUN_VERB = (
     r"(?:run|running|execute|executing|invoke|invoking|start|starting|launch|launching|type|typing|trigger|triggering)"
 )
 _USE_VERB = r"(?:use|using|call|calling|do|doing|try|trying|rely on|relying on|reach for|go back to|suggest|suggesting)"
-_LEAD = lazy_pattern(
+_LEAD = re.compile(
     r"(?<![\w'-])(?P<lead>"
     r"(?P<contrast>instead of|rather than|in place of|as opposed to|over|replaces|replacing|(?:and|but|und) not|not|statt|anstatt|"
     r"anstelle von|anstelle|(?:und )?nicht|away from|(?:switch|migrat|mov|chang|convert)\w*(?: \w+){0,2}? from|replaced?|"
@@ -103,30 +56,30 @@ _LEAD = lazy_pattern(
     rf"(?:(?P<run>{_RUN_VERB})\s+|(?P<use>{_USE_VERB})\s+)?(?:(?:the|any|a|an|your|our|das|den|die)\s+)?(?:command\s+)?",
     _FLAGS,
 )
-_BARE = lazy_pattern(r"(?:\./)?[a-z][a-z0-9_.+-]*(?: (?:-{1,2}[A-Za-z][\w-]*|[a-z][\w:.@/-]*)){0,4}", _FLAGS)
-_BANNED = lazy_pattern(
+_BARE = re.compile(r"(?:\./)?[a-z][a-z0-9_.+-]*(?: (?:-{1,2}[A-Za-z][\w-]*|[a-z][\w:.@/-]*)){0,4}", _FLAGS)
+_BANNED = re.compile(
     r"\s+(?:(?:is|are|ist|sind) (?:banned|forbidden|prohibited|not allowed|disallowed|off[ -]limits|deprecated|gone|dead|verboten|tabu)\b"
     r"|(?:must|should|may|shall) (?:not|never) be (?:used|run|called|executed)\b|(?:darf|soll|sollte) nicht\b"
     r"|nicht (?:mehr )?(?:benutzen|verwenden|nutzen|ausführen|aufrufen|starten|laufen lassen)\b)",
     _FLAGS,
 )
-_CHOSEN_LEAD = lazy_pattern(
+_CHOSEN_LEAD = re.compile(
     r"\b(?:use|uses|using|run|runs|running|prefer|with|via|call|execute|through|by|to|verwende|nimm|benutze?|nutze?|mit)\s+\Z",
     _FLAGS,
 )
-_CHOOSE = lazy_pattern(
+_CHOOSE = re.compile(
     r"\b(?:use|uses|using|prefer|switch(?:ed)? to|migrated? to|moved? to|verwende|nimm|benutze?|nutze?)\s+`?([a-z][a-z0-9_.-]*)`?(?![\w-])",
     _FLAGS,
 )
-_CLAUSE_END = lazy_pattern(
+_CLAUSE_END = re.compile(
     r"`?\s*(?:\Z|[.,;:!?)\n\u2013\u2014]|-\s|(?:for|in|here|to|when|as|on|at|any ?more|again|please|any|but|and|because|since|so|unless|until|without|directly|is|it|we|mehr|verwenden|benutzen|nutzen|nehmen|ausf\u00fchren|von|zu|f\u00fcr)\b)",
     _FLAGS,
 )
-_PROGRAM = lazy_pattern(r"(?:\./|[\w.-]+/)*[a-z][a-z0-9+-]*(?:[._][a-z0-9]+)*|[A-Z][a-z]+[a-z0-9-]*")
-_PLACEHOLDER = lazy_pattern(r"[<\[{$(].*|\.{2,}|\u2026|[A-Z][A-Z_]{2,}|.*[<>{}\u2026\s].*")
-_WORD_BEFORE = lazy_pattern(r"([\w./+-]+)`?[\s,;:]*\Z")
-_TO_PARTNER = lazy_pattern(r"`?\s+(?:to|with|by|by using|zu|auf|durch)\s+`?([a-z][\w.+-]*)", _FLAGS)
-_GIT_VERBS = lazy_pattern(
+_PROGRAM = re.compile(r"(?:\./|[\w.-]+/)*[a-z][a-z0-9+-]*(?:[._][a-z0-9]+)*|[A-Z][a-z]+[a-z0-9-]*")
+_PLACEHOLDER = re.compile(r"[<\[{$(].*|\.{2,}|\u2026|[A-Z][A-Z_]{2,}|.*[<>{}\u2026\s].*")
+_WORD_BEFORE = re.compile(r"([\w./+-]+)`?[\s,;:]*\Z")
+_TO_PARTNER = re.compile(r"`?\s+(?:to|with|by|by using|zu|auf|durch)\s+`?([a-z][\w.+-]*)", _FLAGS)
+_GIT_VERBS = re.compile(
     r"\b(?:don['\u2019]?t|do not|never|stop|avoid|no more|must not|should not|niemals|nie)\s+(?:(?:ever|please|just|again)\s+)*"
     r"(?P<verb>force[- ]push(?:ing)?|push(?:ing)?|rebas(?:e|ing)|cherry-pick(?:ing)?|amend(?:ing)?|stash(?:ing)?)"
     r"(?=\s*(?:\Z|[.,;:!?]|(?:to|directly|straight|without|until|unless|anything|yet|before|on|origin|main|master|commits?|the branch)\b))",
@@ -137,21 +90,14 @@ _GIT_COMMANDS = {
     "stash": "git stash",
 }  # fmt: skip
 _ORDERS = frozenset({"don't", "dont", "do not", "never", "must not", "should not", "niemals"})
-_KEYWORDS = word_set(
-    """
-    let const var def class import from return if for while new async await function select insert update delete create
-    drop alter public private type interface fn pub use mod struct enum package export throw raise try except lambda with
-    else not in is null none true false undefined any void int str string float bool this self super static final
-    """
-)
+_KEYWORDS = lexicon("code_keywords")
 """First words of code that are not programs."""
 _GENERIC_NOUNS = word_set("file files code changes test tests command commands locally manually yourself anymore statt")
 _SUBCOMMANDS = word_set("get set go up out off new put use make stop next last first own like keep let say t d m")
 """Function words that are also arguments: `docker compose up`, `go get`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Term:
+class _Term(Struct, frozen=True):
     """A command that a text names."""
 
     words: tuple[str, ...]
@@ -203,7 +149,7 @@ def command_cues(text: str, *, is_complete: bool) -> Iterator[str]:
 
 
 def code_words(span: str) -> tuple[str, ...]:
-    """Return the literal words of a command in code, without what follows a placeholder; empty if it is no command."""
+    """Return the literal words of a command in code, without what follows a placeholder; empty if it is not a command."""
     span = span.strip().removeprefix("$ ")
     if span.startswith("-") or "\n" in span:
         return ()

@@ -2,7 +2,7 @@
 
 A sentence becomes a candidate if it forbids something that a tool call shows: a command ("use pnpm, not npm"), a file
 ("don't edit migrations/") or a text ("no default exports"). A sentence with a condition ("don't commit without asking")
-does not, because a pattern cannot check the condition. A candidate is switched on by nobody but the user.
+does not, because a pattern cannot check the condition. Only the user switches a candidate on.
 
 Only memories that were written on this machine count. What came with a repository, an import or a tool never becomes
 a guard.
@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from lorelog.core.dataclasses import dataclass
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
+
+from lorelog.language.sentences import split_sentences
 from lorelog.services.cues.directives import PROGRAMS, avoided_commands, chosen_programs
 from lorelog.services.delivery.files import read_standing
 from lorelog.services.delivery.guard_check import PERSON, WARN, CallView
@@ -33,8 +34,7 @@ _MAX_TEXT_CHARS = 600
 """Longer texts are descriptions rather than corrections."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandingRule:
+class StandingRule(Struct, frozen=True, kw_only=True):
     """A memory as the file of standing memories has it."""
 
     id: str
@@ -52,8 +52,7 @@ class StandingRule:
         return self.own and self.origin in {"", "user"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardProposal:
+class GuardProposal(Struct, frozen=True, kw_only=True):
     """A guard that a correction suggests."""
 
     id: str
@@ -94,8 +93,7 @@ def propose_guards(memories: Iterable[StandingRule], known: frozenset[str]) -> l
     return list(proposals.values())
 
 
-@dataclass(frozen=True, slots=True)
-class GuardCandidate:
+class GuardCandidate(Struct, frozen=True):
     """Conditions that a sentence suggests, and a call that they match."""
 
     conditions: GuardConditions
@@ -129,38 +127,37 @@ _SUBCOMMANDS = word_set(
     destroy deploy up down upgrade update init exec rm delete sync migrate prune restore lint format watch dev serve
     """
 )
-_SENTENCE_END = lazy_pattern(r"[.!?;]+(?=\s|$)|\n+")
 _FORBID = (
     r"(?:(?:please\s+)?(?:don't|dont|don’t|do not|never|must not|mustn't|should not|shouldn't|may not|can't)\s+(?:ever\s+)?"
     r"(?:want\s+(?:you\s+)?to\s+)?|stop\s+|no\s+more\s+|avoid\s+)"
 )
-_EDIT = lazy_pattern(
+_EDIT = re.compile(
     rf"\b{_FORBID}(?:touch|edit|modify|change|delete|remove|rewrite|overwrite|move|rename|write\s+to)(?:ing)?\s+"
     r"(?:anything\s+(?:in|under|below)\s+|(?:any\s+)?files?\s+(?:in|under|below)\s+)?(?:the\s+|my\s+|our\s+)?"
     r"(?:`([^`\n]{2,80})`|([~\w@./*-]+))(\s+(?:folder|directory|dir|file|files))?",
     re.IGNORECASE,
 )
-_WRITE = lazy_pattern(
+_WRITE = re.compile(
     rf"\b(?:{_FORBID}(?:use|using|add|adding|write|writing|leave|leaving|put|insert|introduce)|no(?:\s+more)?)\s+"
     r"(?:any\s+|the\s+|new\s+)?(?:`([^`\n]{2,60})`|([@#\w][\w.@(): -]{1,40}))",
     re.IGNORECASE,
 )
-_GIT_VERB = lazy_pattern(
+_GIT_VERB = re.compile(
     rf"\b{_FORBID}(?P<verb>commit|push)(?:t?ing)?\b(?:\s+(?:directly\s+|straight\s+)?(?:to|on|onto)\s+(?:the\s+)?`?(?P<branch>[\w/-]+)`?)?",
     re.IGNORECASE,
 )
-_CONDITION = lazy_pattern(
+_CONDITION = re.compile(
     r"\b(?:without|unless|until|till|before|after|when|while|if|except|except\s+for|only|yet|but|for\s+now|this\s+time|"
     r"for\s+(?!(?:this|the|our)\s+(?:project|repo|repository|codebase)\b)\w+|right\s+now|at\s+once|at\s+the\s+same\s+time|proactively|too\s+much|so\s+much|too\s+many)\b",
     re.IGNORECASE,
 )
-_HARMLESS_REST = lazy_pattern(
+_HARMLESS_REST = re.compile(
     r"\s*(?:$|[,:)—–-]|\b(?:please|here|anymore|any\s+more|again|ever|at\s+all|because|since|as|it|they|that|this|we|i|you|and|in\s+(?:this|the|our)\s+"
     r"(?:repo|repository|project|codebase|code\s+base|code)|in\s+(?:production|commits?)|for\s+(?:this|the)\s+project)\b)",
     re.IGNORECASE,
 )
-_QUESTION = lazy_pattern(r"^\s*(?:why|should|could|would|can|what|how|do|does|did|is|are)\b", re.IGNORECASE)
-_EXTENSION = lazy_pattern(r"\.[A-Za-z][A-Za-z0-9]{0,9}$")
+_QUESTION = re.compile(r"^\s*(?:why|should|could|would|can|what|how|do|does|did|is|are)\b", re.IGNORECASE)
+_EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}$")
 _SCRIPT_FILES = ("*.ts", "*.tsx", "*.js", "*.jsx", "*.mjs", "*.cjs", "*.vue", "*.svelte")
 _CODE_FILES = (
     *_SCRIPT_FILES,
@@ -201,12 +198,10 @@ _NO_BRANCHES = frozenset(("it", "this", "that", "git", "github", "remote", "me")
 def derive_candidates(text: str) -> list[GuardCandidate]:
     """Return the candidates of a correction; none for sentences with a condition, and for questions."""
     found: dict[GuardConditions, GuardCandidate] = {}
-    start = 0
-    for end in [*_SENTENCE_END.finditer(text), None]:
-        sentence = text[start : end.start() if end else len(text)].strip()
-        start = end.end() if end else len(text)
+    for whole in split_sentences(text.replace("; ", "\n")):
+        sentence = whole.rstrip(".!; ")
         is_question = _QUESTION.match(sentence) and not sentence.lower().startswith("do not")
-        if is_question or (end and "?" in end[0]) or _CONDITION.search(re.sub(r"`[^`]*`", "x", sentence)):
+        if is_question or "?" in sentence or _CONDITION.search(re.sub(r"`[^`]*`", "x", sentence)):
             continue
         for candidate in (*_forbidden_commands(sentence), *_protected_files(sentence), *_forbidden_texts(sentence)):
             found.setdefault(candidate.conditions, candidate)

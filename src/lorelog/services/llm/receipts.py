@@ -22,7 +22,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import DailyLimitReached, ModelUnavailable, StoreBusy, StoreUnwritable
 from lorelog.core.options import SpendOptions
 from lorelog.core.processes import acquire_file_lock
@@ -42,8 +43,7 @@ _MAX_PLAUSIBLE = 1 << 50
 """A line with a larger count of tokens or seconds is damaged."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCall:
+class ModelCall(Struct, frozen=True):
     """Provider, model and purpose of a call, and on whose behalf it is made."""
 
     purpose: str
@@ -54,8 +54,7 @@ class ModelCall:
     project: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(Struct, frozen=True):
     """Permission for one call."""
 
     id: str
@@ -64,8 +63,7 @@ class Reservation:
     reserved: int
 
 
-@dataclass(frozen=True, slots=True)
-class CallOutcome:
+class CallOutcome(Struct, frozen=True):
     """Result of a call: `ok`, or one word for the failure."""
 
     status: str
@@ -74,8 +72,7 @@ class CallOutcome:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class CallUsage:
+class CallUsage(Struct, frozen=True):
     """One call as its lines record it. A call without an end counts with its reservation."""
 
     day: str
@@ -86,8 +83,7 @@ class CallUsage:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class UsageSummary:
+class UsageSummary(Struct, frozen=True):
     """Calls of some days."""
 
     calls: tuple[CallUsage, ...]
@@ -324,8 +320,7 @@ OTHER_PURPOSES = ""
 """Stands for all purposes that share one limit: all but notes and embeddings."""
 
 
-@dataclass(frozen=True, slots=True)
-class CostLine(Serializable):
+class CostLine(Serializable, Struct, frozen=True):
     """Calls of one group; keys that were not grouped by are empty."""
 
     day: str = ""
@@ -342,8 +337,7 @@ class CostLine(Serializable):
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class DayLimit(Serializable):
+class DayLimit(Serializable, Struct, frozen=True):
     """One of today's limits."""
 
     setting: str
@@ -352,8 +346,7 @@ class DayLimit(Serializable):
     left: int
 
 
-@dataclass(frozen=True, slots=True)
-class CostReply(ReplyItems[CostLine]):
+class CostReply(ReplyItems[CostLine], Struct, frozen=True):
     """Costs since a day."""
 
     items_field = "lines"

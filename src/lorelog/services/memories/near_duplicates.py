@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import UsageError
 from lorelog.core.memory import Duplicate, DuplicatesReply
@@ -43,8 +44,7 @@ NearPairs = Mapping[int, Sequence[tuple[int, float]]]
 """By position of a memory, newest first: the positions of older ones close to it, and their similarity."""
 
 
-@dataclass(frozen=True, slots=True)
-class NearDuplicateOptions:
+class NearDuplicateOptions(Struct, frozen=True):
     """Threshold, scope and number of groups."""
 
     filters: Filters

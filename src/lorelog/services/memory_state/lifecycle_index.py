@@ -13,17 +13,18 @@ in a cycle, the one that the latest supersession names as newer is shown.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.paths import cache_folder, is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store, SummaryLink, Supersession
 from lorelog.core.query import NO_LIFECYCLE_STATE, LifecycleState
 from lorelog.services.memory_state.append_log import AppendLog
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 LIFECYCLE_FILE = "lifecycle.jsonl"
-_DAY = lazy_pattern(r"\d{4}-\d\d-\d\d")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 class MemoryDates(NamedTuple):

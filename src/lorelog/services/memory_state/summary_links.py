@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.grammar import plural
 from lorelog.core.ports import Store, SummaryLink

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.query import SupportingRecord
 from lorelog.records import digest_builders
 from lorelog.records.digest_builders import DigestScope, ProjectBrief, RecordLibrary, TaskResume
@@ -20,8 +21,7 @@ DigestT = TypeVar("DigestT")
 ALL_PROJECTS_NAME = "all projects"
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledDigest(Generic[DigestT]):
+class CompiledDigest(Struct, Generic[DigestT], frozen=True):
     """A digest and the first of the records that it cites."""
 
     content: DigestT

@@ -2,7 +2,7 @@
 
 Not every text counts as a rule of the user. What an agent, a tool, an import or a repository says does not, and of the corrections in
 conversations only those count that clearly last (`is_lasting_rule`). A person decides about the others: approved, such a text is
-written anew as the person's own memory, which supersedes the first one, so both stay in their files and who said what
+written again as the person's own memory, which supersedes the first one, so both stay in their files and who said what
 remains visible. Summaries, and imported text that is not a rule, are only marked as reviewed. Guards have a log of their own.
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import StoredChunk
 from lorelog.core.options import ListOptions
 from lorelog.core.ports import Store
@@ -31,8 +32,7 @@ _SPOKEN_TYPES = frozenset({"correction", "preference"})
 _DECIDED_TYPES = STANDING_TYPES | {SUMMARY}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InboxItem:
+class InboxItem(Struct, frozen=True, kw_only=True):
     """A memory that waits for a person's word."""
 
     id: str
@@ -54,8 +54,7 @@ class InboxItem:
     """True if refusing hides the memory; False if it stays as it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inbox:
+class Inbox(Struct, frozen=True, kw_only=True):
     """The memories of a tenant that wait, seen from one project."""
 
     store: Store
@@ -79,7 +78,7 @@ class Inbox:
 
 
 def make_item(stored: StoredChunk) -> InboxItem | None:
-    """Return the item of a memory; None if nobody has to decide about it."""
+    """Return the item of a memory; None if it needs no decision."""
     chunk, anchor = stored.chunk, stored.chunk.anchor
     if anchor is None or not anchor.memory or stored.machine or chunk.piece:
         return None

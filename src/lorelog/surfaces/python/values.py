@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import fields
 
-from lorelog.core.dataclasses import fields, is_dataclass
 from lorelog.core.errors import UsageError
 from lorelog.core.query import Filters
 from lorelog.core.serializable import json_form, to_json
@@ -163,7 +163,7 @@ def _to_json_value(name: str, value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Mapping):
         return {key: _to_json_value(name, part) for key, part in value.items()}
-    if isinstance(value, msgspec.Struct) or is_dataclass(value):
+    if isinstance(value, msgspec.Struct):
         return value  # also those that can be iterated: refused by their field, not taken apart
     return [_to_json_value(name, part) for part in value] if isinstance(value, Iterable) else value
 

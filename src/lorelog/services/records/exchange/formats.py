@@ -14,15 +14,16 @@ tags are imported: their claims about lifecycle and trust cannot be checked.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import IO, Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.grammar import nearest_name
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import Json, Record, RecordDraft
 from lorelog.core.version import VERSION
 from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
@@ -45,8 +46,7 @@ UNVERIFIED_FIELD = "unverified"
 MAX_LINE_BYTES = 2 * MAX_RECORD_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignMemory:
+class ForeignMemory(Struct, frozen=True):
     """A memory from another program or home, without its claims about trust."""
 
     text: str
@@ -58,8 +58,7 @@ class ForeignMemory:
     """Its id in the lorelog that exported it; empty if another program did."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedMemory:
+class ExportedMemory(Struct, frozen=True, kw_only=True):
     """A journal memory to export."""
 
     text: str
@@ -72,8 +71,7 @@ class ExportedMemory:
     expires: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportItem:
+class ImportItem(Struct, frozen=True, kw_only=True):
     """One record or memory of a file, or the reason why it cannot be read."""
 
     place: int
@@ -186,7 +184,7 @@ def encode_compact_json(values: Mapping[str, Any]) -> str:
 
 MARKDOWN_HEADER = "<!-- lorelog:ledger v1 -->"
 _COMMENT_OPEN, _COMMENT_CLOSE = "<!-- lorelog:record ", " -->"
-_ESCAPED_CHARS = lazy_pattern(r"[<>\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_ESCAPED_CHARS = re.compile(r"[<>\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 """Characters that would end a comment or affect a terminal. In JSON they occur only inside strings."""
 _SHOWN_FIELDS = ("task", "reply_to", "relation", "supersedes", "project", "session", "origin")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -16,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core.errors import StoreUnwritable, UsageError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Record, Trust, TrustTier
 from lorelog.core.version import VERSION
 from lorelog.records.kinds import search_text
@@ -27,8 +27,8 @@ from lorelog.services.records.store import RecordStore
 
 OKF_VERSION = "0.2"
 _MAX_TITLE_CHARS = 80
-_UNSAFE = lazy_pattern(r"[^A-Za-z0-9._-]+")
-_MARKUP = lazy_pattern(r"[*_`#>\[\]]+")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_MARKUP = re.compile(r"[*_`#>\[\]]+")
 
 
 def write_bundle(

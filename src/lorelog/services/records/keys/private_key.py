@@ -6,14 +6,13 @@ PKCS#8 as OpenSSL writes it derives the key with only 2,048 rounds, of which a m
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
-
-from lorelog.core.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-_ENCRYPTED_HEADER = lazy_pattern(rb"lorelog scrypt v1 ([0-9a-f]{32})\n")
+_ENCRYPTED_HEADER = re.compile(rb"lorelog scrypt v1 ([0-9a-f]{32})\n")
 _SCRYPT_COST, _SCRYPT_BLOCK_SIZE, _SCRYPT_PARALLELISM = 2**15, 8, 1
 
 

@@ -11,7 +11,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import quote
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import DaemonError, NotFound, UsageError
 from lorelog.surfaces.cli.arguments import (
     MAX_PORT,
@@ -116,8 +118,7 @@ def serve_home(location: Location, flags: Mapping[str, object], *, started: Star
     _Serving(location, options, settings.daemon_options(), settings.tenant()).run(started=announce)
 
 
-@dataclass(frozen=True, slots=True)
-class _Serving:
+class _Serving(Struct, frozen=True):
     """The API, the page and MCP of a home."""
 
     location: Location
