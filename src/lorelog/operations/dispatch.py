@@ -182,7 +182,7 @@ def read_request(operation: Operation[Any, Any], arguments: object) -> Operation
 
 
 def _translate_unknown_fields(operation: Operation[Any, Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    from lorelog.operations.memory.memd_fields import translate_memd_fields
+    from lorelog.operations.memd_fields import translate_memd_fields
 
     return translate_memd_fields(operation.name, arguments, frozenset(operation.request.__struct_fields__))
 

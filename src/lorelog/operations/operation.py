@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
 from msgspec import Struct, field
 
@@ -17,6 +17,8 @@ from lorelog.operations.requests import OperationRequest
 
 RequestT = TypeVar("RequestT", bound=OperationRequest)
 ValueT = TypeVar("ValueT")
+
+Handler = Callable[[Engine, RequestT, "RequestContext"], ValueT]
 
 SURFACES = ("cli", "python", "http", "mcp")
 """Surfaces on which an operation may be available. `lorelog call` and `lorelog batch` reach all operations."""
@@ -105,3 +107,29 @@ class Operation(Struct, Generic[RequestT, ValueT], frozen=True):
         from inspect import cleandoc
 
         return cleandoc(self.handler.__doc__ or "")
+
+
+class OperationProperties(TypedDict, total=False):
+    """Fields of an operation that have a default."""
+
+    errors: tuple[type[LorelogError], ...]
+    writes: bool
+    once: bool
+    warms: bool
+    absent: Mapping[str, str]
+    commands: tuple[ShellCommand, ...]
+
+
+class OperationFamily(dict[str, Operation[Any, Any]]):
+    """The operations of one module by name, each declared at its handler."""
+
+    def declare(
+        self, name: str, request: type[RequestT], reply: type[ValueT], **properties: Unpack[OperationProperties]
+    ) -> Callable[[Handler[RequestT, ValueT]], Handler[RequestT, ValueT]]:
+        """Declare the operation whose handler follows."""
+
+        def add(handler: Handler[RequestT, ValueT]) -> Handler[RequestT, ValueT]:
+            self[name] = Operation(name, request, reply, handler, **properties)
+            return handler
+
+        return add

@@ -44,9 +44,9 @@ else:
     Id = Day = PathText = str
     WordList = Sequence[Annotated[str, Meta(min_length=1, max_length=200)]]
 
-Path = Annotated[PathText, Meta(min_length=1, max_length=4096, extra={"path": True})]
+FilePath = Annotated[PathText, Meta(min_length=1, max_length=4096, extra={"path": True})]
 Words = Annotated[WordList, Meta(max_length=100)]
-Paths = Annotated[Sequence[Path], Meta(max_length=1000)]
+FilePaths = Annotated[Sequence[FilePath], Meta(max_length=1000)]
 Projects = Annotated[
     Annotated[Sequence[str], Meta(max_length=1000)] | None,
     Meta(description="Only these projects, by directory; the empty text is the global project."),
@@ -65,7 +65,7 @@ class OperationRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """Base of requests: the project and tenant to work in."""
 
     project: Annotated[
-        Path | None, Meta(description="A directory of the project; the caller's working directory if not given.")
+        FilePath | None, Meta(description="A directory of the project; the caller's working directory if not given.")
     ] = None
     tenant: Annotated[
         Annotated[str, Meta(min_length=1, max_length=64)] | None,
@@ -84,7 +84,7 @@ class FilteredRequest(OperationRequest, frozen=True, kw_only=True):
         False
     )
     projects: Projects = None
-    source: Annotated[Path | None, Meta(description="Only files at or below this path.")] = None
+    source: Annotated[FilePath | None, Meta(description="Only files at or below this path.")] = None
     since: Since = None
     until: Until = None
     types: Annotated[Words, Meta(description="Only memories of one of these types.")] = []

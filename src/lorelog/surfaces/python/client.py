@@ -23,17 +23,18 @@ from msgspec import Meta
 
 from lorelog.core.errors import UsageError
 from lorelog.core.ports import Progress, StoreStats
-from lorelog.operations.backup import handlers as backup_handlers
-from lorelog.operations.backup.schema import ExportRequest
-from lorelog.operations.forget import handlers as forget_handlers
-from lorelog.operations.memory import handlers, schema
-from lorelog.operations.memory.schema import RemovedRoots
+from lorelog.operations import backup as backup_operations
+from lorelog.operations import forget as forget_operations
+from lorelog.operations import index as index_operations
+from lorelog.operations import lifecycle as lifecycle_operations
+from lorelog.operations import measures as measures_operations
+from lorelog.operations import memory as memory_operations
+from lorelog.operations import search as search_operations
+from lorelog.operations import session as session_operations
+from lorelog.operations.backup import ExportRequest
+from lorelog.operations.index import RemovedRoots
 from lorelog.operations.requests import EmptyRequest
-from lorelog.operations.search import handlers as search_handlers
-from lorelog.operations.search.schema import SearchRequest
-from lorelog.operations.session import handlers as session_handlers
-from lorelog.operations.session import schema as session_schema
-from lorelog.operations.store import handlers as store_handlers
+from lorelog.operations.search import SearchRequest
 from lorelog.surfaces.python.calls import OperationCaller
 from lorelog.surfaces.python.methods import (
     PROGRESS_HELP,
@@ -112,7 +113,8 @@ def add_batch(
     elif not isinstance(texts, Iterable):
         raise UsageError(f"texts must be texts or dictionaries (got {texts!r:.60})")
     memories = [
-        to_arguments(schema.MemoryText, text) if isinstance(text, Mapping) else {"text": text} for text in texts
+        to_arguments(memory_operations.MemoryText, text) if isinstance(text, Mapping) else {"text": text}
+        for text in texts
     ]
     return {"memories": memories, "to_global": to_global, "keep_secrets": keep_secrets}
 
@@ -168,7 +170,7 @@ class SearchParameters(SearchRequest, frozen=True, kw_only=True):
     project: Annotated[PathArguments | None, _PROJECTS] = None  # type: ignore[assignment]
 
 
-class _ProjectListParameters(schema.ListRequest, frozen=True, kw_only=True):
+class _ProjectListParameters(memory_operations.ListRequest, frozen=True, kw_only=True):
     project: Annotated[PathArguments | None, _PROJECTS] = None  # type: ignore[assignment]
 
 
@@ -178,7 +180,7 @@ class ListParameters(_ProjectListParameters, frozen=True):
     filters: Annotated[FilterArgument | None, _FILTERS] = None
 
 
-class CompactParameters(schema.CompactRequest, frozen=True, kw_only=True):
+class CompactParameters(lifecycle_operations.CompactRequest, frozen=True, kw_only=True):
     """What to summarize, and a function that is called during the work."""
 
     progress: Annotated[Progress | None, Meta(description=PROGRESS_HELP)] = None
@@ -191,43 +193,43 @@ class MemoryMethods(OperationMethods[ModeT]):
         super().__init__(run)
         self.run_traced = run_traced
 
-    index = method(index, handlers.index)
-    roll_back = method(roll_back, handlers.index)
-    forget_old_vectors = method(forget_old_vectors, handlers.index)
-    roots = method(EmptyRequest, handlers.list_roots)
-    search = method(SearchParameters, search_handlers.search)
-    expand = method(schema.ExpandRequest, handlers.expand)
-    transcript = method(schema.TranscriptRequest, handlers.transcript)
-    get = method(schema.IdentityRequest, handlers.get)
-    list = method(ListParameters, handlers.list_memories)
-    add = method(schema.AddRequest, handlers.add)
-    add_batch = method(add_batch, handlers.add_batch)
-    delete = method(schema.IdentityRequest, handlers.delete)
-    restore = method(schema.IdentityRequest, handlers.restore)
-    forget = method(forget, forget_handlers.forget)
-    forget_verify = method(forget_handlers.VerifyForgetRequest, forget_handlers.verify_forget)
-    forget_receipts = method(EmptyRequest, forget_handlers.list_receipts)
-    supersede = method(schema.SupersedeRequest, handlers.supersede)
-    edit = method(schema.EditRequest, handlers.edit)
-    set_expiry = method(schema.ExpiryRequest, handlers.set_expiry)
-    feedback = method(feedback, handlers.feedback)
-    find_near_duplicates = method(schema.NearDuplicatesRequest, handlers.find_near_duplicates)
-    consolidate_episode = method(schema.EpisodeRequest, handlers.consolidate_episode)
-    compact = method(CompactParameters, handlers.compact)
-    health = method(schema.HealthRequest, handlers.health)
-    check_store = method(store_handlers.StoreRequest, store_handlers.check_store)
-    evaluate = method(evaluate, handlers.evaluate)
-    recall = method(session_schema.RecallRequest, session_handlers.recall_memories)
-    error_hints = method(session_schema.WhyHintRequest, session_handlers.find_why_hints)
-    capture = method(session_schema.CaptureRequest, session_handlers.capture_session)
-    session_status = method(EmptyRequest, session_handlers.get_session_status)
-    timeline = method(session_schema.TimelineRequest, session_handlers.list_timeline)
-    hosts = method(EmptyRequest, session_handlers.list_hosts)
-    handoff = method(session_schema.HandoffRequest, session_handlers.hand_over)
-    cost = method(store_handlers.CostRequest, store_handlers.report_cost)
-    growth = method(store_handlers.GrowthRequest, store_handlers.report_growth)
-    export = method(ExportRequest, backup_handlers.export)
-    reset = method(EmptyRequest, handlers.reset)
+    index = method(index, index_operations.index)
+    roll_back = method(roll_back, index_operations.index)
+    forget_old_vectors = method(forget_old_vectors, index_operations.index)
+    roots = method(EmptyRequest, index_operations.list_roots)
+    search = method(SearchParameters, search_operations.search)
+    expand = method(memory_operations.ExpandRequest, memory_operations.expand)
+    transcript = method(memory_operations.TranscriptRequest, memory_operations.transcript)
+    get = method(memory_operations.IdentityRequest, memory_operations.get)
+    list = method(ListParameters, memory_operations.list_memories)
+    add = method(memory_operations.AddRequest, memory_operations.add)
+    add_batch = method(add_batch, memory_operations.add_batch)
+    delete = method(memory_operations.IdentityRequest, memory_operations.delete)
+    restore = method(memory_operations.IdentityRequest, memory_operations.restore)
+    forget = method(forget, forget_operations.forget)
+    forget_verify = method(forget_operations.VerifyForgetRequest, forget_operations.verify_forget)
+    forget_receipts = method(EmptyRequest, forget_operations.list_receipts)
+    supersede = method(lifecycle_operations.SupersedeRequest, lifecycle_operations.supersede)
+    edit = method(lifecycle_operations.EditRequest, lifecycle_operations.edit)
+    set_expiry = method(lifecycle_operations.ExpiryRequest, lifecycle_operations.set_expiry)
+    feedback = method(feedback, lifecycle_operations.feedback)
+    find_near_duplicates = method(lifecycle_operations.NearDuplicatesRequest, lifecycle_operations.find_near_duplicates)
+    consolidate_episode = method(lifecycle_operations.EpisodeRequest, lifecycle_operations.consolidate_episode)
+    compact = method(CompactParameters, lifecycle_operations.compact)
+    health = method(index_operations.HealthRequest, index_operations.health)
+    check_store = method(index_operations.StoreRequest, index_operations.check_store)
+    evaluate = method(evaluate, measures_operations.evaluate)
+    recall = method(session_operations.RecallRequest, session_operations.recall_memories)
+    error_hints = method(session_operations.WhyHintRequest, session_operations.find_why_hints)
+    capture = method(session_operations.CaptureRequest, session_operations.capture_session)
+    session_status = method(EmptyRequest, session_operations.get_session_status)
+    timeline = method(session_operations.TimelineRequest, session_operations.list_timeline)
+    hosts = method(EmptyRequest, session_operations.list_hosts)
+    handoff = method(session_operations.HandoffRequest, session_operations.hand_over)
+    cost = method(measures_operations.CostRequest, measures_operations.report_cost)
+    growth = method(measures_operations.GrowthRequest, measures_operations.report_growth)
+    export = method(ExportRequest, backup_operations.export)
+    reset = method(EmptyRequest, index_operations.reset)
 
     @cached_property
     def task(self) -> namespaces.TaskNamespace[ModeT]:
@@ -376,7 +378,7 @@ class Lorelog(MemoryMethods[Blocking]):
         """
         from lorelog.surfaces.python.watch import start_watch
 
-        given = to_arguments(schema.IndexRequest, {"paths": paths})["paths"]
+        given = to_arguments(index_operations.IndexRequest, {"paths": paths})["paths"]
         self._caller.check_open()
         watch = start_watch(self._caller, given, on_event)
         self._watches.append(watch)
