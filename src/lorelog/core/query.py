@@ -136,8 +136,11 @@ class PackedHit(Serializable, Struct, frozen=True):
     """Id of a better hit whose section contains this one; `text` is then empty."""
 
 
-class SupportingRecord(Serializable, Struct, frozen=True):
-    """A record that supports a hit."""
+_RECORD_NAMES = {"record": "artifact_id", "task": "task_id", "thread": "thread_id", "kind": "artifact_kind"}
+
+
+class SupportingRecord(Serializable, Struct, frozen=True, rename=_RECORD_NAMES):
+    """A record that supports a hit or a digest."""
 
     record: str
     task: str

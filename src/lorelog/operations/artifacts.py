@@ -50,7 +50,7 @@ from lorelog.operations.records import (
     task_info,
     written_artifact,
 )
-from lorelog.operations.replies import VerificationHint, grounding_ref
+from lorelog.operations.replies import VerificationHint
 from lorelog.operations.requests import OperationRequest
 from lorelog.records.kinds import check_kind
 
@@ -509,7 +509,7 @@ def find_related(engine: Engine, request: FindRelatedRequest, call: RequestConte
         confidence=related.confidence,
         supporting_artifacts=tuple(artifact_hit_info(hit, in_full=False) for hit in related.supporting),
         conflicting_artifacts=tuple(artifact_hit_info(hit, in_full=False) for hit in related.conflicting),
-        grounding_refs=tuple(map(grounding_ref, grounds.values())),
+        grounding_refs=tuple(grounds.values()),
         verification_hint=VerificationHint(
             requires_verification=status != "verified_record", reason=_GROUNDING_REASONS[status]
         ),

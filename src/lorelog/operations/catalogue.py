@@ -18,7 +18,7 @@ from lorelog.operations.operation import SURFACES, Operation, OperationFamily
 from lorelog.operations.replies import Json, OperationReply
 
 FAMILIES = {
-    "memory": ("search", "memory", "lifecycle", "index", "measures", "backup", "forget"),
+    "memory": ("search", "index", "memory", "lifecycle", "measures", "backup", "forget"),
     "backup": ("backup",),
     "roots": ("index",),
     "session": ("session",),

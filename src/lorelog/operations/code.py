@@ -10,7 +10,6 @@ from msgspec import Meta
 
 from lorelog.core.code import Certainty, SymbolKind, UseKind
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
-from lorelog.core.memory import FileProblem
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.arguments import resolve_path
@@ -28,6 +27,7 @@ from lorelog.operations.replies import (
     reply_from,
 )
 from lorelog.operations.requests import EmptyRequest, FilePath, OperationRequest
+from lorelog.services.code.index_run import CodeIndexReport
 
 if TYPE_CHECKING:
     from lorelog.core.code import CodeCaller, CodeDefinition, CodeReference, CodeReply, FileOutline, ImportSite, Symbol
@@ -146,25 +146,6 @@ class CodeSearchRequest(_NameRequest, frozen=True, kw_only=True):
     language: _Language = ""
     below: Annotated[FilePath | None, Meta(description="Only in this file, or below this folder.")] = None
     limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of results.")] = 20
-
-
-class CodeIndexReply(OperationReply, frozen=True, kw_only=True):
-    """Result of indexing code."""
-
-    root: str
-    files: int
-    changed: int
-    unchanged: int
-    touched: int
-    removed: int
-    symbols: int
-    bytes: int
-    broken: int
-    languages: dict[str, int]
-    left_out: dict[str, int]
-    problems: tuple[FileProblem, ...]
-    notes: tuple[str, ...]
-    seconds: float
 
 
 class CodeForgetReply(OperationReply, frozen=True, kw_only=True):
@@ -372,13 +353,13 @@ def _file_outline_info(file: FileOutline) -> FileOutlineInfo:
 @OPERATIONS.declare(
     "code.index",
     CodeIndexRequest,
-    CodeIndexReply,
+    CodeIndexReport,
     errors=(NotFound, StoreBusy, StoreUnwritable),
     writes=True,
     absent={"mcp": _ABSENT_CHOOSES_CODE},
     commands=(ShellCommand("code index", ("path",)),),
 )
-def index_tree(engine: Engine, request: CodeIndexRequest, call: RequestContext) -> CodeIndexReply:
+def index_tree(engine: Engine, request: CodeIndexRequest, call: RequestContext) -> CodeIndexReport:
     """Index the code of a working tree; from then on the daemon keeps its index up to date.
 
     Only changed files are read, and files that Git ignores are skipped. A file that cannot be read is listed in
@@ -391,8 +372,7 @@ def index_tree(engine: Engine, request: CodeIndexRequest, call: RequestContext) 
         )
     path = "" if request.path is None else resolve_path(request.path, call)
     with call.yield_write_slot():  # code has its own database and lock, so other writers need not wait
-        report = trees.index(path, scan=engine.defaults.scan, force=request.force, progress=call.progress)
-    return reply_from(report, CodeIndexReply)
+        return trees.index(path, scan=engine.defaults.scan, force=request.force, progress=call.progress)
 
 
 @OPERATIONS.declare(

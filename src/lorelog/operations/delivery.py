@@ -12,16 +12,16 @@ from lorelog.core.memory import GetReply, NewMemory
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day
-from lorelog.operations.guard import GuardEnableRequest, InboxItemInfo, enable_guard, guard_items, refuse_guard
+from lorelog.operations.guard import GuardEnableRequest, enable_guard, guard_items, refuse_guard
 from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
 from lorelog.operations.replies import OperationReply, reply_from
 from lorelog.operations.requests import OperationRequest, Since
 from lorelog.services.places.project import visible_projects
+from lorelog.services.standing.inbox import InboxItem
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lorelog.services.standing.inbox import InboxItem
     from lorelog.services.usage.history import Delivery
 
 OPERATIONS = OperationFamily()
@@ -163,12 +163,12 @@ class ApproveRequest(RefuseRequest, frozen=True, kw_only=True):
     ] = ""
 
 
-class InboxReply(ReplyItems[InboxItemInfo], OperationReply, frozen=True, kw_only=True):
+class InboxReply(ReplyItems[InboxItem], OperationReply, frozen=True, kw_only=True):
     """Items of the inbox, newest first."""
 
     items_field = "items"
 
-    items: tuple[InboxItemInfo, ...]
+    items: tuple[InboxItem, ...]
     total_count: int
 
 
@@ -329,7 +329,7 @@ def list_inbox(engine: Engine, request: InboxRequest, call: RequestContext) -> I
     everywhere = request.all_projects or engine.defaults.all_projects
     projects = None if everywhere else visible_projects(engine.place.project, ())
     items = inbox.items(projects, today)
-    infos = [*guard_items(engine, all_projects=request.all_projects), *map(_item_info, items)]
+    infos = [*guard_items(engine, all_projects=request.all_projects), *items]
     infos.sort(key=lambda item: item.date, reverse=True)
     wanted = [item for item in infos if not request.kind or item.kind == request.kind]
     return InboxReply(items=tuple(wanted[: request.limit]), total_count=len(wanted))
@@ -406,7 +406,3 @@ def _find_item(engine: Engine, request: RefuseRequest) -> InboxItem:
             hint="'lorelog call delivery.inbox' lists it",
         )
     return item
-
-
-def _item_info(item: InboxItem) -> InboxItemInfo:
-    return reply_from(item, InboxItemInfo, conditions="", example="", action="")

@@ -12,20 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, structs
 
 from lorelog.core.errors import NotFound
+from lorelog.core.query import SupportingRecord
 from lorelog.core.record import Trust
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
 from lorelog.operations.records import RunInfo, TaskInfo, run_info, task_info
-from lorelog.operations.replies import (
-    GroundingRef,
-    OperationReply,
-    SparseReply,
-    VerificationHint,
-    grounding_ref,
-    reply_from,
-    verification_hint,
-)
+from lorelog.operations.replies import OperationReply, SparseReply, VerificationHint, reply_from, verification_hint
 from lorelog.operations.requests import OperationRequest
 from lorelog.records.digests import DigestRole
 
@@ -181,7 +174,7 @@ class ResumeView(OperationReply, frozen=True, kw_only=True):
 class _DigestReply(OperationReply, frozen=True, kw_only=True):
     artifact: DigestInfo
     trust: Trust
-    grounding_refs: tuple[GroundingRef, ...]
+    grounding_refs: tuple[SupportingRecord, ...]
     verification_hint: VerificationHint
 
 
@@ -406,7 +399,7 @@ def _digest_parts(compiled: CompiledDigest[Any]) -> dict[str, Any]:
     return {
         "artifact": digest_info(compiled.digest),
         "trust": trust,
-        "grounding_refs": tuple(map(grounding_ref, compiled.grounding)),
+        "grounding_refs": tuple(compiled.grounding),
         "verification_hint": verification_hint(trust),
     }
 

@@ -68,14 +68,6 @@ class ForgottenEntryJson(OperationReply, frozen=True, kw_only=True):
     preview: str
 
 
-class ResidueJson(OperationReply, frozen=True, kw_only=True):
-    """Forgotten text that a file still holds."""
-
-    path: str
-    form: str
-    count: int
-
-
 class ForgetJson(OperationReply, frozen=True, kw_only=True):
     """What is taken out, what stays and why, and the proof."""
 
@@ -92,7 +84,7 @@ class ForgetJson(OperationReply, frozen=True, kw_only=True):
     also_in: Sequence[str]
     receipt: str
     searched_files: int
-    residues: Sequence[ResidueJson]
+    residues: Sequence[Residue]
     unreadable: Sequence[str]
     notes: Sequence[str]
 
@@ -123,7 +115,7 @@ class ForgetProofJson(OperationReply, frozen=True, kw_only=True):
     places: Sequence[str]
     unreached: Reasons
     searched_files: int
-    residues: Sequence[ResidueJson]
+    residues: Sequence[Residue]
     unreadable: Sequence[str]
 
 
@@ -224,7 +216,6 @@ def forget_json(reply: ForgetReply) -> ForgetJson:
         ForgetJson,
         message=reply.proof,
         entries=[reply_from(entry, ForgottenEntryJson) for entry in reply.entries],
-        residues=_residues(reply.residues),
     )
 
 
@@ -241,7 +232,7 @@ def proof_json(proof: ForgetProof) -> ForgetProofJson:
         places=receipt.places,
         unreached=receipt.unreachable,
         searched_files=report.files,
-        residues=_residues(report.residues),
+        residues=report.residues,
         unreadable=report.unreadable,
     )
 
@@ -256,7 +247,3 @@ def receipt_json(receipt: Receipt) -> ForgetReceiptJson:
 def receipts_json(reply: ReceiptsReply) -> ForgetReceiptsJson:
     """Return receipts."""
     return ForgetReceiptsJson(receipts=tuple(map(receipt_json, reply.receipts)))
-
-
-def _residues(residues: Sequence[Residue]) -> list[ResidueJson]:
-    return [reply_from(residue, ResidueJson) for residue in residues]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.serializable import ReplyItems
@@ -19,6 +20,7 @@ from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
 from lorelog.operations.replies import OperationReply, reply_from
 from lorelog.operations.requests import OperationRequest
+from lorelog.services.standing.inbox import InboxItem
 
 if TYPE_CHECKING:
     from lorelog.services.guards.guard_log import Guard, GuardChange, GuardConditions, GuardDraft, GuardLog
@@ -29,26 +31,6 @@ OPERATIONS = OperationFamily()
 _ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
 _WRITE_ERRORS = (NotFound, StoreUnwritable, StoreBusy)
 _CONDITION_METAVARS = {"tool": "NAME", "paths": "PATTERN", "command": "PATTERN", "content": "PATTERN"}
-
-
-class InboxItemInfo(OperationReply, frozen=True, kw_only=True):
-    """Something that waits for a person's word: a memory, or a guard with its conditions."""
-
-    id: str
-    kind: str
-    type: str
-    text: str
-    about: str
-    origin: str
-    date: str
-    project: str
-    session: str
-    source: str
-    becomes_rule: bool
-    deletes: bool
-    conditions: str
-    example: str
-    action: str
 
 
 _Pattern = Annotated[str, Meta(max_length=300)]
@@ -421,7 +403,7 @@ def remove_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) 
     return _change_reply(log.remove(log.find(request.id), _author(call)))
 
 
-def guard_items(engine: Engine, *, all_projects: bool) -> list[InboxItemInfo]:
+def guard_items(engine: Engine, *, all_projects: bool) -> list[InboxItem]:
     """Return the guards that wait for a person: those of agents, and those that corrections suggest."""
     from lorelog.services.guards.guard_log import describe_conditions
 
@@ -435,7 +417,7 @@ def guard_items(engine: Engine, *, all_projects: bool) -> list[InboxItemInfo]:
     for proposal in _proposals(engine):
         guard = _guard_of(proposal)
         item = _guard_item(guard, describe_conditions(guard.conditions), "user", proposal.memory.text)
-        items.append(msgspec.structs.replace(item, date=proposal.memory.date, example=proposal.example))
+        items.append(replace(item, date=proposal.memory.date, example=proposal.example))
     return items
 
 
@@ -451,8 +433,8 @@ def refuse_guard(engine: Engine, identity: str) -> str:
     return guard.id
 
 
-def _guard_item(guard: Guard, conditions: str, origin: str, text: str) -> InboxItemInfo:
-    return InboxItemInfo(
+def _guard_item(guard: Guard, conditions: str, origin: str, text: str) -> InboxItem:
+    return InboxItem(
         id=guard.id,
         kind="guard",
         type="guard",
@@ -466,7 +448,6 @@ def _guard_item(guard: Guard, conditions: str, origin: str, text: str) -> InboxI
         becomes_rule=False,
         deletes=True,
         conditions=conditions,
-        example="",
         action=guard.action,
     )
 

@@ -16,14 +16,10 @@ from lorelog.core.errors import (
     UsageError,
 )
 from lorelog.core.memory import (
-    FileProblem,
-    HealthCheck,
     HealthReply,
     IndexReport,
-    KnownItemScores,
 )
 from lorelog.core.ports import StoreComparison
-from lorelog.core.query import VectorCoverage
 from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.engine import Engine
 from lorelog.operations.arguments import resolve_path
@@ -90,46 +86,6 @@ class HealthRequest(OperationRequest, frozen=True, kw_only=True):
     duplicates: Annotated[int, Meta(ge=0, le=1000, description="Maximum number of duplicated texts to list.")] = 10
 
 
-class ReembedJson(OperationReply, frozen=True, kw_only=True, rename={"old": "from", "new": "to"}):
-    """Comparison of the old and the new vectors."""
-
-    old: str
-    new: str
-    probes: int
-    before: KnownItemScores | None
-    after: KnownItemScores | None
-    worse: bool
-    swapped: bool
-
-
-class IndexJson(OperationReply, frozen=True, kw_only=True):
-    """Result of an index run."""
-
-    files: int
-    changed: int
-    unchanged: int
-    touched: int
-    removed: int
-    chunks: int
-    embedded: int
-    truncated: int
-    waiting: int
-    problems: tuple[FileProblem, ...]
-    notes: tuple[str, ...]
-    seconds: float
-    failed: int
-    reembedding: ReembedJson | None
-
-
-class HealthJson(OperationReply, frozen=True, kw_only=True):
-    """Results of the health checks."""
-
-    ok: bool
-    checks: tuple[HealthCheck, ...]
-    coverage: VectorCoverage
-    duplicates: tuple[tuple[str, ...], ...]
-
-
 class RootJson(OperationReply, frozen=True, kw_only=True):
     """An indexed file or directory."""
 
@@ -167,24 +123,6 @@ class ResetReply(OperationReply, frozen=True, kw_only=True):
     """The deleted index folder."""
 
     deleted: str
-
-
-@shows_as_json(IndexReport, IndexJson)
-def index_json(report: IndexReport) -> IndexJson:
-    """Return the report of an index run."""
-    reembedding = report.reembedding
-    return reply_from(
-        report,
-        IndexJson,
-        failed=len({problem.path for problem in report.problems}),
-        reembedding=None if reembedding is None else reply_from(reembedding, ReembedJson),
-    )
-
-
-@shows_as_json(HealthReply, HealthJson)
-def health_json(reply: HealthReply) -> HealthJson:
-    """Return the results of the health checks."""
-    return reply_from(reply, HealthJson)
 
 
 @shows_as_json(RootStatus, RootJson)

@@ -9,8 +9,9 @@ from msgspec import Meta
 from lorelog.core.errors import StoreIncompatible
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import OperationReply, reply_from
+from lorelog.operations.replies import OperationReply
 from lorelog.operations.requests import OperationRequest
+from lorelog.records.chain import LedgerFault
 
 OPERATIONS = OperationFamily()
 
@@ -21,14 +22,6 @@ class VerifyRequest(OperationRequest, frozen=True, kw_only=True):
     limit: Annotated[
         int, Meta(ge=0, le=100_000, description="Maximum number of faults, and of unproven signatures, to list.")
     ] = 100
-
-
-class LedgerFaultInfo(OperationReply, frozen=True, kw_only=True):
-    """A line that differs from what was written."""
-
-    file: str
-    line: int
-    what: str
 
 
 class UnprovenSignatureInfo(OperationReply, frozen=True, kw_only=True):
@@ -60,7 +53,7 @@ class VerifyReply(OperationReply, frozen=True, kw_only=True):
     first_unverified: int
     torn_bytes: int
     fault_count: int
-    faults: tuple[LedgerFaultInfo, ...]
+    faults: tuple[LedgerFault, ...]
     signatures: SignatureCounts
     unproven: tuple[UnprovenSignatureInfo, ...]
 
@@ -90,7 +83,7 @@ def verify(engine: Engine, request: VerifyRequest, call: RequestContext) -> Veri
         first_unverified=chain.first_bad_seq,
         torn_bytes=chain.torn,
         fault_count=len(chain.faults),
-        faults=tuple(reply_from(fault, LedgerFaultInfo) for fault in chain.faults[: request.limit]),
+        faults=tuple(chain.faults[: request.limit]),
         signatures=SignatureCounts(
             signed=states.total(),
             valid=states[SignatureState.VALID],

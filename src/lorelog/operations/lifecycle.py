@@ -33,7 +33,15 @@ from lorelog.core.query import Filters
 from lorelog.core.serializable import shows_as_json
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_future_day, parse_past_day, resolve_path
-from lorelog.operations.memory import CueTexts, KeepSecrets, MemoryId, OriginName, check_keep_secrets, read_cues
+from lorelog.operations.memory import (
+    TEXT_HELP,
+    CueTexts,
+    KeepSecrets,
+    MemoryId,
+    OriginName,
+    check_keep_secrets,
+    read_cues,
+)
 from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
 from lorelog.operations.replies import OperationReply, reply_from
 from lorelog.operations.requests import (
@@ -45,6 +53,7 @@ from lorelog.operations.requests import (
     Until,
     Words,
 )
+from lorelog.services.memories.edit import EditReply
 
 OPERATIONS = OperationFamily()
 _ABSENT_EDITS = "only a person edits what is remembered: in the page, the shell or Python; agents supersede"
@@ -171,16 +180,6 @@ class SupersedeJson(OperationReply, frozen=True, kw_only=True):
     supersedes: str
 
 
-class EditReply(OperationReply, frozen=True, kw_only=True):
-    """A memory that was edited in its file. Its id stays; `changed` is false if the file said so already."""
-
-    memory: str
-    source: str
-    changed: bool
-    redacted: dict[str, int]
-    notes: tuple[str, ...]
-
-
 class DuplicateJson(OperationReply, frozen=True, kw_only=True):
     """One of several near-duplicate memories."""
 
@@ -253,7 +252,7 @@ def _duplicate_json(duplicate: Duplicate, *, keep: bool) -> DuplicateJson:
     writes=True,
     once=True,
     warms=True,
-    commands=(ShellCommand("supersede", ("id", "text"), helps={"text": _TEXT_HELP}, hidden=("origin", "cues")),),
+    commands=(ShellCommand("supersede", ("id", "text"), helps={"text": TEXT_HELP}, hidden=("origin", "cues")),),
 )
 def supersede(engine: Engine, request: SupersedeRequest, call: RequestContext) -> SupersedeReply:
     """Replace a memory by a new one and hide the old one.
@@ -287,8 +286,7 @@ def edit(engine: Engine, request: EditRequest, call: RequestContext) -> EditRepl
         raise UsageError(
             f"{call.agent} cannot edit a memory", hint="an agent replaces it: 'lorelog supersede' keeps the old text"
         )
-    edited = engine.memories().edit(request.id, request.before, request.text, keep_secrets=request.keep_secrets)
-    return reply_from(edited, EditReply)
+    return engine.memories().edit(request.id, request.before, request.text, keep_secrets=request.keep_secrets)
 
 
 @OPERATIONS.declare(

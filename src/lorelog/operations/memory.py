@@ -18,6 +18,7 @@ from lorelog.core.errors import (
     StoreUnwritable,
     UsageError,
 )
+from lorelog.core.freshness import FreshnessVerdict
 from lorelog.core.memory import (
     AddReply,
     CoveredChunk,
@@ -35,7 +36,7 @@ from lorelog.core.session import TranscriptReply
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_last_day, read_filters
 from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import FreshnessJson, OperationReply, freshness_json, reply_from
+from lorelog.operations.replies import OperationReply, reply_from
 from lorelog.operations.requests import (
     Day,
     FilteredRequest,
@@ -47,7 +48,7 @@ from lorelog.operations.requests import (
 from lorelog.operations.search import ChunkLocation, anchor_json, lifecycle_json
 
 OPERATIONS = OperationFamily()
-_TEXT_HELP = "text of the memory, in Markdown; '-' reads standard input"
+TEXT_HELP = "text of the memory, in Markdown; '-' reads standard input"
 _MemoryType = Annotated[
     Annotated[str, Meta(max_length=64)], Meta(description="Type of the memory, such as decision, fact, lesson.")
 ]
@@ -167,7 +168,7 @@ class ExpandJson(ChunkJson, frozen=True, kw_only=True):
     covers: tuple[CoveredChunk, ...]
     derived_cues: tuple[str, ...]
     trust: Trust
-    freshness: FreshnessJson
+    freshness: FreshnessVerdict
     notes: tuple[str, ...]
 
 
@@ -233,7 +234,7 @@ def expand_json(reply: ExpandReply) -> ExpandJson:
         covers=reply.covers,
         derived_cues=reply.derived_cues,
         trust=reply.trust,
-        freshness=freshness_json(reply.verdict),
+        freshness=reply.verdict,
         notes=reply.notes,
     )
 
@@ -354,7 +355,7 @@ def list_memories(engine: Engine, request: ListRequest, call: RequestContext) ->
     warms=True,
     commands=(
         ShellCommand(
-            "add", ("text",), helps={"text": _TEXT_HELP}, hidden=("origin", "cues"), metavars={"expires": "DAY"}
+            "add", ("text",), helps={"text": TEXT_HELP}, hidden=("origin", "cues"), metavars={"expires": "DAY"}
         ),
     ),
 )

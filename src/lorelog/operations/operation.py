@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Generic, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct, field
 
@@ -109,15 +109,18 @@ class Operation(Struct, Generic[RequestT, ValueT], frozen=True):
         return cleandoc(self.handler.__doc__ or "")
 
 
-class OperationProperties(TypedDict, total=False):
-    """Fields of an operation that have a default."""
+if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
 
-    errors: tuple[type[LorelogError], ...]
-    writes: bool
-    once: bool
-    warms: bool
-    absent: Mapping[str, str]
-    commands: tuple[ShellCommand, ...]
+    class OperationProperties(TypedDict, total=False):
+        """Fields of an operation that have a default."""
+
+        errors: tuple[type[LorelogError], ...]
+        writes: bool
+        once: bool
+        warms: bool
+        absent: Mapping[str, str]
+        commands: tuple[ShellCommand, ...]
 
 
 class OperationFamily(dict[str, Operation[Any, Any]]):

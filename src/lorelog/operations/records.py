@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
+from lorelog.core.query import SupportingRecord
 from lorelog.core.record import Trust
 from lorelog.core.serializable import ReplyItems
-from lorelog.operations.replies import (
-    GroundingRef,
-    OperationReply,
-    SparseReply,
-    VerificationHint,
-    grounding_ref,
-    reply_from,
-    verification_hint,
-)
+from lorelog.operations.replies import OperationReply, SparseReply, VerificationHint, reply_from, verification_hint
 from lorelog.operations.requests import OperationRequest, Projects, Words
 from lorelog.records.kinds import FIELDS
 
@@ -542,7 +535,7 @@ class TaskHitInfo(OperationReply, frozen=True, kw_only=True):
     matched: tuple[RecordMatchInfo, ...]
     trust: Trust
     verification_hint: VerificationHint
-    grounding_refs: tuple[GroundingRef, ...]
+    grounding_refs: tuple[SupportingRecord, ...]
 
 
 class TaskSearchReply(ReplyItems[TaskHitInfo], OperationReply, frozen=True, kw_only=True):
@@ -569,7 +562,7 @@ class ArtifactHitInfo(SparseReply, frozen=True, kw_only=True):
     artifact: ArtifactInfo | None = None
     trust: Trust
     verification_hint: VerificationHint
-    grounding_refs: tuple[GroundingRef, ...]
+    grounding_refs: tuple[SupportingRecord, ...]
 
 
 class ArtifactSearchReply(ReplyItems[ArtifactHitInfo], OperationReply, frozen=True, kw_only=True):
@@ -590,7 +583,7 @@ class RelatedReply(OperationReply, frozen=True, kw_only=True):
     confidence: float
     supporting_artifacts: tuple[ArtifactHitInfo, ...]
     conflicting_artifacts: tuple[ArtifactHitInfo, ...]
-    grounding_refs: tuple[GroundingRef, ...]
+    grounding_refs: tuple[SupportingRecord, ...]
     verification_hint: VerificationHint
     verification_artifact: WrittenArtifact | None
     notes: tuple[str, ...]
@@ -664,7 +657,7 @@ def task_hit_info(hit: TaskHit) -> TaskHitInfo:
         ),
         trust=hit.trust,
         verification_hint=verification_hint(hit.trust),
-        grounding_refs=tuple(grounding_ref(match.rated.grounding) for match in hit.matches),
+        grounding_refs=tuple(match.rated.grounding for match in hit.matches),
     )
 
 
@@ -683,5 +676,5 @@ def artifact_hit_info(hit: RecordHit, *, in_full: bool) -> ArtifactHitInfo:
         artifact=artifact_info(match.rated) if in_full else None,
         trust=trust,
         verification_hint=verification_hint(trust),
-        grounding_refs=tuple(map(grounding_ref, hit.grounding)),
+        grounding_refs=tuple(hit.grounding),
     )

@@ -14,8 +14,6 @@ import msgspec
 from lorelog.core.serializable import Serializable
 
 if TYPE_CHECKING:
-    from lorelog.core.freshness import FreshnessVerdict
-    from lorelog.core.query import SupportingRecord
     from lorelog.core.record import Trust
 
 Json = dict[str, Any]
@@ -44,33 +42,6 @@ class VerificationHint(OperationReply, frozen=True, kw_only=True):
 
     requires_verification: bool
     reason: str
-
-
-class GroundingRef(OperationReply, frozen=True, kw_only=True):
-    """A record that supports a hit or a digest."""
-
-    artifact_id: str
-    task_id: str
-    thread_id: str
-    artifact_kind: str
-    tier: str
-
-
-class FreshnessFindingJson(OperationReply, frozen=True, kw_only=True):
-    """A path, symbol, setting or command that a text names, and how it changed."""
-
-    kind: str
-    name: str
-    verdict: str
-    how: str
-
-
-class FreshnessJson(OperationReply, frozen=True, kw_only=True):
-    """Whether the code that a text names is unchanged."""
-
-    verdict: str
-    unmerged: str
-    findings: tuple[FreshnessFindingJson, ...]
 
 
 class SymbolInfo(OperationReply, frozen=True, kw_only=True):
@@ -171,28 +142,3 @@ class CodeAnswer(SparseReply, frozen=True, kw_only=True):
 def verification_hint(trust: Trust) -> VerificationHint:
     """Return the verification hint of a trust verdict."""
     return VerificationHint(requires_verification=trust.requires_verification, reason=trust.reason)
-
-
-def grounding_ref(grounding: SupportingRecord) -> GroundingRef:
-    """Return a supporting record under its JSON names."""
-    return GroundingRef(
-        artifact_id=grounding.record,
-        task_id=grounding.task,
-        thread_id=grounding.thread,
-        artifact_kind=grounding.kind,
-        tier=str(grounding.tier),
-    )
-
-
-def freshness_json(verdict: FreshnessVerdict) -> FreshnessJson:
-    """Return a freshness verdict under its JSON names."""
-    return FreshnessJson(
-        verdict=str(verdict.freshness),
-        unmerged=verdict.unmerged,
-        findings=tuple(
-            FreshnessFindingJson(
-                kind=finding.kind, name=finding.name, verdict=str(finding.freshness), how=finding.change
-            )
-            for finding in verdict.findings
-        ),
-    )

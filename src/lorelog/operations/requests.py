@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import msgspec
 from msgspec import Meta
 
-
-class Identified(Protocol):
-    """A hit, chunk or reply that has an id."""
-
-    @property
-    def id(self) -> str:
-        """Return the id."""
-
-
 Text = Annotated[str, Meta(max_length=1_000_000)]
 if TYPE_CHECKING:  # what Python callers may pass (`surfaces/python/values.py` converts it); handlers get text and lists
+
+    class Identified(Protocol):
+        """A hit, chunk or reply that has an id."""
+
+        @property
+        def id(self) -> str:
+            """Return the id."""
+
+    Identity = str | Identified | Mapping[str, Any]
 
     class Id:
         """An id; also a hit, a chunk or a reply that has one, or its JSON."""
@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # what Python callers may pass (`surfaces/python/values.py` c
             """Return the id."""
             return ""
 
-        def __set__(self, instance: object, value: str | Identified | Mapping[str, Any]) -> None:
+        def __set__(self, instance: object, value: Identity) -> None:
             """Tell type checkers what a constructor accepts."""
 
     Day = str | date

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import fields, replace
 
 from lorelog.core.errors import ModelError
+from lorelog.core.freshness import FreshnessVerdict
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import (
     NO_LIFECYCLE_STATE,
@@ -20,6 +21,7 @@ from lorelog.core.query import (
     PackedHit,
     ScorePart,
     SearchReply,
+    SupportingRecord,
     TrustFilter,
     ValueChange,
     VectorCoverage,
@@ -28,18 +30,7 @@ from lorelog.core.record import Trust
 from lorelog.core.serializable import shows_as_json, to_json
 from lorelog.operations.arguments import read_filters
 from lorelog.operations.operation import OperationFamily, ShellCommand
-from lorelog.operations.replies import (
-    CodeAnswer,
-    FreshnessJson,
-    GroundingRef,
-    Json,
-    OperationReply,
-    VerificationHint,
-    freshness_json,
-    grounding_ref,
-    reply_from,
-    verification_hint,
-)
+from lorelog.operations.replies import CodeAnswer, Json, OperationReply, VerificationHint, reply_from, verification_hint
 from lorelog.operations.requests import FilteredRequest, Text
 
 if TYPE_CHECKING:
@@ -137,8 +128,8 @@ class HitJson(ChunkLocation, frozen=True, kw_only=True):
     expand_tokens: int
     trust: Trust
     verification_hint: VerificationHint
-    grounding_refs: tuple[GroundingRef, ...]
-    freshness: FreshnessJson
+    grounding_refs: tuple[SupportingRecord, ...]
+    freshness: FreshnessVerdict
     now_was: tuple[ValueChange, ...]
     packed: PackedHit | UnsetType = UNSET
     explanation: tuple[ScorePart, ...] | UnsetType = UNSET
@@ -213,8 +204,8 @@ def hit_json(hit: Hit, *, explain: bool = False) -> HitJson:
         "origin": hit.origin,
         "lifecycle": lifecycle_json(hit.lifecycle),
         "verification_hint": verification_hint(hit.trust),
-        "grounding_refs": tuple(map(grounding_ref, hit.grounding)),
-        "freshness": freshness_json(hit.verdict),
+        "grounding_refs": tuple(hit.grounding),
+        "freshness": hit.verdict,
         "explanation": hit.explanation.parts if explain else UNSET,
     }
     if hit.packed is None:

@@ -12,9 +12,10 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.freshness import FreshnessVerdict
 from lorelog.core.memory import ListReply
 from lorelog.core.options import ListOptions
-from lorelog.core.query import Filters, ValueChange
+from lorelog.core.query import Filters, SupportingRecord, ValueChange
 from lorelog.core.record import Trust
 from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_iso_time
@@ -22,25 +23,16 @@ from lorelog.engine import Engine
 from lorelog.hosts import HOSTS
 from lorelog.operations.arguments import parse_past_day
 from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import (
-    FreshnessJson,
-    GroundingRef,
-    OperationReply,
-    VerificationHint,
-    freshness_json,
-    grounding_ref,
-    reply_from,
-    verification_hint,
-)
+from lorelog.operations.replies import OperationReply, VerificationHint, reply_from, verification_hint
 from lorelog.operations.requests import Day, EmptyRequest, OperationRequest, PathText, Since, Text, Until
 from lorelog.services.sessions.handoff import Handoff
 from lorelog.services.sessions.recall import RecalledMemory
+from lorelog.services.sessions.timeline import TimelineSession
 
 if TYPE_CHECKING:
     from lorelog.core.document import StoredChunk
     from lorelog.core.query import SearchReply
     from lorelog.services.install.status import HostStatus
-    from lorelog.services.sessions.timeline import TimelineSession
     from lorelog.services.traces.error_history import ErrorHint
 
 OPERATIONS = OperationFamily()
@@ -127,9 +119,9 @@ class RecalledMemoryJson(OperationReply, frozen=True, kw_only=True):
     relevance: float
     origin: str
     trust: Trust
-    grounding_refs: tuple[GroundingRef, ...]
+    grounding_refs: tuple[SupportingRecord, ...]
     verification_hint: VerificationHint
-    freshness: FreshnessJson
+    freshness: FreshnessVerdict
     now_was: tuple[ValueChange, ...]
     cue: str
 
@@ -185,54 +177,12 @@ class TimelineRequest(OperationRequest, frozen=True, kw_only=True):
     )
 
 
-class TurnInfo(OperationReply, frozen=True, kw_only=True):
-    """A captured turn: what was asked, and what came of it."""
-
-    memory: str
-    at: str
-    asked: str
-    outcome: str
-    files: tuple[str, ...]
-    commands: tuple[str, ...]
-    errors: tuple[str, ...]
-    ended: str
-
-
-class TimelineNoteInfo(OperationReply, frozen=True, kw_only=True):
-    """A statement of the user, a memory that was added, or the sections of a document."""
-
-    memory: str
-    at: str
-    type: str
-    text: str
-    origin: str
-    source: str
-    sections: int
-    superseded: bool
-
-
-class SessionDay(OperationReply, frozen=True, kw_only=True):
-    """One day of a session; without a session, what was added that day in a project."""
-
-    day: str
-    session: str
-    host: str
-    project: str
-    branch: str
-    started: str
-    ended: str
-    turns: tuple[TurnInfo, ...]
-    notes: tuple[TimelineNoteInfo, ...]
-    deliveries: int
-    tokens: int
-
-
-class TimelineReply(ReplyItems[SessionDay], OperationReply, frozen=True, kw_only=True):
+class TimelineReply(ReplyItems[TimelineSession], OperationReply, frozen=True, kw_only=True):
     """Sessions by day, newest first. `more`: older memories exist, and the last day may be incomplete."""
 
     items_field = "sessions"
 
-    sessions: tuple[SessionDay, ...]
+    sessions: tuple[TimelineSession, ...]
     more: bool
 
 
@@ -355,16 +305,7 @@ def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext
     shown = DeliveryFilter(projects=projects, session=request.session, since=max(since, oldest))
     deliveries = deliveries_between(engine.place.tenant_folder / "deliveries", shown, until)
     sessions = build_timeline(found.memories, found.lifecycles, deliveries)
-    return TimelineReply(sessions=tuple(map(_session_day, sessions)), more=found.more)
-
-
-def _session_day(found: TimelineSession) -> SessionDay:
-    return reply_from(
-        found,
-        SessionDay,
-        turns=tuple(reply_from(turn, TurnInfo) for turn in found.turns),
-        notes=tuple(reply_from(note, TimelineNoteInfo) for note in found.notes),
-    )
+    return TimelineReply(sessions=tuple(sessions), more=found.more)
 
 
 @OPERATIONS.declare("session.hosts", EmptyRequest, HostsReply, errors=(StoreUnwritable, StoreBusy))
@@ -435,9 +376,9 @@ def recalled_memory_json(memory: RecalledMemory) -> RecalledMemoryJson:
     return reply_from(
         memory,
         RecalledMemoryJson,
-        grounding_refs=tuple(map(grounding_ref, memory.grounding)),
+        grounding_refs=tuple(memory.grounding),
         verification_hint=verification_hint(memory.trust),
-        freshness=freshness_json(memory.verdict),
+        freshness=memory.verdict,
     )
 
 

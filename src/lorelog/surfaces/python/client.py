@@ -49,7 +49,6 @@ from lorelog.surfaces.python.values import (
     DaemonMode,
     Day,
     FilterArgument,
-    Identity,
     Names,
     PathArgument,
     PathArguments,
@@ -57,6 +56,7 @@ from lorelog.surfaces.python.values import (
 )
 
 if TYPE_CHECKING:
+    from lorelog.operations.requests import Identity
     from lorelog.services.watch.watcher import WatchPass
     from lorelog.surfaces.python import namespaces
     from lorelog.surfaces.python.watch import FileWatch

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET
@@ -16,7 +16,9 @@ from lorelog.core.errors import UsageError
 from lorelog.core.query import Filters
 from lorelog.core.serializable import json_form, to_json
 from lorelog.operations.operation import Operation
-from lorelog.operations.requests import Identified
+
+if TYPE_CHECKING:
+    from lorelog.operations.requests import Identity
 
 PathArgument = str | os.PathLike[str]
 PathArguments = PathArgument | Iterable[PathArgument]
@@ -41,9 +43,6 @@ _FILTER_FIELDS = {
 """Field of a request for each name of a filter."""
 FILTER_PARAMETERS = ("types", "tags", "since", "until", "source", "project")
 """Filters that methods have as parameters."""
-
-Identity = str | Identified | Mapping[str, Any]
-"""An id, something that has one, or the JSON of such a thing."""
 
 
 def to_dict(value: object) -> Any:
