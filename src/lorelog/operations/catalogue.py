@@ -33,11 +33,12 @@ FAMILIES = {
     "settings": ("settings",),
     "sync": ("sync",),
 }
-"""Modules that declare the operations of each prefix, the likeliest first."""
+"""Modules that declare the operations of each prefix, the likeliest first; of other packages by their whole names."""
 
 
 def _family(module: str) -> OperationFamily:
-    family: OperationFamily = import_module(f"lorelog.operations.{module}").OPERATIONS
+    name = module if "." in module else f"lorelog.operations.{module}"
+    family: OperationFamily = import_module(name).OPERATIONS
     return family
 
 
