@@ -72,7 +72,7 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_python_has_a_method_with_parameters_and_help(tmp_path: Path) -> None:
     """The method takes the fields of the request by position and name, and describes them."""
     assert str(inspect.signature(MadeNamespace.greet)).startswith("(self, name: str, *, times: int = 1, project:")
-    assert "    times: Number of greetings." in MadeNamespace.greet.__doc__
+    assert "    times: Number of greetings." in (MadeNamespace.greet.__doc__ or "")
     with Lorelog(tmp_path, settings=FAKE) as memory:
         made = MadeNamespace[Blocking](memory.run_traced)
         assert made.greet("Mara", times=2) == Greeting(text="hello Mara hello Mara")
