@@ -14,8 +14,8 @@ from lorelog.operations.arguments import parse_past_day
 from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
 from lorelog.operations.replies import OperationReply, reply_from
 from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, Text, Until, Words
+from lorelog.services.forget.forget_plan import Receipt, format_report
 from lorelog.services.forget.forgetter import ForgetReply
-from lorelog.services.forget.plan import Receipt, format_report
 from lorelog.services.forget.residues import Residue, ResidueReport
 
 OPERATIONS = OperationFamily()

@@ -17,7 +17,7 @@ from tests.models.embedding_server import Answer, EmbeddingServer
 from tests.surfaces.daemon.conftest import Warm, eventually, request
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning, LorelogError, NotFound, StoreError, UsageError
-from lorelog.surfaces.daemon.instance_lock import InstanceLock
+from lorelog.surfaces.daemon.instance import InstanceLock
 from lorelog.surfaces.daemon_client import client
 from lorelog.surfaces.daemon_client.address import DaemonAddress
 from lorelog.surfaces.daemon_client.control import last_failure, read_lock_holder, start, stop
