@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from tests.surfaces.conftest import Shell
 
-from lorelog import Lorelog, to_dict
-
 
 def start_task(shell: Shell, goal: str = "count otters", **said: Any) -> dict[str, Any]:
     written: dict[str, Any] = shell("call", "task.start", "--json", json.dumps({"goal": goal, **said})).json
@@ -142,9 +140,9 @@ def test_memories_travel_in_omf(shell: Shell, project: Path, tmp_path: Path) -> 
     again = shell("import", file, "--json", "--tenant", "t").json
     assert (first["memories"]["added"], again["memories"]["added"], again["memories"]["there"]) == (1, 0, 1)
     found = shell("search", "heron", "--tenant", "t", "--json").json["hits"]
-    assert [(one["type"], one["tags"], one["anchor"]["origin"]) for one in found if one["type"] == "fact"] == [
-        ("fact", ["bird:heron"], "import")
-    ]
+    assert [
+        (entry["type"], entry["tags"], entry["anchor"]["origin"]) for entry in found if entry["type"] == "fact"
+    ] == [("fact", ["bird:heron"], "import")]
     assert shell("export", "--format", "omf", "--out", file).status == 2  # never written over
 
 
@@ -178,10 +176,3 @@ def test_a_file_that_is_not_there_is_named(shell: Shell, tmp_path: Path) -> None
         done = shell(*words, "--json")
         assert done.status == 1
         assert str(tmp_path) in done.json["error"]["message"]
-
-
-def test_python_asks_too(shell: Shell, project: Path) -> None:
-    """The verb is there in Python, with the same answer."""
-    start_task(shell)
-    with Lorelog(project=project) as memory:
-        assert to_dict(memory.ledger.verify()) == shell("ledger", "check", "--json").json

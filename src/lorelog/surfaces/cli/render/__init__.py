@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from lorelog.core.errors import UsageError
 from lorelog.core.grammar import plural as plural
 from lorelog.core.quick_json import dumps_indented
 
@@ -154,6 +155,14 @@ def print_table(rows: Sequence[Sequence[str]], *, right: Container[int] = (), he
         )
         text = "  ".join(cells).rstrip()
         print(text if number else stylize(text, head))
+
+
+def confirm(question: str, hint: str, *, default: bool = False) -> bool:
+    """Ask a question at the terminal. Raise UsageError if it cannot be asked."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError("cannot ask for confirmation: standard input is not a terminal", hint=hint)
+    print(f"{question} {'[Y/n]' if default else '[y/N]'} ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes", *([""] if default else [])}
 
 
 def print_problem(path: str, message: str, hint: str) -> None:

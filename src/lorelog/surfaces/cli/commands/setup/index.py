@@ -15,6 +15,7 @@ from lorelog.surfaces.cli.arguments import (
 )
 from lorelog.surfaces.cli.client import call_command, call_operation, print_reply, setting_variables
 from lorelog.surfaces.cli.render import (
+    confirm,
     one_line,
     plural,
     print_json,
@@ -358,15 +359,10 @@ def _show_reset(reply: Json, args: argparse.Namespace) -> None:
 
 
 def _confirm_reset(args: argparse.Namespace) -> bool:
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError(
-            "cannot ask for confirmation: standard input is not a terminal", hint="use --yes to delete the index"
-        )
     stats = call_operation(args, "memory.stats", {})
     amount = f"{plural(stats['documents'], 'document')} of all projects"
-    question = f"Delete the index in {short_path(stats['location'])} ({amount})? Your files are kept. [y/N] "
-    print(question, end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    question = f"Delete the index in {short_path(stats['location'])} ({amount})? Your files are kept."
+    return confirm(question, "use --yes to delete the index")
 
 
 _EMBEDDED = "embedded"
