@@ -11,8 +11,8 @@ from tests.docs.pages import blocks, read, rows, sections, spans
 from lorelog.core.query import Lane
 from lorelog.models.embed.builtin import MODEL_NAME, BuiltinEmbedder
 from lorelog.retrieval import fusion, rerank, score_features
-from lorelog.retrieval.calibration import calibration_of
 from lorelog.retrieval.fusion import MIN_NEIGHBOUR_SHARE, neighbour_share
+from lorelog.retrieval.relevance import calibration_of
 from lorelog.retrieval.score_features import MatchFeatures
 from lorelog.retrieval.time_expressions import TIME_WEIGHT, find_time_hint
 from lorelog.services.search import candidates, searcher

@@ -1,0 +1,226 @@
+"""Hooks for Bash, Lua, PHP and Ruby.
+
+- Shell: constants, first assignments, and commands that read another script.
+- Lua: local visibility, and `require` as an import.
+- PHP: properties with and without `$`, `define`, and promoted constructor parameters.
+- Ruby: definitions by calls such as `attr_reader`, the range of `private`, and `require`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from lorelog.code.languages.hooks import LanguageHooks, SymbolCandidate, format_head
+from lorelog.code.source import SourceText
+from lorelog.core.code import ImportStatement
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+# Shell
+
+
+class BashHooks(LanguageHooks):
+    """Hooks for the shell."""
+
+    def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
+        """Keep the first assignment of a variable; `readonly` makes a constant."""
+        if candidate.kind == "function":
+            return candidate
+        seen = _first_assignments(source)
+        if seen.setdefault(candidate.name, candidate.name_node.start_byte) != candidate.name_node.start_byte:
+            return None
+        words = source.slice(candidate.node.start_byte, candidate.name_node.start_byte).split()
+        if words[:1] == ["readonly"] or (
+            words and words[0] in {"declare", "typeset"} and any("r" in word for word in words[1:])
+        ):
+            candidate.kind = "constant"
+        return candidate
+
+    def adjust_use(
+        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
+    ) -> tuple[str, str, str] | None:
+        """Drop `$1`, `$?`, `.`, `:` and `[`."""
+        return (name, kind, receiver) if name[:1].isalpha() or name[:1] == "_" or len(name) > 2 else None
+
+    def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
+        """Read `source` and `.` as imports."""
+        if source.text(captures["h.command"][0]) in {"source", "."}:
+            yield from super().read_imports(captures, source)
+
+
+@lru_cache(maxsize=1)
+def _first_assignments(source: SourceText) -> dict[str, int]:
+    """Return the start byte of each variable's first assignment; the caller fills it."""
+    return {}
+
+
+# Lua
+
+
+class LuaHooks(LanguageHooks):
+    """Hooks for Lua."""
+
+    def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
+        """Drop variables that hold a required module."""
+        called = candidate.captures.get("h.called")
+        if called is not None and source.text(called[0]) == "require":
+            return None
+        return candidate
+
+    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+        """Return private after `local`."""
+        before = source.data[max(0, candidate.node.start_byte - 8) : candidate.node.start_byte + 6]
+        return "private" if b"local" in before.split(b"\n")[-1] and not candidate.of else "public"
+
+    def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
+        """Read `require` as an import."""
+        if source.text(captures["h.called"][0]) == "require":
+            yield from super().read_imports(captures, source)
+
+
+# PHP
+
+_WORDS = frozenset({"self", "static", "parent", "true", "false", "null", "mixed", "never", "void", "$this"})
+
+
+class PhpHooks(LanguageHooks):
+    """Hooks for PHP."""
+
+    doc_marks = ("/**",)
+    skipped_before_head = frozenset({"attribute_list"})
+    annotation_nodes = frozenset({"attribute_list"})
+
+    def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
+        """Keep `define("X", …)` and drop other calls; promoted constructor parameters are members."""
+        called = candidate.captures.get("h.define")
+        if called is not None and source.text(called[0]) != "define":
+            return None
+        candidate.is_global = called is not None
+        candidate.name = candidate.name.removeprefix("$")
+        candidate.is_member = candidate.node.type == "property_promotion_parameter"
+        return candidate
+
+    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+        """Return the modifier; public by default."""
+        written = next((child for child in candidate.node.children[:6] if child.type == "visibility_modifier"), None)
+        return source.text(written).split("(")[0] if written is not None else "public"
+
+    def adjust_use(
+        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
+    ) -> tuple[str, str, str] | None:
+        """Drop keywords, and the `$` of a property."""
+        if name in _WORDS:
+            return None
+        return (name.removeprefix("$") if receiver else name), kind, receiver
+
+
+# Ruby
+
+_FIELDS = frozenset({"attr_accessor", "attr_reader", "attr_writer", "cattr_accessor", "mattr_accessor"})
+_METHODS = frozenset({"define_method", "alias_method", "delegate", "scope"})
+_REQUIRES = frozenset({"require", "require_relative", "load", "autoload"})
+_LEVELS = frozenset({"public", "protected", "private"})
+_WRITTEN = re.compile(rb"\s*(?:[-+*/|&]|\|\||&&|<<)?=(?![=~>])")
+_MARKS, _LISTED = "h.levels", "h.listed"
+
+
+class RubyHooks(LanguageHooks):
+    """Hooks for Ruby."""
+
+    def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
+        """Keep calls that define a member, and drop other calls with a symbol."""
+        maker = candidate.captures.get("h.maker")
+        if maker is not None:
+            maker_name = source.text(maker[0])
+            candidate.name = candidate.name.removeprefix(":").rstrip("=")
+            if maker_name not in _FIELDS and not (maker_name in _METHODS and _is_first(candidate)):
+                return None
+            candidate.kind = "variable" if maker_name in _FIELDS else "method"
+            return candidate
+        if candidate.name_node.type in {"instance_variable", "class_variable"}:
+            candidate.is_member = True
+        struct = candidate.captures.get("h.struct")
+        if struct is not None and source.text(struct[0]) in {"Struct", "Class", "Data", "Module"}:
+            candidate.kind = "class"
+        return candidate
+
+    def adjust_nested(
+        self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText
+    ) -> SymbolCandidate | None:
+        """Mark functions of a module or class as methods."""
+        if candidate.kind == "function" and around and around[-1].kind in {"module", "class"}:
+            candidate.kind = "method"
+        return candidate
+
+    def signature(self, candidate: SymbolCandidate, source: SourceText) -> str:
+        """Return the head; for a class or a module its first line."""
+        if candidate.kind in {"class", "module"}:
+            return format_head(source.text(candidate.node).partition("\n")[0])
+        return super().signature(candidate, source)
+
+    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+        """Return the level before a method, on a line above it, or with its name."""
+        if candidate.name_node.type in {"instance_variable", "class_variable"}:
+            return "private"
+        owner = around[-1] if around else None
+        if owner is None or owner.body is None or candidate.kind not in {"method", "variable"}:
+            return "public"
+        if _MARKS not in owner.captures:
+            _record_levels(owner, source)
+        before = source.slice(max(0, candidate.node.start_byte - 12), candidate.node.start_byte).split()
+        if before and before[-1] in _LEVELS and candidate.node.type == "method":
+            return before[-1]
+        for symbol in owner.captures[_LISTED]:
+            if source.text(symbol).removeprefix(":") == candidate.name:
+                return "private"
+        if candidate.node.type == "singleton_method":
+            return "public"
+        marks = owner.captures[_MARKS]
+        index = bisect_right(marks, candidate.node.start_byte, key=lambda mark: mark.start_byte)
+        return source.text(marks[index - 1]) if index else "public"
+
+    def adjust_use(
+        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
+    ) -> tuple[str, str, str] | None:
+        """Read `self.name = x`, which calls `name=`, as a write."""
+        if kind == "call" and receiver and _WRITTEN.match(source.data, node.end_byte):
+            return name, "write", receiver
+        return name, kind, receiver
+
+    def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
+        """Read `require` and the like as imports."""
+        if source.text(captures["h.method"][0]) in _REQUIRES:
+            yield from super().read_imports(captures, source)
+
+
+def _is_first(candidate: SymbolCandidate) -> bool:
+    """Return True for the first argument of a call: `alias_method :new, :old` defines one method."""
+    arguments = candidate.node.child_by_field_name("arguments")
+    first = next(iter(arguments.named_children), None) if arguments is not None else None
+    return first is not None and first.start_byte == candidate.name_node.start_byte
+
+
+def _record_levels(owner: SymbolCandidate, source: SourceText) -> None:
+    """Record the bare levels (`private`) in a class, and the names that `private` is called with."""
+    marks: list[Node] = []
+    listed: list[Node] = []
+    for child in owner.body.named_children if owner.body is not None else ():
+        if child.type == "identifier" and source.text(child) in _LEVELS:
+            marks.append(child)
+        elif child.type == "call":
+            method, arguments = child.child_by_field_name("method"), child.child_by_field_name("arguments")
+            if (
+                method is not None
+                and arguments is not None
+                and source.text(method) in {"private", "private_class_method"}
+            ):
+                listed += [node for node in arguments.named_children if node.type == "simple_symbol"]
+    owner.captures[_MARKS], owner.captures[_LISTED] = marks, listed
+
+
+HOOKS: dict[str, LanguageHooks] = {"bash": BashHooks(), "lua": LuaHooks(), "php": PhpHooks(), "ruby": RubyHooks()}
