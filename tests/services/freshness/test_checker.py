@@ -145,7 +145,7 @@ def test_a_memory_first_checked_after_the_change_is_judged(
 ) -> None:
     """A memory that was not checked before the change is judged by the commit it was made on."""
     with repository.engine() as engine:
-        engine.add([NewMemory(text)])
+        engine.memories().add([NewMemory(text)])
     change(repository)
     repository.commit("changed")
     repository.index()
@@ -289,7 +289,7 @@ def test_things_of_an_unmerged_branch_are_not_gone(repository: Repository) -> No
     assert repository.verdict().freshness is Freshness.FRESH
     repository.git("checkout", "-q", "main")
     repository.index()
-    assert repository.verdict() == FreshnessVerdict(Freshness.UNCHECKED, (), "feature-x")
+    assert repository.verdict() == FreshnessVerdict(Freshness.UNCHECKED, "feature-x")
     repository.git("checkout", "-q", "feature-x")
     assert repository.verdict().freshness is Freshness.FRESH
 
@@ -392,9 +392,9 @@ def test_a_pass_after_a_write_reads_what_is_new(tmp_path: Path, monkeypatch: pyt
     for number in range(60):
         repository.write(f"notes/n{number}.md", f"# Note {number}\n\nThe team agreed on `parse_config` {number}.\n")
     with repository.engine() as engine:
-        engine.index(IndexTargets((str(repository.root / "notes"),)))
+        engine.maintenance().index(IndexTargets((str(repository.root / "notes"),)))
         engine.run_background_work()
-        engine.add([NewMemory("the okapi hides")])
+        engine.memories().add([NewMemory("the okapi hides")])
         read, statements, read_chunk = list[object](), list[str](), rows.read_chunk
 
         def count(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
