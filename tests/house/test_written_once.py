@@ -51,3 +51,14 @@ def test_one_module_replaces_files() -> None:
     found = {name for name, function in candidates if replaces_what_it_writes(function)}
 
     assert found == set(), "use write_atomic or AtomicFile of core/atomic_file.py"
+
+
+def test_one_module_connects_to_databases() -> None:
+    """SQLite files are opened by core/sqlite_file.py alone."""
+    found = {
+        name
+        for name, function in functions("sqlite3.connect")
+        if any(called == "sqlite3.connect" for called, _ in calls(function))
+    }
+
+    assert found == {"core/sqlite_file.py"}, "use SqliteFile, connect or connect_readonly"

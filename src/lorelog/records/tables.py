@@ -12,7 +12,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from lorelog.core.dataclasses import asdict, dataclass, fields
 from lorelog.core.errors import StoreBusy
 from lorelog.core.ids import new_id
 from lorelog.core.record import Record
+from lorelog.core.sqlite_file import SqliteFile, transaction
 from lorelog.records.chain import LedgerPosition
-from lorelog.records.database import COLUMNS, TABLES, insert_record, open_tables, row_to_record, translate_error
+from lorelog.records.database import COLUMNS, DATABASE, TABLES, insert_record, row_to_record
 from lorelog.records.ledger import Ledger
 from lorelog.records.trust import source_ids
 
@@ -184,8 +185,9 @@ class RecordTables:
         self._lock = threading.RLock()
         self._last_file_stats: object = None
         """The state of the ledger's files when the tables last caught up with them."""
+        self._file = SqliteFile(path, DATABASE)
         with self._translate_errors():
-            self._db = open_tables(path)
+            self._db = self._file.open()
 
     def close(self) -> None:
         """Close the database."""
@@ -528,15 +530,8 @@ class RecordTables:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._translate_errors():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._translate_errors(), transaction(self._db):
+            yield self._db
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -545,7 +540,7 @@ class RecordTables:
             try:
                 yield
             except (sqlite3.Error, OSError) as error:
-                raise translate_error(error, self._path) from error
+                raise self._file.translate(error) from error
 
 
 def _select_stamp(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> tuple[int, ...] | None:

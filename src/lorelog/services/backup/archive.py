@@ -26,7 +26,6 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
-from urllib.parse import quote
 
 from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile
 from lorelog.core.dataclasses import asdict, dataclass, field
@@ -34,6 +33,7 @@ from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.core.paths import data_folder, is_below
 from lorelog.core.processes import acquire_file_lock
+from lorelog.core.sqlite_file import connect
 from lorelog.core.version import VERSION
 from lorelog.records.ledger import Ledger
 from lorelog.services.places.project import Project
@@ -414,8 +414,8 @@ def _copy_database(path: Path, scratch: Path) -> bytes:
     copy = scratch / "copy.db"
     copy.unlink(missing_ok=True)
     with (
-        closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=_LOCK_S)) as source,
-        closing(sqlite3.connect(copy)) as target,
+        closing(connect(path, "mode=ro", _LOCK_S)) as source,
+        closing(connect(copy)) as target,
     ):
         source.backup(target)
         target.execute("PRAGMA journal_mode = DELETE")

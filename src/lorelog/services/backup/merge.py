@@ -6,7 +6,6 @@ Pure functions over texts and bytes, except for the merge of databases.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Collection
 from contextlib import closing
 from itertools import pairwise
@@ -15,6 +14,7 @@ from pathlib import Path
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.options import ChunkOptions
 from lorelog.core.patterns import lazy_pattern
+from lorelog.core.sqlite_file import connect, transaction
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import read_outline
 from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys
@@ -152,10 +152,10 @@ def merge_lines(here: bytes | None, backup: bytes, forgotten: ForgottenMemories)
 
 def merge_captures(target: Path, backup: Path) -> int:
     """Add the rows of another database of captures that are missing, in one transaction; return how many."""
-    with closing(sqlite3.connect(target, timeout=10.0)) as database:
+    with closing(connect(target)) as database:
         database.execute("ATTACH ? AS other", (str(backup),))
         before = database.total_changes
-        with database:
+        with transaction(database):
             tables = [row[0] for row in database.execute("SELECT name FROM other.sqlite_master WHERE type = 'table'")]
             here = {row[0] for row in database.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'")}
             for table in tables:

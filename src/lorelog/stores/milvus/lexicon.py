@@ -20,8 +20,9 @@ from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.ports import MIN_BM25_WORDS, Analyser
 from lorelog.core.processes import enable_wal
 from lorelog.core.query import Candidate, Term
+from lorelog.core.sqlite_file import connect, transaction
 from lorelog.stores.embedded import change_log
-from lorelog.stores.embedded.connection import rewrite_database, transaction, translate_errors
+from lorelog.stores.embedded.connection import rewrite_database, translate_errors
 
 _K1, _B = 1.2, 0.75
 
@@ -283,7 +284,7 @@ class Lexicon:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_TIMEOUT_S)
+    database = connect(path, busy_s=_BUSY_TIMEOUT_S)
     database.execute("PRAGMA synchronous = NORMAL")
     return database
 
