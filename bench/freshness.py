@@ -29,7 +29,7 @@ from lorelog.core.freshness import UNCHECKED_VERDICT
 from lorelog.core.memory import NewMemory
 from lorelog.engine import Engine
 from lorelog.services.code.index_run import CodeIndexJob, index_code
-from lorelog.services.freshness.checker import FreshnessChecker, claim_of_hit
+from lorelog.services.freshness.checker import FreshnessChecker, claim_of
 from lorelog.wiring import open_engine, resolve_location
 
 SETTINGS = {"embedding.provider": "none", "search.lane": "lexical"}
@@ -251,7 +251,7 @@ def recalled(engine: Engine, subjects: list[Subject]) -> tuple[list[Told], list[
                 break
         verdict = UNCHECKED_VERDICT if hit is None else hit.verdict
         told.append((subject, str(verdict.freshness), "; ".join(verdict.change_phrases)))
-        claims = {hit.id: claim_of_hit(hit) for hit in reply.hits}
+        claims = {hit.id: claim_of(hit, hit.project) for hit in reply.hits}
         checker = FreshnessChecker(engine.place, engine.code().tables)
         started = time.perf_counter()
         checker.verdicts(claims)

@@ -24,7 +24,7 @@ from bench.freshness_truth.fates import DRIFTED, FRESH, GONE, UNSURE, Fates, com
 from lorelog.core.freshness import UNCHECKED_VERDICT
 from lorelog.engine import Engine
 from lorelog.services.code.index_run import CodeIndexJob, index_code
-from lorelog.services.freshness.checker import FreshnessChecker, claim_of_hit
+from lorelog.services.freshness.checker import FreshnessChecker, claim_of
 from lorelog.wiring import open_engine, resolve_location
 
 SETTINGS = {"embedding.provider": "none", "search.lane": "lexical"}
@@ -216,7 +216,7 @@ def recall(engine: Engine, memories: Sequence[HistoryMemory]) -> list[float]:
         memory.verdict, memory.how = str(verdict.freshness), "; ".join(verdict.change_phrases)
         checker = FreshnessChecker(engine.place, engine.code().tables)
         started = time.perf_counter()
-        checker.verdicts({hit.id: claim_of_hit(hit)})
+        checker.verdicts({hit.id: claim_of(hit, hit.project)})
         spent.append((time.perf_counter() - started) * 1000)
     return spent
 

@@ -309,10 +309,10 @@ class Engine:
         """Return how the code that a memory of this project names has changed since."""
         if chunk.project != self.place.project.id or not self.defaults.search.freshness:
             return UNCHECKED_VERDICT
-        from lorelog.services.freshness.checker import FreshnessChecker, claim_of_chunk
+        from lorelog.services.freshness.checker import FreshnessChecker, claim_of
 
         tables = self.code().tables if (self.place.cache_folder / CODE_DATABASE).exists() else None
-        verdicts = FreshnessChecker(self.place, tables).verdicts({chunk.id: claim_of_chunk(chunk)})
+        verdicts = FreshnessChecker(self.place, tables).verdicts({chunk.id: claim_of(chunk.chunk, chunk.project)})
         return verdicts.get(chunk.id, UNCHECKED_VERDICT)
 
     def list(
@@ -473,8 +473,8 @@ class Engine:
     def _supersede_contradicted(self, memories: Sequence[NewMemory], *, to_global: bool) -> Sequence[NewMemory]:
         """Return memories that name the standing memories of the same scope which they contradict."""
         from lorelog.services.delivery.files import DeliveryFiles, read_standing
-        from lorelog.services.standing.contradiction import supersede_contradicted
         from lorelog.services.standing.ownership import STANDING_TYPES
+        from lorelog.services.standing.rules import supersede_contradicted
 
         if not any(memory.type in STANDING_TYPES for memory in memories):
             return memories

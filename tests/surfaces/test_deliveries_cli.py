@@ -109,7 +109,7 @@ def test_unused_memories_are_listed_for_review(shell: Shell, deliveries: Deliver
     for number in range(5):
         for memory in (unused, used, gone):
             deliveries.add(f"{memory} {number}", memory, "none")
-    deliveries.add("good", used, "words")
+    deliveries.add("good", used, "id")
     assert shell("delete", gone).status == 0
 
     reply = shell("deliveries", "--unused", "--json").json

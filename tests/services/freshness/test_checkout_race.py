@@ -17,7 +17,7 @@ from tests.services.freshness.repository import Repository
 
 from lorelog.core.freshness import Freshness, FreshnessVerdict
 from lorelog.services.freshness import checker as checker_module
-from lorelog.services.freshness.checker import FreshnessChecker, claim_of_hit
+from lorelog.services.freshness.checker import FreshnessChecker, claim_of
 
 FEATURE = "def brand_new_thing(one):\n    print(one)\n    return one\n"
 WAIT_S = 60.0
@@ -117,7 +117,7 @@ def test_one_checker_follows_a_checkout(repository: Repository) -> None:
     repository.git("checkout", "-q", "main")
     with repository.engine() as engine:
         (hit,) = engine.search("team agreed", replace(engine.defaults.search, k=10)).hits
-        claims = {"m": claim_of_hit(hit)}
+        claims = {"m": claim_of(hit, hit.project)}
         checker = FreshnessChecker(engine.place, engine.code().tables).without_time_limit()
         for branch, expected in (("feature-x", Freshness.FRESH), ("main", Freshness.UNCHECKED)) * 2:
             repository.git("checkout", "-q", branch)

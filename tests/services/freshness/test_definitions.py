@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.services.freshness.definitions import DefinitionRank, definition_shape, rank_line
+from lorelog.services.freshness.mention_targets import DefinitionRank, definition_shape, rank_line
 
 LIKELY, POSSIBLE, USE = DefinitionRank.LIKELY, DefinitionRank.POSSIBLE, DefinitionRank.USE
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tests.services.sessions.talks import Talk, World
 
 from lorelog.services.memories import journal
-from lorelog.services.sessions import capture, capture_context, captures, spool
+from lorelog.services.sessions import capture, capture_context, capture_db, spool
 from lorelog.services.sessions.drain import Drainer
 
 
@@ -60,8 +60,8 @@ def stopping(at: int) -> Iterator[None]:
     whole = journal._append_or_undo
     patch = pytest.MonkeyPatch()
     patch.setattr(journal, "_append_or_undo", by_half)
-    patch.setattr(captures.CaptureDatabase, "save_rows", before(captures.CaptureDatabase.save_rows))
-    patch.setattr(captures.CaptureDatabase, "note_event", before(captures.CaptureDatabase.note_event))
+    patch.setattr(capture_db.CaptureDatabase, "save_rows", before(capture_db.CaptureDatabase.save_rows))
+    patch.setattr(capture_db.CaptureDatabase, "note_event", before(capture_db.CaptureDatabase.note_event))
     patch.setattr(capture, "index_journals", before(capture_context.index_journals))
     patch.setattr(spool, "remove_event", before(spool.remove_event))
     try:

@@ -14,7 +14,7 @@ from lorelog.core.session import turn_memory_id
 from lorelog.services.memory_state.tombstones import Tombstone, memory_key
 from lorelog.services.sessions.capture import Backfill
 from lorelog.services.sessions.capture_context import session_status
-from lorelog.services.sessions.note_upgrade import read_entry_body
+from lorelog.services.sessions.due_turns import read_entry_body
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_one_use_takes_a_memory_off_the_list(tmp_path: Path) -> None:
     """A memory that was used in any session is not an unused one."""
     for number in range(6):
         judge(deliver(tmp_path, f"s{number}"), "none", "m")
-    judge(deliver(tmp_path, "last"), "words", "m")
+    judge(deliver(tmp_path, "last"), "id", "m")
 
     assert unused_counts(tmp_path) == {}
     assert memory_usage(tmp_path)["m"].used == 1

@@ -166,72 +166,12 @@ def test_a_call_that_went_on_as_before_is_not_a_use(tmp_path: Path, steps: list[
     assert talk.usage() == {}
 
 
-def test_a_distinctive_identifier_is_a_use(tmp_path: Path) -> None:
-    """An identifier that stands only in the memory, in the assistant's conclusion, shows that the memory was used."""
+def test_words_of_a_memory_are_not_a_use(tmp_path: Path) -> None:
+    """What the assistant writes may have another reason; only the id, a changed call and a call not made are signs."""
     talk = Talk(tmp_path / "data" / "t", POOL)
-    talk.turn("Fix the leak", ("/w/src/net.py", "ok", False), "The client now calls acquire_pooled() and returns it.")
+    talk.turn("Fix the leak", ("/w/src/net.py", "ok", False), "The client now calls acquire_pooled() with a lease.")
     talk.deliver(cue="path=src/net.py", target=call_digest("", ["/w/src/net.py"]))
 
-    assert talk.usage() == {MEMORY: "words"}
-
-
-def test_three_distinctive_words_are_a_use_and_two_are_not(tmp_path: Path) -> None:
-    """Ordinary words count only together."""
-    enough = Talk(tmp_path / "data" / "a", POOL).turn(
-        "Fix the leak", "Sockets were exhausting: a lease keeps the broker alive."
-    )
-    enough.deliver(moment="prompt", kind="recall")
-    few = Talk(tmp_path / "data" / "b", POOL).turn("Fix the leak", "The broker closed it; I changed the timeout.")
-    few.deliver(moment="prompt", kind="recall")
-
-    assert enough.usage() == {MEMORY: "words"}
-    assert few.usage() == {}
-
-
-@pytest.mark.parametrize(
-    ("request_text", "result"),
-    [("Use acquire_pooled() here", "ok"), ("Fix the leak", "def acquire_pooled(): ...")],
-)
-def test_words_from_elsewhere_are_not_a_use(tmp_path: Path, request_text: str, result: str) -> None:
-    """An identifier that the user typed or that a tool printed says nothing about the memory."""
-    talk = Talk(tmp_path / "data" / "t", POOL)
-    talk.turn(request_text, ("cat src/net.py", result, False), "It calls acquire_pooled() now.")
-    talk.deliver(moment="prompt", kind="recall")
-
-    assert talk.usage() == {}
-
-
-def test_words_of_earlier_turns_are_not_a_use(tmp_path: Path) -> None:
-    """What the assistant wrote before the delivery it did not learn from it."""
-    talk = (
-        Talk(tmp_path / "data" / "t", POOL)
-        .turn("What opens sockets?", "acquire_pooled() does.")
-        .turn("Change it", "Changed acquire_pooled().")
-    )
-    talk.deliver(moment="prompt", kind="recall", seconds=0)
-
-    assert talk.usage() == {}
-
-
-def test_words_before_the_delivery_in_the_same_turn_are_not_a_use(tmp_path: Path) -> None:
-    """Of the turn in which a tool call brought a memory, only later calls and the conclusion count."""
-    talk = Talk(tmp_path / "data" / "t", POOL)
-    talk.turn("Fix it", "acquire_pooled() leaks.", ("/w/src/net.py", "ok", False), "Fixed the leak.")
-    talk.deliver(cue="path=src/net.py", target=call_digest("", ["/w/src/net.py"]))
-
-    assert talk.usage() == {}
-
-
-def test_words_count_for_a_few_turns_only(tmp_path: Path) -> None:
-    """Distinctive words many turns later have another reason, however the turns are handed over."""
-    talk = Talk(tmp_path / "data" / "t", POOL).turn("Begin", "Ok.")
-    talk.deliver(moment="prompt", kind="recall")
-    for _ in range(3):
-        talk.turn("Go on", "Done.")
-        assert note_usage(talk.folder, "claude", "s", talk.turns()[-1:]) == {}
-    talk.turn("And now?", "acquire_pooled() is next.")
-
-    assert note_usage(talk.folder, "claude", "s", talk.turns()[-1:]) == {}
     assert talk.usage() == {}
 
 
@@ -241,19 +181,19 @@ def test_a_use_is_noted_once(tmp_path: Path) -> None:
     talk.deliver(moment="prompt", kind="recall")
     assert talk.usage() == talk.usage() == {}
     assert unused_counts(talk.folder) == {MEMORY: 1}
-    talk.turn("Go on", "acquire_pooled() it is.")
-    assert talk.usage() == {MEMORY: "words"}
+    talk.turn("Go on", f"As {MEMORY} says.")
+    assert talk.usage() == {MEMORY: "id"}
     before = used_file(talk.log).read_text()
 
     assert talk.usage() == {}
     assert used_file(talk.log).read_text() == before
     assert unused_counts(talk.folder) == {}
-    assert [json.loads(line)["how"] for line in before.splitlines()] == ["none", "words"]
+    assert [json.loads(line)["how"] for line in before.splitlines()] == ["none", "id"]
 
 
 def test_a_delivery_after_the_last_turn_is_not_judged(tmp_path: Path) -> None:
     """A memory whose turn was not captured yet is neither used nor unused."""
-    talk = Talk(tmp_path / "data" / "t", POOL).turn("Begin", "Ok.").turn("Next", "acquire_pooled().")
+    talk = Talk(tmp_path / "data" / "t", POOL).turn("Begin", "Ok.").turn("Next", f"As {MEMORY} says.")
     talk.deliver(moment="prompt", kind="recall", seconds=30)
 
     assert note_usage(talk.folder, "claude", "s", talk.turns()[:1]) == {}
@@ -261,21 +201,13 @@ def test_a_delivery_after_the_last_turn_is_not_judged(tmp_path: Path) -> None:
     assert note_usage(talk.folder, "codex", "s", talk.turns()) == {}
 
 
-def test_the_text_of_another_memory_is_asked_for(tmp_path: Path) -> None:
-    """A memory that is not a standing one is judged by the text that the caller provides."""
-    talk = Talk(tmp_path / "data" / "t").turn("Fix the leak", "Calls acquire_pooled() now.")
-    talk.deliver(memory="turn-1", moment="prompt", kind="recall")
-
-    assert note_usage(talk.folder, "claude", "s", talk.turns(), {"turn-1": POOL}.__getitem__) == {"turn-1": "words"}
-
-
 def test_a_folder_that_cannot_be_written_is_not_an_error(tmp_path: Path) -> None:
     """Capturing goes on if the use cannot be noted."""
-    talk = Talk(tmp_path / "data" / "t", POOL).turn("Begin", "acquire_pooled().")
+    talk = Talk(tmp_path / "data" / "t", POOL).turn("Begin", f"As {MEMORY} says.")
     talk.deliver(moment="prompt", kind="recall")
     used_file(talk.log).mkdir()
 
-    assert talk.usage() == {MEMORY: "words"}
+    assert talk.usage() == {MEMORY: "id"}
 
 
 def test_only_whole_ids_are_recognised() -> None:

@@ -20,7 +20,7 @@ from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.tracebacks.finder import find_traces
 from lorelog.ingest.tracebacks.signature import bare_type, normalize_message
 from lorelog.services.cues.cue import Cue, read_cues
-from lorelog.services.cues.derive_commands import SPAN, code_words, command_cues
+from lorelog.services.cues.directives import SPAN, code_words, command_cues
 from lorelog.services.delivery.shell_command import split_command, word_set
 from lorelog.services.freshness.mentions import MentionKind, find_mentions
 

@@ -81,10 +81,11 @@ def read_standing(files: tuple[str, ...], today: str = "") -> list[dict[str, Any
         memory for file in files for memory in _read_file(file) if not "" < str(memory.get("expires", "")) < today
     ]
     newest = sorted(memories, key=lambda memory: str(memory.get("date", "")), reverse=True)
-    return sorted(newest, key=_is_never_used)
+    return sorted(newest, key=is_never_used)
 
 
-def _is_never_used(memory: dict[str, Any]) -> bool:
+def is_never_used(memory: dict[str, Any]) -> bool:
+    """Return True if a memory was delivered often and never used."""
     count = memory.get("unused")
     return isinstance(count, int) and count >= MIN_SINK_DELIVERIES
 

@@ -44,7 +44,7 @@ from lorelog.services.memories.edit import edit_file
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, apply_missed_deletions
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER, SYNC_COPIES, Workspace
-from lorelog.services.sessions.captures import open_captures
+from lorelog.services.sessions.capture_db import open_captures
 
 if TYPE_CHECKING:
     from lorelog.services.memory_state.authored import AuthoredMemories

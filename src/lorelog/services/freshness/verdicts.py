@@ -6,16 +6,21 @@ memory about one function is not out of date because another function changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lorelog.core.code import Symbol
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.freshness import Freshness, FreshnessFinding
-from lorelog.services.freshness.definitions import definition_shape
-from lorelog.services.freshness.mention_targets import command_files, defines_command, has_word, text_digest
-from lorelog.services.freshness.snapshot import PROSE_SUFFIXES
-from lorelog.services.freshness.targets import GitUnavailable, MentionTarget, TargetEvidence
-from lorelog.services.freshness.working_tree import (
+from lorelog.services.freshness.checkout import ProjectGit
+from lorelog.services.freshness.mention_targets import (
+    command_files,
+    defines_command,
+    definition_shape,
+    has_word,
+    text_digest,
+)
+from lorelog.services.freshness.project_code import (
+    PROSE_SUFFIXES,
     LocatedSymbol,
     WorkingTree,
     joint_digest,
@@ -24,6 +29,7 @@ from lorelog.services.freshness.working_tree import (
     source_of,
     text_sketch,
 )
+from lorelog.services.freshness.targets import GitUnavailable, MentionTarget, TargetEvidence
 
 MIN_SIMILARITY = 0.5
 """Similarity from which a definition counts as a missing one under another name."""
@@ -34,31 +40,6 @@ _MAX_CONFIRMED = 5
 """Similar definitions whose file at the memory's commit is looked at."""
 _MAX_LINES = 400
 """Longer ranges of lines are not searched for at another position."""
-
-Renames = Callable[[str], Mapping[str, str]]
-"""Takes a commit; returns the current names of its renamed files."""
-FilesWithWord = Callable[[str], Sequence[str]]
-"""Takes a word; returns the files of the working tree that contain it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitQueries:
-    """The queries on Git that verdicts need; each raises `GitUnavailable` if Git gives no answer."""
-
-    renames: Renames
-    renames_by_steps: Renames
-    files_with_word: FilesWithWord
-    files: Callable[[], Sequence[str]]
-    sparse_files: Callable[[], Collection[str]]
-    """Tracked files that are not in the working tree (sparse checkout): whether they changed is unknown."""
-    staged: Callable[[str], str]
-    """Returns the id of a file's content if a filter changes the file in the working tree; else empty."""
-    is_settling: Callable[[str], bool]
-    """Returns True if a file may be missing only because a checkout is under way."""
-    has_known: Callable[[str], bool]
-    """Returns True if the checked-out commit or one of its ancestors has, or had, a file."""
-    defined_then: Callable[[str, str], Collection[str]]
-    """Takes a commit and a file; returns the qualified names that the file defined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +53,7 @@ class ClaimJudgement:
 class FreshnessJudge:
     """Judges mentions against a working tree."""
 
-    def __init__(self, tree: WorkingTree, git: GitQueries) -> None:
+    def __init__(self, tree: WorkingTree, git: ProjectGit) -> None:
         self._tree = tree
         self._git = git
 
@@ -134,7 +115,7 @@ class FreshnessJudge:
         if self._tree.exists(target.path):
             if target.lines:
                 return self._lines(target)
-            same = by_symbols or self._git.staged(target.path) == target.content
+            same = by_symbols or self._git.staged(target.path, self._tree.text(".gitattributes")) == target.content
             return (Freshness.FRESH, "") if same else (Freshness.DRIFTED, "has changed since")
         now = self._moved(target)
         return (Freshness.DRIFTED, f"{_format_move(target.path, now)} {now}") if now else (Freshness.GONE, "is gone")
@@ -181,7 +162,7 @@ class FreshnessJudge:
         same = next((path for path in candidates[:_MAX_COMPARED] if self._tree.has_content(path, target.content)), "")
         return same or self._renamed_to(self._git.renames_by_steps, target)
 
-    def _renamed_to(self, renames: Renames, target: MentionTarget) -> str:
+    def _renamed_to(self, renames: Callable[[str], Mapping[str, str]], target: MentionTarget) -> str:
         renamed = renames(target.commit).get(target.path, "") if target.commit else ""
         return renamed if renamed and self._tree.exists(renamed) else ""
 

@@ -10,14 +10,15 @@ a guard.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.patterns import lazy_pattern
+from lorelog.services.cues.directives import PROGRAMS, avoided_commands, chosen_programs
+from lorelog.services.delivery.files import read_standing
 from lorelog.services.delivery.guard_check import PERSON, WARN, CallView
+from lorelog.services.delivery.shell_command import word_set
 from lorelog.services.guards.guard_log import (
     MAX_MESSAGE_CHARS,
     GuardConditions,
@@ -28,7 +29,6 @@ from lorelog.services.guards.guard_log import (
 from lorelog.services.guards.past_calls import PastCall
 
 _TYPES = frozenset({"correction", "preference"})
-_MAX_STANDING_BYTES = 8_000_000
 _MAX_TEXT_CHARS = 600
 """Longer texts are descriptions rather than corrections."""
 
@@ -68,19 +68,9 @@ def read_standing_memories(files: Sequence[str], project: str) -> list[StandingR
     """Return the memories of the project's file and of the global one, newest first; unreadable lines are skipped."""
     memories: list[StandingRule] = []
     for file, owner in zip(files, (project, ""), strict=True):
-        try:
-            with Path(file).open("rb") as stream:
-                data = stream.read(_MAX_STANDING_BYTES)
-        except OSError:
-            continue
-        for line in data.split(b"\n"):
-            try:
-                entry = json.loads(line) if line.strip() else None
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(entry, dict) and isinstance(entry.get("id"), str) and isinstance(entry.get("text"), str):
-                texts = {name: str(entry.get(name) or "") for name in ("id", "type", "text", "date", "origin")}
-                memories.append(StandingRule(**texts, own=entry.get("own") is True, project=owner))
+        for entry in read_standing((file,)):
+            texts = {name: str(entry.get(name) or "") for name in ("id", "type", "text", "date", "origin")}
+            memories.append(StandingRule(**texts, own=entry.get("own") is True, project=owner))
     return sorted(memories, key=lambda memory: memory.date, reverse=True)
 
 
@@ -100,7 +90,7 @@ def propose_guards(memories: Iterable[StandingRule], known: frozenset[str]) -> l
             proposal = _make_proposal(memory, candidate)
             if proposal.id not in known and _matches_example(candidate):
                 proposals.setdefault(proposal.id, proposal)
-        recommended |= set(recommended_programs(memory.text))
+        recommended |= set(chosen_programs(memory.text))
     return list(proposals.values())
 
 
@@ -133,40 +123,21 @@ def _matches_example(candidate: GuardCandidate) -> bool:
 
 # -- sentences -------------------------------------------------------------------------------------------------------
 
-_PROGRAMS = frozenset(
-    """
-    npm npx yarn pnpm bun bunx node deno pip pip3 pipx poetry pipenv conda mamba uv uvx hatch python python3 make cmake
-    docker docker-compose podman kubectl helm terraform brew apt apt-get sudo curl wget grep rg sed awk find rm mv git gh
-    cargo rustc go mvn gradle ./gradlew jest mocha vitest pytest tox nox ruff black isort flake8 mypy eslint prettier tsc
-    webpack vite next rails rake bundle gem composer php dotnet swift xcodebuild sqlite3 psql mysql redis-cli ssh scp rsync
-    """.split()  # noqa: SIM905
-)
-_SUBCOMMANDS = frozenset(
+_SUBCOMMANDS = word_set(
     """
     install i ci add run test tests build start publish push pull commit rebase reset stash checkout merge clean apply
     destroy deploy up down upgrade update init exec rm delete sync migrate prune restore lint format watch dev serve
-    """.split()  # noqa: SIM905
+    """
 )
 _SENTENCE_END = lazy_pattern(r"[.!?;]+(?=\s|$)|\n+")
 _FORBID = (
     r"(?:(?:please\s+)?(?:don't|dont|don’t|do not|never|must not|mustn't|should not|shouldn't|may not|can't)\s+(?:ever\s+)?"
     r"(?:want\s+(?:you\s+)?to\s+)?|stop\s+|no\s+more\s+|avoid\s+)"
 )
-_QUOTED = r"`([^`\n]{2,80})`"
-_BARE_WORDS = r"((?:\./)?[a-z][\w./-]*(?:\s+(?:--?[\w=-]+|[a-z][\w:./-]*)){0,4})"
-_RUN = lazy_pattern(
-    rf"\b{_FORBID}(?:run|running|use|using|execute|executing|call|calling|do)\s+(?:{_QUOTED}|{_BARE_WORDS})",
-    re.IGNORECASE,
-)
-_PREFER = lazy_pattern(
-    rf"\b(?:use|using|run|with)\s+(?:{_QUOTED}|([\w./-]+))\s*(?:,\s*|\s+)(?:and\s+)?(?:not|instead\s+of|rather\s+than|never)\s+"
-    rf"(?:{_QUOTED}|([\w./-]+))",
-    re.IGNORECASE,
-)
 _EDIT = lazy_pattern(
     rf"\b{_FORBID}(?:touch|edit|modify|change|delete|remove|rewrite|overwrite|move|rename|write\s+to)(?:ing)?\s+"
     r"(?:anything\s+(?:in|under|below)\s+|(?:any\s+)?files?\s+(?:in|under|below)\s+)?(?:the\s+|my\s+|our\s+)?"
-    rf"(?:{_QUOTED}|([~\w@./*-]+))(\s+(?:folder|directory|dir|file|files))?",
+    r"(?:`([^`\n]{2,80})`|([~\w@./*-]+))(\s+(?:folder|directory|dir|file|files))?",
     re.IGNORECASE,
 )
 _WRITE = lazy_pattern(
@@ -174,13 +145,9 @@ _WRITE = lazy_pattern(
     r"(?:any\s+|the\s+|new\s+)?(?:`([^`\n]{2,60})`|([@#\w][\w.@(): -]{1,40}))",
     re.IGNORECASE,
 )
-_FORCE_PUSH = lazy_pattern(rf"\b(?:{_FORBID}|no\s+)force[- ]push(?:ing|es)?\b", re.IGNORECASE)
-_PUSH_TO = lazy_pattern(
-    rf"\b{_FORBID}(?:push|pushing|commit|committing)\s+(?:directly\s+|straight\s+)?(?:to|on|onto)\s+(?:the\s+)?`?([\w/-]+)`?",
-    re.IGNORECASE,
-)
 _GIT_VERB = lazy_pattern(
-    rf"\b{_FORBID}(commit|committing|push|pushing|rebase|rebasing|stash|stashing|amend)\b", re.IGNORECASE
+    rf"\b{_FORBID}(?P<verb>commit|push)(?:t?ing)?\b(?:\s+(?:directly\s+|straight\s+)?(?:to|on|onto)\s+(?:the\s+)?`?(?P<branch>[\w/-]+)`?)?",
+    re.IGNORECASE,
 )
 _CONDITION = lazy_pattern(
     r"\b(?:without|unless|until|till|before|after|when|while|if|except|except\s+for|only|yet|but|for\s+now|this\s+time|"
@@ -228,114 +195,49 @@ _KNOWN_TEXTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (r"thread\.sleep\b", "Thread.sleep(", ("*.java", "*.kt")),
 )
 _CODE_SIGNS = frozenset("(.@:_")
+_NO_BRANCHES = frozenset(("it", "this", "that", "git", "github", "remote", "me"))
 
 
 def derive_candidates(text: str) -> list[GuardCandidate]:
     """Return the candidates of a correction; none for sentences with a condition, and for questions."""
     found: dict[GuardConditions, GuardCandidate] = {}
-    for sentence, is_question in _sentences(text):
-        if is_question or _CONDITION.search(_without_quotes(sentence)):
+    start = 0
+    for end in [*_SENTENCE_END.finditer(text), None]:
+        sentence = text[start : end.start() if end else len(text)].strip()
+        start = end.end() if end else len(text)
+        is_question = _QUESTION.match(sentence) and not sentence.lower().startswith("do not")
+        if is_question or (end and "?" in end[0]) or _CONDITION.search(re.sub(r"`[^`]*`", "x", sentence)):
             continue
-        for candidate in (
-            *_preferred_commands(sentence),
-            *_git_rules(sentence),
-            *_forbidden_commands(sentence),
-            *_protected_files(sentence),
-            *_forbidden_texts(sentence),
-        ):
+        for candidate in (*_forbidden_commands(sentence), *_protected_files(sentence), *_forbidden_texts(sentence)):
             found.setdefault(candidate.conditions, candidate)
     return list(found.values())
 
 
-def recommended_programs(text: str) -> Iterator[str]:
-    """Yield the programs that a text tells to use."""
-    for sentence, _ in _sentences(text):
-        for match in _PREFER.finditer(sentence):
-            wanted = (match[1] or match[2]).split()[0]
-            if wanted in _PROGRAMS:
-                yield wanted
-
-
-def _sentences(text: str) -> Iterator[tuple[str, bool]]:
-    start = 0
-    for end in [*_SENTENCE_END.finditer(text), None]:
-        sentence = text[start : end.start() if end else len(text)].strip()
-        mark = end[0] if end else ""
-        if sentence:
-            yield sentence, "?" in mark or bool(_QUESTION.match(sentence) and not sentence.lower().startswith("do not"))
-        start = end.end() if end else len(text)
-
-
-def _without_quotes(sentence: str) -> str:
-    return re.sub(r"`[^`]*`", "x", sentence)
-
-
-def _preferred_commands(sentence: str) -> Iterator[GuardCandidate]:
-    for match in _PREFER.finditer(sentence):
-        wanted, unwanted = (match[1] or match[2]).strip(), (match[3] or match[4]).strip().rstrip(".,")
-        if wanted == unwanted or not _HARMLESS_REST.match(sentence[match.end() :]):
-            continue
-        if match[3] or wanted.split()[0] in _PROGRAMS or match[1]:
-            yield from _command_candidate(unwanted)
-
-
 def _forbidden_commands(sentence: str) -> Iterator[GuardCandidate]:
-    for match in _RUN.finditer(sentence):
-        if match[1]:
-            if _HARMLESS_REST.match(sentence[match.end() :]):
-                yield from _command_candidate(match[1])
-            continue
-        words = match[2].split()
-        command = _leading_command(words)
-        rest = " ".join(words[len(command) :]) + sentence[match.end() :]
-        if command and _HARMLESS_REST.match(rest):
-            yield from _command_candidate(" ".join(command))
-
-
-def _leading_command(words: list[str]) -> list[str]:
-    """Return the words of a command at the beginning of a text: a known program, its verb, and options."""
-    if not words or words[0] not in _PROGRAMS:
-        return []
-    count = 1
-    while count < len(words) and (words[count].startswith("-") or (count == 1 and words[count] in _SUBCOMMANDS)):
-        count += 1
-    return words[:count]
-
-
-def _command_candidate(command: str) -> Iterator[GuardCandidate]:
-    words = command.strip().rstrip(".,").split()
-    if not words or words[0] not in _PROGRAMS or any(mark in command for mark in "|;&<>$\"'"):
-        return
-    first_option = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
-    stem = " ".join(words[:first_option])
-    options = words[first_option:]
-    pattern = f"{stem} *" + "".join(f"{option} *" for option in options)
-    example = (
-        " ".join(words) if len(words) > 1 else f"{stem} install" if stem in {"npm", "yarn", "pnpm", "pip"} else stem
-    )
-    yield GuardCandidate(GuardConditions(command=pattern), PastCall(tool="Bash", kind="run", command=example))
-
-
-def _git_rules(sentence: str) -> Iterator[GuardCandidate]:
-    if _FORCE_PUSH.search(sentence):
-        yield _run_candidate("git push *--force *", "git push --force origin main")
-    for match in _PUSH_TO.finditer(sentence):
-        branch = match[1]
-        if branch.lower() not in {"it", "this", "that", "git", "github", "remote", "me"} and _HARMLESS_REST.match(
-            sentence[match.end() :]
-        ):
-            yield _run_candidate(f"git push *{branch} *", f"git push origin {branch}")
+    """Yield the commands that a sentence says not to run: a known program, its verb and options."""
+    verbs = set()
     for match in _GIT_VERB.finditer(sentence):
-        verb = {"committing": "commit", "pushing": "push", "rebasing": "rebase", "stashing": "stash"}.get(
-            match[1].lower(), match[1].lower()
-        )
-        rest = sentence[match.end() :]
-        if re.match(r"\s+(?:to|on|onto|directly|straight|it|this|that)\b", rest) or not _HARMLESS_REST.match(rest):
+        verb, branch = match["verb"].lower(), match["branch"] or ""
+        if not _HARMLESS_REST.match(sentence[match.end() :]) or branch.lower() in _NO_BRANCHES:
             continue
-        if verb == "amend":
-            yield _run_candidate("git commit *--amend *", "git commit --amend")
-        else:
-            yield _run_candidate(f"git {verb} *", f"git {verb} {'-m fix' if verb == 'commit' else ''}".strip())
+        verbs.add(verb)
+        if branch:
+            yield _run_candidate(f"git push *{branch} *", f"git push origin {branch}")
+        elif not re.match(r"\s+(?:it|this|that)\b", sentence[match.end() :]):
+            yield _run_candidate(f"git {verb} *", "git push" if verb == "push" else "git commit -m fix")
+    for command in avoided_commands(sentence):
+        words = command.split()
+        is_verb = len(words) < 2 or words[1].startswith("-") or words[1] in _SUBCOMMANDS or f"`{command}`" in sentence
+        is_said = words[:1] == ["git"] and words[-1] in verbs
+        if words[0] not in PROGRAMS or not is_verb or is_said or any(mark in command for mark in "|;&<>$\"'"):
+            continue
+        position = sentence.lower().rfind(words[-1].lower())
+        if position >= 0 and not _HARMLESS_REST.match(sentence[position + len(words[-1]) :].lstrip("`")):
+            continue
+        first_option = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
+        stem, options = " ".join(words[:first_option]), words[first_option:]
+        example = f"{stem} install" if stem in {"npm", "yarn", "pnpm", "pip"} else command
+        yield _run_candidate(f"{stem} *" + "".join(f"{option} *" for option in options), example)
 
 
 def _run_candidate(pattern: str, example: str) -> GuardCandidate:

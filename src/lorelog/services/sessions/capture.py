@@ -17,17 +17,15 @@ the project starts. Hours, because a turn may wait that long for a tool.
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
-from lorelog.core.dataclasses import asdict, dataclass, replace
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import NotFound, SourceError, StoreError
 from lorelog.core.memory import NewMemory
 from lorelog.core.ports import Progress
-from lorelog.core.session import CapturedTurn, CaptureReply, HookEvent, answer_hash, is_unique_turn_id, turn_memory_id
+from lorelog.core.session import CapturedTurn, CaptureReply, HookEvent, is_unique_turn_id, turn_memory_id
 from lorelog.ingest.transcripts.conversation import (
     TAILS,
     Conversation,
@@ -52,7 +50,7 @@ from lorelog.services.memories.journal import (
 )
 from lorelog.services.memory_state.tombstones import memory_key
 from lorelog.services.sessions.capture_context import CaptureContext, index_journals
-from lorelog.services.sessions.captures import (
+from lorelog.services.sessions.capture_db import (
     DONE,
     EMPTY,
     WRITING,
@@ -63,155 +61,17 @@ from lorelog.services.sessions.captures import (
     open_captures,
     read_captures,
 )
-from lorelog.services.sessions.note_upgrade import is_outdated
-from lorelog.services.standing.contradiction import find_contradicted
+from lorelog.services.sessions.due_turns import (
+    CLOCK_SLACK_S,
+    capture_stragglers,
+    is_answered,
+    is_outdated,
+    note_open_session,
+    select_finished,
+)
+from lorelog.services.standing.rules import find_contradicted
 from lorelog.services.traces.turns import TracedTurn, record_turns
 from lorelog.services.usage.signs import note_usage
-
-CLOCK_SLACK_S = 2.0
-"""Tolerance between a hook's time and the host's: the clock is the same, but the two are not taken at once."""
-_END_MOMENTS = frozenset({"turn-end", "turn-failed"})
-_LATE_HOSTS = frozenset({"copilot"})
-"""Hosts that write a transcript after their hooks, so that it may lack the turn which an event names."""
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedTurns:
-    """The finished turns, and whether the transcript contains everything that the event refers to."""
-
-    turns: Sequence[ParsedTurn]
-    complete: bool
-    ends: ParsedTurn | None = None
-    """The turn whose end the event reports."""
-
-
-def select_finished(turns: Sequence[ParsedTurn], event: HookEvent) -> FinishedTurns:
-    """Return the finished turns of a main conversation, in order."""
-    at = event.at.timestamp()
-    named = _find_named_turn(turns, event.turn)
-    begun = _count_begun(turns, at + CLOCK_SLACK_S)
-    if event.moment in _END_MOMENTS:
-        return _turns_until_end(turns, event, named, begun)
-    if event.moment == "prompt":
-        count = named if named is not None else _count_begun(turns, at - CLOCK_SLACK_S)
-        return FinishedTurns(drop_open_turns(turns[:count]), complete=True)
-    if event.moment == "compact":  # the last turn may go on
-        return FinishedTurns(drop_open_turns(turns[: min(begun, len(turns) - 1)]), complete=True)
-    # A resumed session's turn may begin within the tolerance before the event; that does not make it finished.
-    surely = _count_begun(turns, at)
-    is_whole = event.host not in _LATE_HOSTS or not event.turn or named is not None
-    return FinishedTurns([*turns[:surely], *drop_open_turns(turns[surely:begun])], complete=is_whole)
-
-
-def drop_open_turns(turns: Sequence[ParsedTurn]) -> Sequence[ParsedTurn]:
-    """Return the turns without the open ones at the end."""
-    count = len(turns)
-    while count and turns[count - 1].is_open:
-        count -= 1
-    return turns[:count]
-
-
-def is_answered(turn: ParsedTurn) -> bool:
-    """Return True if the turn has any text or tool call of the assistant."""
-    return bool(turn.text_count or turn.call_count)
-
-
-def _find_named_turn(turns: Sequence[ParsedTurn], name: str) -> int | None:
-    """Return the index of the last turn with a name: a fork repeats the name of its own first turn."""
-    if not name:
-        return None
-    matches = [index for index, turn in enumerate(turns) if name == turn.turn.id or name in turn.aliases]
-    return matches[-1] if matches else None
-
-
-def _count_begun(turns: Sequence[ParsedTurn], at: float) -> int:
-    """Return how many turns had begun by a time. A turn without a time began no later than the next."""
-    count = 0
-    for number, turn in enumerate(turns, 1):
-        if turn.start_time is not None and turn.start_time > at:
-            break
-        count = number
-    return count
-
-
-def _turns_until_end(turns: Sequence[ParsedTurn], event: HookEvent, named: int | None, begun: int) -> FinishedTurns:
-    """Return the turns up to the one that ended.
-
-    It is identified by its answer: a prompt typed meanwhile comes after the turn that the host names, and without a
-    name the next turn may just have begun.
-    """
-    count = begun if named is None else named + 1
-    if event.answer:
-        first = _count_begun(turns, event.at.timestamp() - CLOCK_SLACK_S) if named is None else count
-        for number in (count, *range(begun, max(first, 1) - 1, -1)):
-            if number and event.answer in _answer_hashes(turns[number - 1].digest.assistant_texts):
-                return FinishedTurns(turns[:number], complete=True, ends=turns[number - 1])
-        return FinishedTurns(turns[:count], complete=False, ends=turns[count - 1] if count else None)
-    is_late = event.host in _LATE_HOSTS and bool(event.turn) and named is None
-    is_begun = bool(count) and turns[count - 1].is_open and not is_answered(turns[count - 1])
-    if is_begun and event.moment == "turn-end" and not is_late:
-        return FinishedTurns(turns[: count - 1], complete=True)  # it has just begun; its own end is to come
-    # OpenCode reports a stop before the last text is written, and reports the end only afterwards.
-    is_whole = bool(count) and (named is not None or not event.turn) and not turns[count - 1].is_open
-    return FinishedTurns(turns[:count], is_whole, turns[count - 1] if count else None)
-
-
-def _answer_hashes(texts: Sequence[str]) -> set[str]:
-    """Return the possible hashes of an answer: hosts report its last text, or all texts of its last message.
-
-    Earlier texts count as well: a stopped turn may have been continued.
-    """
-    runs = [texts[first:last] for last in range(1, len(texts) + 1) for first in range(last)]
-    return {answer_hash(gap.join(run)) for run in runs for gap in ("\n", "\n\n", "")}
-
-
-SILENCE = timedelta(hours=2)
-
-
-def note_open_session(event: HookEvent, project: str, captures: CaptureDatabase) -> None:
-    """Save that a session is open, or that it has ended."""
-    fields = {
-        name: value for name, value in asdict(event).items() if name not in {"at", "environment", "answer", "turn"}
-    }
-    text = "" if event.moment == "session-end" else json.dumps(fields)
-    captures.save_open_session(
-        host=event.host, session=event.session, project=project, at=event.at.timestamp(), event=text
-    )
-
-
-def capture_stragglers(
-    event: HookEvent,
-    project: str,
-    captures: CaptureDatabase,
-    now: datetime,
-    capture: Callable[[HookEvent], CaptureReply],
-) -> CaptureReply:
-    """Capture the remaining turns of earlier sessions that ended without an event."""
-    replies: list[CaptureReply] = []
-    for text in captures.open_sessions(event.host, project, (now - SILENCE).timestamp()):
-        # An end in the past: the transcript will not become more complete.
-        end = replace(HookEvent.from_mapping(json.loads(text), now), moment="session-end", at=now - SILENCE / 2)
-        if end.session == event.session or not _is_silent(end.transcript, now):
-            continue
-        reply = capture(end)
-        if not reply.waiting:
-            note_open_session(end, project, captures)
-            replies.append(reply)
-    return CaptureReply(
-        tuple(turn for reply in replies for turn in reply.captured),
-        notes=tuple(note for reply in replies for note in reply.notes),
-    )
-
-
-def _is_silent(transcript: str, now: datetime) -> bool:
-    """Return True if a transcript was not written lately. The time of a database with many sessions is ignored."""
-    if not transcript.endswith(".jsonl"):
-        return True
-    try:
-        return os.stat(transcript).st_mtime < (now - SILENCE).timestamp()  # noqa: PTH116
-    except OSError:
-        return True
-
 
 ANSWER_WAIT_S = 20.0
 """How long to wait for a transcript to contain the answer that an event refers to."""

@@ -21,7 +21,7 @@ from lorelog.services.llm.receipts import Receipts
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.sessions import spool
-from lorelog.services.sessions.captures import open_captures
+from lorelog.services.sessions.capture_db import open_captures
 
 if TYPE_CHECKING:
     from lorelog.services.traces.recorder import TraceStore

@@ -15,22 +15,12 @@ from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import NotFound, StoreUnwritable
 from lorelog.core.serializable import Serializable
 from lorelog.services.delivery.files import CLOSING_TAG, OPENING_TAG, RecentEntry
-from lorelog.services.sessions.recent import RecentJournals, clean_line, shorten_line
+from lorelog.services.sessions.recent import RecentJournals, clean_line, parse_note, shorten_line
 
 _MAX_FILES, _MAX_DECISIONS, _MAX_QUESTIONS, _MAX_LINE_CHARS = 20, 10, 8, 400
 _MIN_GOAL_CHARS = 15
 """A shorter request ("go on") says little; the next longer one is the goal."""
 _STATEMENTS = ("decision", "correction", "preference")
-_LABELS = {
-    "user asked": "asked",
-    "asked": "asked",
-    "went on with": "asked",
-    "outcome": "outcome",
-    "files": "files",
-    "commands": "commands",
-    "errors": "errors",
-    "ended": "ended",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +80,8 @@ def make_handoff(journals: RecentJournals, *, session: str = "", tasks: Sequence
 
 def _describe(entries: Sequence[RecentEntry], stated: Iterable[RecentEntry], tasks: Sequence[str]) -> Handoff:
     """Return the handoff of a session's entries, oldest first; `stated` are the entries that may state decisions."""
-    turns = [_parse(entry) for entry in entries if entry.anchor.get("type", "turn") in ("turn", "plan")]
-    asked = [line for turn in turns for line in turn["asked"][:1]]
+    turns = [parse_note(entry.raw) for entry in entries if entry.anchor.get("type", "turn") in ("turn", "plan")]
+    asked = [line for turn in turns for line in turn["request"][:1]]
     outcomes = [" ".join(turn["outcome"] or turn["text"]) for turn in turns if turn["outcome"] or turn["text"]]
     decisions = [
         f"{entry.anchor['type']}: {_line(entry.raw[0].strip().removeprefix('- '))}"
@@ -147,22 +137,6 @@ def _open_boxes(entries: Iterable[RecentEntry]) -> list[str]:
             if bare[:6].lower() in ("- [ ] ", "- [x] "):
                 boxes[_line(bare[6:])] = bare[3] == " "
     return [text for text, is_open in boxes.items() if is_open]
-
-
-def _parse(entry: RecentEntry) -> dict[str, list[str]]:
-    """Return the bullets of a turn's note by label; other bullets are `text`."""
-    fields: dict[str, list[str]] = {name: [] for name in (*_LABELS.values(), "text")}
-    field = "text"
-    for line in entry.raw:
-        bare = line.strip().removeprefix("- ").strip()
-        if bare.startswith("[") or not bare:
-            continue
-        if not line.startswith("  "):
-            label, separator, rest = bare.partition(":")
-            known = _LABELS.get(label.lower()) if separator else None
-            field, bare = (known, rest.strip()) if known else ("text", bare)
-        fields[field].append(bare)
-    return fields
 
 
 def _sentences(texts: Iterable[str]) -> list[str]:

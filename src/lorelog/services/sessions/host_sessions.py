@@ -39,39 +39,25 @@ class HostSession:
     """Modification time of its file, or of its row in a database; seconds since 1970."""
 
 
+_FILES = {"codex": ("sessions/**/*.jsonl*", "archived_sessions/**/*.jsonl*"), "opencode": ()}
+_DATABASES = {"opencode": "opencode*.db", "openclaw": "agents/*/agent/openclaw-agent.sqlite"}
+"""Conversations below a host's folder, where `TRANSCRIPT_FILES` does not name all of them."""
+
+
 def find_host_sessions(host: str, environment: Mapping[str, str]) -> Iterator[HostSession]:
     """Yield the main conversations of a host, without those of subagents."""
-    if host == "codex":
-        yield from _codex_sessions(environment)
-    elif host == "opencode":
-        yield from _opencode_sessions(environment)
-    elif host == "openclaw":
-        yield from _openclaw_sessions(environment)
-    else:
-        for path in _files_by_age(os.path.join(host_data_folder(host, environment), TRANSCRIPT_FILES[host])):
-            yield from _sessions_in_file(host, path)
+    base = host_data_folder(host, environment)
+    for pattern in _FILES[host] if host in _FILES else (TRANSCRIPT_FILES[host],):
+        for path in _files_by_age(os.path.join(base, pattern)):
+            yield from _sessions_in_file(host, path, _agent_of(host, path))
+    if host in _DATABASES:
+        for path in _files_by_age(os.path.join(base, _DATABASES[host])):
+            yield from _sessions_in_database(host, path, _agent_of(host, path))
 
 
-def _codex_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
-    base = host_data_folder("codex", environment)
-    for folder in ("sessions", "archived_sessions"):
-        for path in _files_by_age(os.path.join(base, folder, "**", "*.jsonl*")):
-            yield from _sessions_in_file("codex", path)
-
-
-def _opencode_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
-    base = host_data_folder("opencode", environment)
-    for path in _files_by_age(os.path.join(base, "opencode*.db")):
-        yield from _sessions_in_database("opencode", path, "")
-
-
-def _openclaw_sessions(environment: Mapping[str, str]) -> Iterator[HostSession]:
-    base = host_data_folder("openclaw", environment)
-    for path in _files_by_age(os.path.join(base, TRANSCRIPT_FILES["openclaw"])):
-        agent = os.path.basename(os.path.dirname(os.path.dirname(path)))
-        yield from _sessions_in_file("openclaw", path, agent)
-    for path in _files_by_age(os.path.join(base, "agents", "*", "agent", "openclaw-agent.sqlite")):
-        yield from _sessions_in_database("openclaw", path, os.path.basename(os.path.dirname(os.path.dirname(path))))
+def _agent_of(host: str, path: str) -> str:
+    """Return the agent of OpenClaw that a file belongs to; empty for other hosts."""
+    return os.path.basename(os.path.dirname(os.path.dirname(path))) if host == "openclaw" else ""
 
 
 def _files_by_age(pattern: str) -> list[str]:
@@ -80,7 +66,7 @@ def _files_by_age(pattern: str) -> list[str]:
     return [path for _, path in sorted(files)]
 
 
-def _sessions_in_file(host: str, path: str, agent: str = "") -> Iterator[HostSession]:
+def _sessions_in_file(host: str, path: str, agent: str) -> Iterator[HostSession]:
     with suppress(LorelogError):
         conversation = open_conversation(path)
         if conversation.host == host:

@@ -8,7 +8,7 @@ fewer of the other words. A rule is selected if enough of its weight is in one s
 words of different sentences match by accident.
 
 Precision counts more than recall: a rule that does not fit costs attention at every prompt.
-`tests/services/sessions/prompt_rules.json` has labelled prompts.
+`tests/services/sessions/prompt_rules.txt` has labelled prompts.
 """
 
 from __future__ import annotations

@@ -68,6 +68,17 @@ def merge_task_lines(data: bytes) -> list[dict[str, Any]]:
     return [task for task in reversed(tasks.values()) if task.get("goal") and not task.get("done")]
 
 
+NOTE_FIELDS = {
+    "user asked": "request",
+    "asked": "request",
+    "went on with": "request",
+    "outcome": "outcome",
+    "files": "files",
+    "commands": "commands",
+    "errors": "errors",
+    "ended": "ended",
+}
+"""The labels of a captured note's bullets."""
 FOREIGN_LABEL = "came with the repository"
 _MAX_FOREIGN_JOURNALS = 10
 """Journals without own entries that are read besides others: a repository may contain any number of them."""
@@ -150,6 +161,24 @@ class RecentJournals:
         expires = expires if is_iso_date(expires) else ""  # an invalid date hides nothing
         last = (self._expiry_days or {}).get(memory, expires) if memory else expires
         return "" < last < self._today
+
+
+def parse_note(lines: list[str]) -> dict[str, list[str]]:
+    """Return the bullets of a turn's note by field; bullets without a known label are `text`. Boxes are left out."""
+    fields: dict[str, list[str]] = {name: [] for name in (*NOTE_FIELDS.values(), "text")}
+    field = "text"
+    for line in lines:
+        bare = line.strip()
+        bare = bare[2:].strip() if bare[:2] in ("- ", "* ", "+ ") else bare
+        if bare[:4].lower() in ("[ ] ", "[x] "):
+            continue
+        if not line.startswith("  "):
+            label, separator, rest = bare.partition(":")
+            known = NOTE_FIELDS.get(label.lower()) if separator else None
+            field, bare = (known, rest.strip()) if known else ("text", bare)
+        if bare:
+            fields[field].append(bare)
+    return fields
 
 
 def clean_line(text: str) -> str:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import os
 
-from lorelog.services.delivery.files import CLOSING_TAG, OPENING_TAG, read_standing
+from lorelog.services.delivery.files import CLOSING_TAG, OPENING_TAG, is_never_used, read_standing
 from lorelog.services.sessions.recent import (
     FOREIGN_LABEL,
     MAX_SHOWN_TASKS,
     RecentJournals,
     clean_line,
     foreign_origin_label,
+    parse_note,
     quote_line,
     render_open_tasks,
     shorten_line,
@@ -46,21 +47,8 @@ _MIN_REQUEST_CHARS = 15
 """A shorter first request ("hi", "go on") says little about a session; a later one is shown in its place."""
 _MAX_FILES_SHOWN = 3
 _MAX_SESSIONS, _MAX_FOREIGN_SESSIONS = 12, 6
-_SINK_AFTER = 5
-"""A memory that was delivered this often without use is shown after the others."""
 _BYTES_PER_TOKEN = 4
 _OPEN_BULLETS, _DONE_BULLETS = ("- [ ] ", "* [ ] "), ("- [x] ", "* [x] ", "- [X] ", "* [X] ")
-_NOTE_FIELDS = {
-    "user asked": "request",
-    "asked": "request",
-    "went on with": "request",
-    "outcome": "outcome",
-    "files": "files",
-    "commands": "commands",
-    "errors": "errors",
-    "ended": "ended",
-}
-"""The labels of a captured note's bullets."""
 
 
 class SessionStartSources:
@@ -177,12 +165,7 @@ def select_standing(files: tuple[str, ...], types: tuple[str, ...] = ()) -> list
         key = "".join(char for char in text.casefold() if char.isalnum())
         if key and (key not in chosen or (is_users_word(memory) and not is_users_word(chosen[key]))):
             chosen[key] = memory
-    return sorted(chosen.values(), key=_is_unused)
-
-
-def _is_unused(memory: dict[str, Any]) -> bool:
-    unused = memory.get("unused")
-    return isinstance(unused, int) and unused >= _SINK_AFTER
+    return sorted(chosen.values(), key=is_never_used)
 
 
 def is_users_word(memory: Mapping[str, Any]) -> bool:
@@ -298,7 +281,7 @@ def _describe_session(entries: list[RecentEntry]) -> str:
 
     It is a quotation if the text is from a tool or an import, or came with the repository.
     """
-    newest, notes = entries[0], [_parse_note(entry) for entry in entries]
+    newest, notes = entries[0], [parse_note(entry.lines) for entry in entries]
     kind = newest.anchor.get("type", "turn")
     start = f"- {newest.day}" + (f" {newest.time[:5]}" if newest.time else "")
     origin = foreign_origin_label(newest.anchor.get("origin", ""))
@@ -324,23 +307,6 @@ def _describe_session(entries: list[RecentEntry]) -> str:
 
 def _quote_if(label: str, text: str) -> str:
     return quote_line(f"- {text}", label)[2:] if label else text
-
-
-def _parse_note(entry: RecentEntry) -> dict[str, list[str]]:
-    """Return the bullets of a note by field; bullets without a known label are `text`."""
-    fields: dict[str, list[str]] = {name: [] for name in (*_NOTE_FIELDS.values(), "text")}
-    field = "text"
-    for line in entry.lines:
-        bare = line.strip()[2:].strip()
-        if line.startswith((*_OPEN_BULLETS, *_DONE_BULLETS)):
-            continue
-        if not line.startswith("  "):
-            label, separator, rest = bare.partition(":")
-            known = _NOTE_FIELDS.get(label.lower()) if separator else None
-            field, bare = (known, rest.strip()) if known else ("text", bare)
-        if bare:
-            fields[field].append(bare)
-    return fields
 
 
 def _list_files(notes: list[dict[str, list[str]]]) -> str:

@@ -1,4 +1,4 @@
-"""The timeline of memories: sessions by day, what was asked in them and what came of it.
+"""The timeline of memories: sessions by day, with their requests and outcomes.
 
 A captured turn is a note with labelled bullets (`ingest.transcripts.turn_note`), a statement of the user is an entry of its own. Both
 name their session. What was added without a session is one group per day and project, and sections of documents are counted by

@@ -1,7 +1,7 @@
 """Decides which topics a prompt is about, by meaning: `topic=database migrations` on a memory.
 
 A cosine alone says little, because each model has its own range: with e5-small-v2, unrelated texts had .67 to .85, with lorelog-1 .06 to .42. So it
-is standardised three times, against texts about all fields of software (`topic_background.py`) that are embedded with
+is standardised three times, against texts about all fields of software (`BACKGROUND_TOPICS`) that are embedded with
 the same model: how far the topic stands out among other topics for this prompt, how far the prompt stands out among
 other prompts for this topic, and by how much the topic is nearer than the best topics that differ from it. A logistic
 function turns these into a probability. It was fitted to made-up prompts (`tests/services/sessions/prompt_topics.txt`);
@@ -22,7 +22,6 @@ from lorelog.core.errors import ModelError
 from lorelog.core.vectors import unit_vector
 from lorelog.services.delivery.files import read_standing
 from lorelog.services.sessions.session_start import STALE_VERDICTS, is_agents_note, is_users_word
-from lorelog.services.sessions.topic_background import BACKGROUND_PROMPTS, BACKGROUND_TOPICS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +39,7 @@ TOPIC_PREFIX = "topic="
 _MAX_TOPICS = 2_000
 """Topics whose vectors are kept. More would take a prompt too long."""
 _NEAR_TOPICS, _RIVALS = 8, 3
-"""Background topics that mean nearly the same as a topic and are no rivals of it; and the best ones that are."""
+"""Nearest background topics, ignored as synonyms; next ones, compared."""
 _MIN_SPREAD = 1e-6
 _BATCH = 32
 
@@ -253,3 +252,73 @@ def _matrix(vectors: Sequence[Vector]) -> Floats | None:
 
 def _mean_and_spread(values: Floats) -> tuple[float, float]:
     return float(values.mean()), max(float(values.std()), _MIN_SPREAD)
+
+
+# -- background --------------------------------------------------------------------------------------------------------
+# Changing a line changes the probabilities: fit them again with `python -m bench.delivery.topics --fit`.
+
+BACKGROUND_TOPICS = (
+    "user interface text", "database queries", "database schema changes", "data imports", "file uploads", "image processing",
+    "authentication", "authorization", "password reset", "payments", "invoices and billing", "shopping cart", "search",
+    "recommendations", "notifications", "e-mail delivery", "caching", "message queues", "background jobs", "cron jobs",
+    "rate limiting", "REST endpoints", "GraphQL", "websockets", "HTTP clients", "retries and timeouts", "error handling",
+    "exceptions", "logging", "metrics and tracing", "alerts", "dashboards", "configuration files", "environment variables",
+    "feature flags", "secrets management", "encryption", "security vulnerabilities", "input validation", "code review",
+    "pull requests", "commit messages", "branching strategy", "merge conflicts", "releases", "versioning", "changelog",
+    "deployment", "rollbacks", "Docker images", "Kubernetes", "Terraform", "cloud infrastructure", "load balancers", "DNS",
+    "firewalls", "continuous integration", "build system", "compiler warnings", "linting", "code formatting",
+    "type annotations", "unit tests", "integration tests", "end-to-end tests", "test fixtures", "mocking", "test coverage",
+    "flaky tests", "benchmarks", "profiling", "memory usage", "concurrency", "thread safety", "deadlocks", "async code",
+    "refactoring", "naming conventions", "code style", "comments in code", "dead code", "deprecations", "public API design",
+    "backwards compatibility", "dependencies", "package managers", "licences", "documentation", "tutorials",
+    "README file", "API reference", "translations", "time zones and dates", "currencies", "number formatting",
+    "text encoding", "regular expressions", "parsers", "serialization", "JSON", "CSV files", "spreadsheets", "PDF export",
+    "printing", "charts", "maps and geolocation", "forms", "buttons and menus", "CSS styling", "responsive layout",
+    "dark mode", "accessibility", "animations", "keyboard shortcuts", "navigation", "routing", "state management",
+    "React components", "server-side rendering", "browser compatibility", "cookies", "analytics", "A/B testing",
+    "search engine ranking", "content management", "comments and moderation", "chat", "video streaming", "audio playback",
+    "mobile apps", "app store release", "push messages", "offline mode", "synchronization", "Bluetooth", "sensors",
+    "battery life", "firmware updates", "device drivers", "embedded systems", "graphics rendering", "game physics",
+    "level design", "multiplayer", "machine learning models", "model training", "datasets", "feature engineering",
+    "embeddings", "prompts for language models", "data pipelines", "data warehouse", "streaming data", "data quality",
+    "data privacy", "audit trail", "backups", "disaster recovery", "storage costs", "scaling", "microservices",
+    "monorepo layout", "plugins", "command line tools", "shell scripts", "editor settings", "garbage collection",
+    "compiler optimization", "numerical accuracy", "sorting algorithms", "data structures", "access roles",
+    "user accounts", "onboarding", "customer support", "legal requirements", "project planning", "team meetings",
+)  # fmt: skip
+"""Topics of software work, from all its fields."""
+
+BACKGROUND_PROMPTS = (
+    "fix the failing test", "why does this not compile?", "rename the variable to something clearer",
+    "add a button to the page", "explain what this function does", "commit the changes", "open a pull request",
+    "go on", "yes, do that", "no, revert this and try something else", "what changed since yesterday?",
+    "the build is broken on main", "write a script that reads the file and prints the ten longest lines",
+    "move this class into its own file", "remove the unused imports", "add type hints to this module",
+    "update the dependencies", "the page is blank after the last change", "make this function faster",
+    "there is an off-by-one error in the loop", "use a dataclass here", "split this function, it is too long",
+    "write unit tests for the parser", "add a flag to the command line", "why is the response empty?",
+    "the request returns 404", "add a column to the table", "change the colour of the header",
+    "document the new option", "where is this setting read?", "which files use this helper?",
+    "show me the last error in the log", "the container does not start", "deploy the current branch to staging",
+    "merge main into this branch", "resolve the conflicts", "the user cannot log in", "send a mail when the job is done",
+    "cache the result for an hour", "retry the request three times", "validate the input of the form",
+    "translate the labels", "convert this to TypeScript", "format the date as ISO", "parse the arguments",
+    "handle the case of an empty list", "the query is slow", "add an index", "store the settings in a file",
+    "read the key from the environment", "download the data and count the rows", "plot the result",
+    "train the model again with a smaller learning rate", "the chart shows the wrong axis", "export the list as CSV",
+    "add paging to the endpoint", "return an error if the id is unknown", "log the duration of each step",
+    "the animation is not smooth", "support dark mode", "the menu does not close on mobile",
+    "the tests are flaky", "run the linter and fix what it reports", "what is the difference between these two?",
+    "write a short summary of this module", "think about the design first, then make a plan",
+    "implement the next item of the plan", "that is not what I meant", "use the existing helper instead",
+    "here is the stack trace, find the cause", "the process uses too much memory", "two threads write to the same map",
+    "the migration failed halfway", "copy the old behaviour exactly", "clean up the temporary files",
+    "delete the old implementation", "make the message friendlier", "the upload stops at 50 percent",
+    "check the access rights before deleting", "prepare the release", "bump the version", "write the changelog",
+    "the price is rounded wrongly", "show a warning when the disk is full", "the socket is closed too early",
+    "sort the results by date", "the search finds nothing", "generate an id for each entry", "compress the images",
+    "add a health check", "increase the timeout", "the job runs twice", "hide the field for guests",
+    "play a sound when it is done", "the device does not connect", "the enemy walks through walls",
+    "compare the two approaches", "look at the issue and tell me what you think", "simplify this",
+)  # fmt: skip
+"""Requests to a coding agent, of all kinds."""

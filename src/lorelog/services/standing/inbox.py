@@ -1,7 +1,7 @@
 """The inbox: memories that wait for a person's word.
 
 Not every text counts as a rule of the user. What an agent, a tool, an import or a repository says does not, and of the corrections in
-conversations only those count that clearly last (`durable`). A person decides about the others: approved, such a text is
+conversations only those count that clearly last (`is_lasting_rule`). A person decides about the others: approved, such a text is
 written anew as the person's own memory, which supersedes the first one, so both stay in their files and who said what
 remains visible. Summaries, and imported text that is not a rule, are only marked as reviewed. Guards have a log of their own.
 """
@@ -17,9 +17,9 @@ from lorelog.core.ports import Store
 from lorelog.core.query import Filters
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
-from lorelog.services.standing.durable import is_lasting_rule
 from lorelog.services.standing.memories import plain_text, split_statement
 from lorelog.services.standing.ownership import STANDING_TYPES, Ownership, memory_body
+from lorelog.services.standing.rules import is_lasting_rule
 
 RULE, CORRECTION, SUMMARY, IMPORT = "rule", "correction", "summary", "import"
 MAX_SCANNED = 5_000

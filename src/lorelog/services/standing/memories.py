@@ -19,8 +19,8 @@ from lorelog.core.document import ARCHIVE_TYPE, Anchor, Chunk, ChunkKey, StoredC
 from lorelog.core.patterns import lazy_pattern
 from lorelog.services.cues.cue import Cue, read_cues
 from lorelog.services.delivery.shell_command import word_set
-from lorelog.services.standing.durable import is_lasting_rule
 from lorelog.services.standing.ownership import HEADING, STANDING_TYPES, OwnClaim, Ownership, is_confirmed, memory_body
+from lorelog.services.standing.rules import is_lasting_rule
 from lorelog.services.standing.source import FORMAT, DeliverySource, MemoryMarks
 from lorelog.services.standing.tables import StandingMemory, replace_if_changed
 

@@ -109,10 +109,14 @@ def _update_verdicts(source: DeliverySource, check: CheckMemories | None) -> Ver
 
 def code_check(checker: FreshnessChecker) -> CheckMemories:
     """Return a function that checks memories against the code they mention."""
-    from lorelog.services.freshness.checker import claim_of_chunk
+    from lorelog.services.freshness.checker import claim_of
 
     def check(chunks: Sequence[StoredChunk]) -> Verdicts:
-        claims = {stored.chunk.anchor.memory: claim_of_chunk(stored) for stored in chunks if stored.chunk.anchor}
+        claims = {
+            stored.chunk.anchor.memory: claim_of(stored.chunk, stored.project)
+            for stored in chunks
+            if stored.chunk.anchor
+        }
         return {memory: verdict.freshness.value for memory, verdict in checker.verdicts(claims).items()}
 
     return check

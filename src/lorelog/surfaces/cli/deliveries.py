@@ -2,7 +2,7 @@
 
 Hooks add memories to an agent's context at the start of a session, to a prompt, and before or after a tool call whose
 file, command or error matches a memory's cue. Each delivery is logged. Whether a memory was used is noted where it can be
-seen: its id or distinctive words in the assistant's text or tool calls, a guard that was obeyed, a call that was changed.
+seen: its id in the assistant's text or tool calls, a guard that was obeyed, a call that was changed.
 The column 'used' is empty while the turns after a delivery are not captured.
 
 --unused lists memories that were delivered repeatedly and never used. They are shown after others; review them.

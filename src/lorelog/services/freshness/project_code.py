@@ -1,14 +1,18 @@
-"""The current state of a working tree: the content of its files, and their definitions.
+"""The code of a project: its working tree now, and its files at one commit, with their contents and definitions.
 
-Most of it comes from the code index. A file that changed since it was indexed is parsed here, so that a verdict is
-about the current state and not about the last index run. Results are cached by the stamp of the file.
+Most of the working tree's state comes from the code index. A file that changed since it was indexed is parsed here, so
+that a verdict is about the current state and not about the last index run. Results are cached by the stamp of the file.
+
+What Git did not answer is never taken for an empty answer: it raises `GitUnavailable`, and nothing is concluded.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+import re
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
 from hashlib import blake2b, sha1, sha256
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -17,10 +21,14 @@ from lorelog.core.code import Symbol
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import FileStamp
 from lorelog.core.extras import missing_package
+from lorelog.services.freshness.targets import GitUnavailable
 
 if TYPE_CHECKING:
+    from lorelog.code.git import GitHistory
     from lorelog.code.tables import CodeTables
 
+PROSE_SUFFIXES = (".md", ".markdown", ".rst", ".txt", ".adoc", ".lock", ".svg", ".ipynb", ".csv", ".jsonl")
+"""Files that describe settings but do not contain them: a changelog mentions settings that were removed long ago."""
 _MAX_BYTES = 2 << 20
 """Larger files are not read."""
 _SHA256_LENGTH = 64
@@ -117,7 +125,7 @@ class WorkingTree:
 
     def _status(self, path: str) -> tuple[int, int, int] | None:
         status = self._within(path)
-        if status is None or not _is_plain(status) or status.st_size > _MAX_BYTES:
+        if status is None or not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
             return None
         stamp = FileStamp.from_stat(status)
         return stamp.size, stamp.mtime_ns, stamp.inode
@@ -136,6 +144,87 @@ class WorkingTree:
 
     def _absolute(self, path: str) -> str:
         return os.path.join(self.root, path)  # noqa: PTH118
+
+
+class Snapshot:
+    """A project at one commit; without history it is empty."""
+
+    def __init__(self, history: GitHistory | None, commit: str) -> None:
+        self._history = history
+        self.commit = commit if history is not None else ""
+        self._texts: dict[str, bytes | None] = {}
+        self._symbols: dict[str, Sequence[Symbol] | None] = {}
+
+    @cached_property
+    def files(self) -> Mapping[str, str]:
+        """The files, with the ids of their contents."""
+        if self._history is None or not self.commit:
+            return {}
+        files = self._history.files(self.commit)
+        if files is None:
+            raise GitUnavailable
+        return files
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, list[str]]:
+        by_name: dict[str, list[str]] = {}
+        for path in self.files:
+            by_name.setdefault(path.rpartition("/")[2], []).append(path)
+        return by_name
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """All folders."""
+        return frozenset(path[:end] for path in self.files for end, char in enumerate(path) if char == "/")
+
+    def find(self, path: str) -> str:
+        """Return the file that a path means: the exact path, or the only one that ends with it; else empty."""
+        if path in self.files:
+            return path
+        candidates = self._by_name.get(path.rpartition("/")[2], ())
+        matches = [candidate for candidate in candidates if candidate.endswith(f"/{path}")]
+        return matches[0] if len(matches) == 1 else ""
+
+    def lines_with(self, words: Sequence[str]) -> Mapping[str, list[bytes]]:
+        """Return the lines that contain one of some words, by file, without prose. Nothing is left out."""
+        if self._history is None or not self.commit or not words:
+            return {}
+        found = self._history.lines_with(self.commit, words)
+        if found is None:
+            raise GitUnavailable
+        lines: dict[str, list[bytes]] = {}
+        for path, line in found:
+            if path in self.files and not path.endswith(PROSE_SUFFIXES):
+                lines.setdefault(path, []).append(line)
+        return lines
+
+    def read(self, paths: Iterable[str]) -> None:
+        """Read some files in advance with one query."""
+        missing = [path for path in paths if path in self.files and path not in self._texts]
+        if self._history is None or not missing:
+            return
+        contents = self._history.contents(self.files[path] for path in missing)
+        if contents is None:
+            raise GitUnavailable
+        self._texts.update((path, contents.get(self.files[path])) for path in missing)
+
+    def source(self, path: str) -> bytes | None:
+        """Return the content of a file, empty if the file is missing; None if it cannot be read, or is too large."""
+        self.read([path])
+        return self._texts.get(path, b"")
+
+    def text(self, path: str) -> str:
+        """Return the text of a file; empty if it is missing or cannot be read."""
+        return (self.source(path) or b"").decode("utf-8", "replace")
+
+    def symbols(self, path: str) -> Sequence[Symbol] | None:
+        """Return the definitions of a file; None if it cannot be read, or is too large to be parsed here."""
+        if path not in self._symbols:
+            source = self.source(path)
+            self._symbols[path] = (
+                parse_symbols(path, source) if source is not None and can_parse(path, source) else None
+            )
+        return self._symbols[path]
 
 
 def parse_symbols(path: str, source: bytes) -> Sequence[Symbol]:
@@ -171,7 +260,7 @@ def text_sketch(text: str) -> frozenset[int]:
 
     Quotes, commas, semicolons and parentheses do not count: formatters change them.
     """
-    words = _words(text)
+    words = re.findall(r"\w+|[^\w\s,;()'\"`]", text)
     shingles = {
         " ".join(words[start : start + _SHINGLE_WORDS]) for start in range(max(1, len(words) - _SHINGLE_WORDS + 1))
     }
@@ -214,18 +303,6 @@ def _remember_symbols(key: tuple[str | int, ...], symbols: Sequence[Symbol]) -> 
         while len(_INDEXED_SYMBOLS) >= _MAX_INDEXED:
             _INDEXED_SYMBOLS.pop(next(iter(_INDEXED_SYMBOLS)))
         _INDEXED_SYMBOLS[key] = symbols
-
-
-def _words(text: str) -> list[str]:
-    import re
-
-    return re.findall(r"\w+|[^\w\s,;()'\"`]", text)
-
-
-def _is_plain(status: os.stat_result) -> bool:
-    import stat
-
-    return stat.S_ISREG(status.st_mode)
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,7 @@ import pytest
 
 from lorelog.core.errors import StoreIncompatible, StoreUnwritable
 from lorelog.core.session import is_unique_turn_id, turn_memory_id
-from lorelog.services.sessions.captures import DONE, WRITING, CaptureRow, open_captures
+from lorelog.services.sessions.capture_db import DONE, WRITING, CaptureRow, open_captures
 
 
 def row(memory: str, state: str, time: str = "2026-03-05T14:30:00+00:00", **more: str) -> CaptureRow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lorelog.services.freshness.working_tree import content_id, parse_symbols, sketch_similarity, text_sketch
+from lorelog.services.freshness.project_code import content_id, parse_symbols, sketch_similarity, text_sketch
 
 CODE = b"def one():\n    return 1\n"
 
