@@ -116,7 +116,9 @@ def test_a_read_only_database_is_read(tmp_path: Path) -> None:
     file = SqliteFile(tmp_path / "a.db", SCHEMA)
     fill(file, "alpha")
 
-    with closing(file.open_readonly()) as db:
+    db = file.open_readonly()
+    assert db is not None
+    with closing(db):
         assert db.execute("SELECT name FROM things").fetchall() == [("alpha",)]
         with pytest.raises(sqlite3.OperationalError):
             db.execute("DELETE FROM things")

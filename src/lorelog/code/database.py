@@ -23,7 +23,7 @@ from pathlib import Path
 
 from lorelog.core import sqlite_file
 from lorelog.core.code import NameUse, UseKind
-from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, WrongVersionError
+from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x6C6F7263  # "lorc"
@@ -188,11 +188,9 @@ def open_readonly(path: Path) -> sqlite3.Connection | None:
     """Open code.db without changing anything; return None if it does not exist or has another version."""
     if not path.is_file():
         return None
-    try:
-        db = SqliteFile(path, _DATABASE).open_readonly()
-    except WrongVersionError:
-        return None
-    db.execute("PRAGMA cache_size = -16384")
+    db = SqliteFile(path, _DATABASE).open_readonly()
+    if db is not None:
+        db.execute("PRAGMA cache_size = -16384")
     return db
 
 

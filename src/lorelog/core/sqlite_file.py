@@ -94,10 +94,6 @@ def delete_database(path: Path) -> None:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
-class WrongVersionError(sqlite3.DatabaseError):
-    """The tables are missing, of another version, or of another program."""
-
-
 class DatabaseSchema(NamedTuple):
     """What all files of one kind have in common."""
 
@@ -140,16 +136,18 @@ class SqliteFile:
         except sqlite3.DatabaseError as error:
             if self.path is None:
                 raise
-            is_old = isinstance(error, WrongVersionError)
-            reason = "written by another version" if is_old else f"damaged ({error})"
-            self.replaced = f"{self.path.name} was {reason}"
+            self.replaced = f"{self.path.name} was " + (f"damaged ({error})" if is_corruption(error) else str(error))
         self.replace()
         return self._open()
 
-    def open_readonly(self) -> sqlite3.Connection:
-        """Open an existing database without changing anything. Raise sqlite3.Error."""
+    def open_readonly(self) -> sqlite3.Connection | None:
+        """Open an existing database without changing anything; return None if it has another version. Raise sqlite3.Error."""
         assert self.path is not None  # noqa: S101
-        return connect_readonly(self.path, self._schema.busy_s, self._check_marks)
+        db = connect_readonly(self.path, self._schema.busy_s)
+        if _read_marks(db) == (self._schema.application, self._schema.version):
+            return db
+        db.close()
+        return None
 
     def replace(self) -> None:
         """Move a damaged database aside, or delete it if it is derived, so that the next `open` creates a new one."""
@@ -210,7 +208,7 @@ class SqliteFile:
             raise StoreIncompatible(
                 f"{self.path} was written by a newer lorelog", hint="update lorelog, or move that file aside"
             )
-        raise WrongVersionError("it was written by another version")
+        raise sqlite3.DatabaseError("written by another version")
 
 
 def _read_marks(db: sqlite3.Connection) -> tuple[int, int]:

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lorelog.core.atomic_file import write_all
 from lorelog.core.errors import StoreDamaged, StoreError, StoreUnwritable
@@ -32,11 +32,8 @@ def encode_line(values: Mapping[str, Any]) -> bytes:
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-class BadLine(NamedTuple):
-    """A line that cannot be read; number 0 stands for the whole file."""
-
-    number: int
-    reason: str
+BadLine = tuple[int, str]
+"""Number and reason of a line that cannot be read; number 0 stands for the whole file."""
 
 
 class AppendLog(Generic[LineT]):
@@ -148,7 +145,7 @@ class AppendLog(Generic[LineT]):
             return ()
         except OSError as error:
             if self._is_optional:
-                self._bad_lines = (BadLine(0, error.strerror or str(error)),)
+                self._bad_lines = ((0, error.strerror or str(error)),)
                 return ()
             raise StoreError(f"{self.path} cannot be read: {error.strerror}", hint="check its permissions") from error
         if not end:
@@ -172,7 +169,7 @@ class AppendLog(Generic[LineT]):
                         f"{self.path} has a line that cannot be read: {number} ({error})",
                         hint="correct or delete that line; each line is one JSON object",
                     ) from error
-                bad.append(BadLine(number, str(error)))
+                bad.append((number, str(error)))
                 rest = self._salvage(line)
                 parsed += [] if rest is None else [rest]
         self._line_count += data.count(b"\n")

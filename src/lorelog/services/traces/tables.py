@@ -443,6 +443,8 @@ class TraceTables:
             if not to_read:
                 raise
             self._db, self._is_read_only = self._file.open_readonly(), True
+            if self._db is None:
+                raise
         return self._db
 
     @contextmanager
