@@ -62,3 +62,16 @@ def test_one_module_connects_to_databases() -> None:
     }
 
     assert found == {"core/sqlite_file.py"}, "use SqliteFile, connect or connect_readonly"
+
+
+def test_one_module_starts_git() -> None:
+    """Git is started by code/git.py alone, which decides what a repository may do in our process."""
+    found = {
+        name
+        for name, function in functions('"git"')
+        for called, call in calls(function)
+        if called in {".run", ".Popen", ".check_output", ".call", ".check_call", "run", "Popen"}
+        and any(isinstance(node, ast.Constant) and node.value == "git" for node in ast.walk(call))
+    }
+
+    assert found == {"code/git.py"}, "use Git or run_git of code/git.py"
