@@ -37,7 +37,7 @@ from bench.scale.with_lorelog import STORE, GivenVectors
 from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.query import SearchReply
 from lorelog.core.vectors import unit_vector
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.retrieval.cache import Caches
 from lorelog.services.search.searcher import Searcher
 from lorelog.stores.embedded import EmbeddedStore

@@ -27,10 +27,12 @@ from lorelog.config.schema import SETTINGS  # noqa: E402
 from lorelog.config.setting import Setting  # noqa: E402
 from lorelog.config.settings import format_toml  # noqa: E402
 from lorelog.core.errors import LorelogError, UsageError  # noqa: E402
-from lorelog.operations.catalogue import describe_all  # noqa: E402
+from lorelog.operations.catalogue import all_operations, describe_all  # noqa: E402
 from lorelog.operations.replies import Json  # noqa: E402
 from lorelog.stores.embedded.connection import open_writer  # noqa: E402
-from lorelog.surfaces.cli.main import COMMANDS, command_parser  # noqa: E402
+from lorelog.surfaces.cli.commands import COMMANDS, OPTIONS_FILE  # noqa: E402
+from lorelog.surfaces.cli.derive import render_options  # noqa: E402
+from lorelog.surfaces.cli.parser import command_parser  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,20 +232,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="change nothing; fail when a page is out of date")
     check = parser.parse_args().check
-    stale = False
+    options = Path(OPTIONS_FILE)  # before the pages: docs/cli.md shows what it says
+    stale = _update(options, render_options(all_operations().values()), "options", check=check)
     for part in PARTS:
         page = ROOT / part.page
-        old = page.read_text(encoding="utf-8")
-        new = refreshed(old, part)
-        if new == old:
-            continue
-        stale = True
-        if not check:
-            page.write_text(new, encoding="utf-8")
-        print(
-            f"{part.page}: {part.marker} {'is out of date; run scripts/generate_reference.py' if check else 'written'}"
-        )
+        stale |= _update(page, refreshed(page.read_text(encoding="utf-8"), part), part.marker, check=check)
     return 1 if check and stale else 0
+
+
+def _update(file: Path, text: str, subject: str, *, check: bool) -> bool:
+    """Write a text unless only checked, and return whether the file had another one."""
+    if file.exists() and file.read_text(encoding="utf-8") == text:
+        return False
+    if not check:
+        file.write_text(text, encoding="utf-8")
+    state = "is out of date; run scripts/generate_reference.py" if check else "written"
+    print(f"{file.relative_to(ROOT)}: {subject} {state}")
+    return True
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from bench.quality.vectors import KeptEmbedder, VectorFolder
 from lorelog.core.document import ChunkKey
 from lorelog.core.query import Filters, Hit
 from lorelog.core.vectors import unit_vector
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.retrieval.ranking_metrics import RANKING_DEPTH
 from lorelog.services.evaluation.search_quality import rank_documents
 from lorelog.services.places.project import Project

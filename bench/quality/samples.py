@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from bench.quality.sets import JudgedSet, Question, Text
 
-from lorelog.retrieval.analyser import STOP_WORDS, WordAnalyser
+from lorelog.language.analyser import STOP_WORDS, WordAnalyser
 
 SEED = 20
 SAMPLE_BYTES, SAMPLE_QUESTIONS = 330_000, 150

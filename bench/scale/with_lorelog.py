@@ -17,7 +17,7 @@ from lorelog.core.document import Chunk, Document, FileStamp, short_hash
 from lorelog.core.options import ChunkOptions, SearchOptions
 from lorelog.core.ports import DocumentUpdate, EmbeddedTexts, Vector
 from lorelog.core.query import Filters, Hit, Lane
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.services.search.searcher import Searcher
 from lorelog.stores.embedded import EmbeddedStore
 

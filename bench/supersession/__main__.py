@@ -17,8 +17,7 @@ from bench.result import Verdicts, format_table
 from bench.supersession.histories import HistoryResult, find_repositories, measure_repository
 from bench.supersession.journals import read_pairs
 
-from lorelog.retrieval import stated_values
-from lorelog.retrieval.value_changes import DatedText, find_value_pairs
+from lorelog.retrieval.value_changes import DatedText, find_cached_values, find_value_pairs
 
 ASKED = 0.95
 ASKED_MS = 0.5
@@ -118,7 +117,7 @@ def _minimum_ms(texts: Sequence[DatedText], *, fresh: bool) -> float:
     times = []
     for _ in range(ROUNDS):
         if fresh:
-            stated_values.forget_texts()
+            find_cached_values.cache_clear()
         started = time.process_time()
         find_value_pairs(texts)
         times.append(time.process_time() - started)

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from lorelog.core.options import ChunkOptions
 from lorelog.ingest.markdown import chunk_markdown
-from lorelog.retrieval.stated_values import find_stated_values
-from lorelog.retrieval.value_changes import DatedText, context_words, find_value_pairs
+from lorelog.retrieval.value_changes import DatedText, context_words, find_stated_values, find_value_pairs
 
 MAX_FILES = 600
 _VALUE = re.compile(r"`[^`]+`|\d[\w.,:%-]*")

@@ -36,7 +36,7 @@ from lorelog.services.places.workspace import Workspace
 
 if TYPE_CHECKING:
     from lorelog.config.setting import Setting
-    from lorelog.retrieval.analyser import WordAnalyser
+    from lorelog.language.analyser import WordAnalyser
     from lorelog.retrieval.cache import Caches
     from lorelog.services.llm.metered import MeteredLlm
     from lorelog.services.llm.receipts import Receipts
@@ -248,7 +248,7 @@ def settings_at(location: Location, flags: Mapping[str, object] | None = None) -
 
 def open_engine(location: Location, flags: Mapping[str, object] | None = None) -> Engine:
     """Build an engine from settings. The store and models open on first use."""
-    from lorelog.retrieval.analyser import WordAnalyser
+    from lorelog.language.analyser import WordAnalyser
 
     settings = settings_at(location, flags)
     options = _embed_options(settings, location)
@@ -304,7 +304,7 @@ class ResourcePool:
     """
 
     def __init__(self) -> None:
-        from lorelog.retrieval.analyser import WordAnalyser
+        from lorelog.language.analyser import WordAnalyser
 
         self._analyser = WordAnalyser()
         self._lock = Lock()
@@ -554,7 +554,7 @@ def delete_remote_index(location: Location, flags: Mapping[str, object], uri: st
 def _open_store_at(location: Location, flags: Mapping[str, object], uri: str, origin: str) -> Iterator[Store]:
     """Open this location's store under another address."""
     from lorelog.config.settings import coerce_value, find_setting
-    from lorelog.retrieval.analyser import WordAnalyser
+    from lorelog.language.analyser import WordAnalyser
 
     settings = settings_at(location, flags)
     changed = settings_at(location, {**flags, "store.uri": coerce_value(find_setting("store.uri"), uri, origin)})

@@ -13,6 +13,8 @@ from tests.docs.pages import PAGES, ROOT, blocks, command_lines, headings, links
 from lorelog.config.schema import SETTINGS
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.surfaces.cli import main as cli
+from lorelog.surfaces.cli.commands import COMMANDS
+from lorelog.surfaces.cli.parser import command_parser
 
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 HAVE_COMMANDS = [
@@ -36,12 +38,12 @@ def all_errors(top: type[LorelogError] = LorelogError) -> list[type[LorelogError
     return [top, *(error for kind in top.__subclasses__() for error in all_errors(kind))]
 
 
-@pytest.mark.parametrize("name", list(cli.COMMANDS))
+@pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_and_option_is_documented(name: str) -> None:
     """docs/cli.md has a heading for each command and verb, and names each of its options and arguments."""
     page = read("docs/cli.md")
     missing = []
-    for parser in all_parsers(cli.command_parser(name)):
+    for parser in all_parsers(command_parser(name)):
         _, found, rest = page.partition(f"# {parser.prog}\n")
         section = rest.split("\n#", 1)[0]
         missing += [] if found else [parser.prog]
@@ -88,11 +90,11 @@ def test_every_command_line_shown_can_be_typed(name: str) -> None:
         for command, *words in map(cli.move_global_options, lorelog_words(line)):
             if command in {"--help", "--version", "version"}:
                 continue
-            if command not in cli.COMMANDS:
+            if command not in COMMANDS:
                 wrong.append(line)
                 continue
             try:
-                cli.command_parser(command).parse_args(words)
+                command_parser(command).parse_args(words)
             except (SystemExit, UsageError):
                 # In prose a command may stand for itself: `lorelog search`.
                 if words or line != f"lorelog {command}":

@@ -14,7 +14,7 @@ from lorelog.retrieval import fusion, rerank, score_features
 from lorelog.retrieval.calibration import calibration_of
 from lorelog.retrieval.fusion import MIN_NEIGHBOUR_SHARE, neighbour_share
 from lorelog.retrieval.score_features import MatchFeatures
-from lorelog.retrieval.time_expressions.hints import find_time_hint, format_time_hint
+from lorelog.retrieval.time_expressions import TIME_WEIGHT, find_time_hint
 from lorelog.services.search import candidates, searcher
 
 PAGE = sections(read("docs/search.md"))
@@ -100,12 +100,12 @@ def test_the_times_shown_are_those_found(question: str, said: str) -> None:
         assert hint is None
     else:
         assert hint is not None
-        assert format_time_hint(hint).endswith(said)
+        assert hint.description.endswith(said)
 
 
 def test_the_weight_of_a_time_stands_on_the_page() -> None:
     """What a chunk of the very time gains is as in the code."""
-    assert f"gains {searcher.TIME_WEIGHT:.2f}" in PAGE["Time expressions"]
+    assert f"gains {TIME_WEIGHT:.2f}" in PAGE["Time expressions"]
 
 
 def test_the_explanation_shown_adds_up() -> None:

@@ -13,8 +13,9 @@ from tests.surfaces.conftest import Shell
 
 from lorelog.config.schema import SETTINGS
 from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.docs import find_docs_folder, find_page, read_contents, terminal_markdown
-from lorelog.surfaces.cli.main import COMMANDS, command_parser
+from lorelog.surfaces.cli.commands import COMMANDS
+from lorelog.surfaces.cli.commands.setup.guide import find_docs_folder, find_page, read_contents, terminal_markdown
+from lorelog.surfaces.cli.parser import command_parser
 
 DOCS = ROOT / "docs"
 NAMES = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}

@@ -23,7 +23,8 @@ from lorelog.hosts.bundles import (
     render_skill,
     repository_files,
 )
-from lorelog.surfaces.cli.main import COMMANDS, command_parser
+from lorelog.surfaces.cli.commands import COMMANDS
+from lorelog.surfaces.cli.parser import command_parser
 
 ROOT = Path(__file__).parents[2]
 ODD = "/opt/a b/it's/lorelog"

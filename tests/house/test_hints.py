@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lorelog.surfaces.cli.main import COMMANDS, command_parser
+from lorelog.surfaces.cli.commands import COMMANDS
+from lorelog.surfaces.cli.parser import command_parser
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 COMMAND = re.compile(r"(['`(]?)\blorelog ([^\n'\"`,;()]+)")

@@ -12,8 +12,7 @@ import pytest
 from lorelog.core.document import SourceFile
 from lorelog.core.errors import SourceError
 from lorelog.core.options import ScanOptions
-from lorelog.ingest.files import FileText, read_text
-from lorelog.ingest.scan import scan
+from lorelog.ingest.files import FileText, read_text, scan
 
 
 def scanned(path: Path, data: bytes) -> SourceFile:
@@ -118,7 +117,7 @@ def test_an_unreadable_file_is_found_and_refused(tmp_path: Path, run_unprivilege
         from lorelog.core.errors import SourceError
         from lorelog.core.options import ScanOptions
         from lorelog.ingest.files import read_text
-        from lorelog.ingest.scan import scan
+        from lorelog.ingest.files import scan
         (file,) = scan([sys.argv[1]], ScanOptions()).files
         try:
             read_text(file)

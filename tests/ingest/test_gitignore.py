@@ -12,8 +12,8 @@ import pytest
 
 from lorelog.core.errors import UsageError
 from lorelog.core.options import ScanOptions
+from lorelog.ingest.files import scan
 from lorelog.ingest.gitignore import MAX_IGNORE_FILE_BYTES, MAX_PATTERN_CHARS, IgnorePatterns
-from lorelog.ingest.scan import scan
 
 _TOKENS = (
     *("a", "b", "*", "**", "?", "/", "/", "[ab]", "[!a]", "[a-c]", "\\*", "\\a", "**/", "/**", "*.", "[[:alpha:]]"),

@@ -14,9 +14,8 @@ import pytest
 
 from lorelog.core.document import chunk_id, short_hash
 from lorelog.core.options import ChunkOptions, ScanOptions
-from lorelog.ingest.files import read_text
+from lorelog.ingest.files import read_text, scan
 from lorelog.ingest.markdown import ParsedDocument, chunk_markdown
-from lorelog.ingest.scan import scan
 
 Span = tuple[str, int, int, int]
 

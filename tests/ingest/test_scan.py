@@ -10,7 +10,7 @@ from tests.ingest.conftest import Plant, RunUnprivileged
 
 from lorelog.core.errors import UsageError
 from lorelog.core.options import ScanOptions
-from lorelog.ingest.scan import ScanResult, scan
+from lorelog.ingest.files import ScanResult, scan
 
 
 def relative_names(result: ScanResult, root: Path) -> list[str]:
@@ -175,7 +175,7 @@ def test_unreadable_directories_protect_what_is_below(plant: Plant, run_unprivil
     code = """if True:
         import sys
         from lorelog.core.options import ScanOptions
-        from lorelog.ingest.scan import scan
+        from lorelog.ingest.files import scan
         root = sys.argv[1]
         result = scan([root], ScanOptions())
         print([file.path[len(root) + 1:] for file in result.files])
@@ -288,7 +288,7 @@ def test_an_unreadable_ignore_file_closes_its_directory(plant: Plant, run_unpriv
     code = """if True:
         import sys
         from lorelog.core.options import ScanOptions
-        from lorelog.ingest.scan import scan
+        from lorelog.ingest.files import scan
         root = sys.argv[1]
         result = scan([root], ScanOptions())
         print([file.path[len(root) + 1:] for file in result.files], [problem.path[len(root) + 1:] for problem in

@@ -8,8 +8,7 @@ import sys
 import pytest
 
 from lorelog.core.ports import Analyser
-from lorelog.retrieval.analyser import MAX_QUERY_TERMS, WordAnalyser
-from lorelog.retrieval.tokens import MAX_TOKEN_CHARS
+from lorelog.language.analyser import MAX_QUERY_TERMS, MAX_TOKEN_CHARS, WordAnalyser
 
 ANALYSER = WordAnalyser()
 
@@ -220,8 +219,14 @@ def test_contract() -> None:
 
 def test_import_is_light() -> None:
     """Importing the package loads neither the stemmer nor numpy."""
-    modules = ("analyser", "dedupe", "fusion", "snippet", "score_features")
-    code = "".join(f"import lorelog.retrieval.{name}\n" for name in modules)
+    modules = (
+        "language.analyser",
+        "retrieval.dedupe",
+        "retrieval.fusion",
+        "retrieval.snippet",
+        "retrieval.score_features",
+    )
+    code = "".join(f"import lorelog.{name}\n" for name in modules)
     code += "import sys\nprint([name for name in ('Stemmer', 'numpy', 'tantivy') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

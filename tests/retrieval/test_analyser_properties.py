@@ -7,8 +7,7 @@ import string
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lorelog.retrieval.analyser import WordAnalyser
-from lorelog.retrieval.tokens import MAX_TOKEN_CHARS
+from lorelog.language.analyser import MAX_TOKEN_CHARS, WordAnalyser
 
 ANALYSER = WordAnalyser()
 _PIECES = [

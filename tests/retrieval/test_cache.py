@@ -17,8 +17,8 @@ from tests.stores.making import chunk, update, vector
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.query import Explanation, Filters, Hit, Lane, SearchReply, VectorCoverage
+from lorelog.language.analyser import WordAnalyser
 from lorelog.models.embed.fake import FakeEmbedder
-from lorelog.retrieval.analyser import WordAnalyser
 from lorelog.retrieval.cache import (
     AnswerCache,
     AnswerKey,

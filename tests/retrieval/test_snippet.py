@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.retrieval.snippet import ELLIPSIS, SNIPPET_WIDTH, Snippet, cut_snippet
 
 ANALYSER = WordAnalyser()

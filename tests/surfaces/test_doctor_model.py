@@ -143,7 +143,7 @@ with hold_lock(Path(sys.argv[1]), wait_s=5):
 
 def test_a_change_that_is_under_way_is_no_fault(shell: Shell, project: Path, home: Path) -> None:
     """While an index run holds the lock, its change of model is reported as in progress."""
-    from lorelog.retrieval.analyser import WordAnalyser
+    from lorelog.language.analyser import WordAnalyser
     from lorelog.stores.embedded import EmbeddedStore
 
     write(project / "a.md", "a note about otters\n")

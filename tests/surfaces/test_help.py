@@ -14,9 +14,10 @@ from tests.surfaces.conftest import Shell
 from lorelog.core.errors import UsageError
 from lorelog.core.version import VERSION
 from lorelog.surfaces.cli.arguments import fraction, whole_number
+from lorelog.surfaces.cli.commands import COMMANDS, FRONT_PAGE
 from lorelog.surfaces.cli.help import format_all_commands, format_front_page, format_global_options, format_welcome
-from lorelog.surfaces.cli.main import COMMANDS, FRONT_PAGE, _name_option, command_parser, main
-from lorelog.surfaces.cli.parser import CommandParser
+from lorelog.surfaces.cli.main import _name_option, main
+from lorelog.surfaces.cli.parser import CommandParser, command_parser
 
 
 def test_lorelog_alone_welcomes_a_new_user(shell: Shell) -> None:
@@ -181,4 +182,4 @@ def test_a_field_is_named_by_its_option_also_without_a_verb() -> None:
 
     named = _name_option(error, command_parser("status"), ["--json"])
 
-    assert (named.message, named.hint) == ("--tenant must be a string", "lorelog status --help")
+    assert (named.message, named.hint) == ("--tenant must be a string", "lorelog status overview --help")

@@ -9,7 +9,7 @@ import pytest
 from tests.surfaces.conftest import write
 from tests.surfaces.otter_project import OtterProject, git_init, otters
 
-from lorelog.surfaces.cli.main import command_parser
+from lorelog.surfaces.cli.parser import command_parser
 
 __all__ = ["otters"]
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lorelog.surfaces.cli.render import break_lines, cell_width, join_fields, link_file, shorten, supports_links
 from lorelog.surfaces.cli.render.hits import short_ids
-from lorelog.surfaces.cli.render.layout import break_lines, cell_width, join_fields, link_file, shorten, supports_links
 
 TEXT = st.text(st.sampled_from("ab -/.«»数据，。é\u0301👍\t"), max_size=80)
 

@@ -19,7 +19,7 @@ from lorelog.core.options import HttpOptions
 from lorelog.operations.catalogue import all_operations
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.operations.operation import SURFACES
-from lorelog.surfaces.cli.main import COMMANDS
+from lorelog.surfaces.cli.commands import COMMANDS
 from lorelog.surfaces.http.server import serve_in_thread
 from lorelog.surfaces.mcp.calls import call_tool
 from lorelog.surfaces.python import namespaces

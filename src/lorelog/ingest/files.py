@@ -1,4 +1,25 @@
-"""Read a scanned file as text, or raise SourceError with the exact reason why it cannot be read.
+"""Find the Markdown files under the roots, and read a found file as text.
+
+Scanning is confined to the roots. A root may be a symbolic link and is resolved; below it directory links are not
+followed, so there are no loops. A file link adds nothing: its target is either found at its real path, under the rules
+of that directory, or is outside all roots and only reported (`ScanResult.outside_links`).
+
+Files are excluded by `exclude` patterns and ignore files with gitignore's semantics. A directory inherits its parent's
+rules and adds its own ignore files; the last matching pattern decides, and `exclude` overrides all ignore files. As in
+git, nothing below an excluded directory can be included again.
+
+Decisions:
+
+- A root inside another root is walked separately: its files belong to it, and `exclude` patterns are relative to it.
+- A file given as a root is included despite hidden names, patterns and ignore files, but not despite `exclude_paths`:
+  those name a path as explicitly as the root does, and take precedence.
+- An ignore file that cannot be read excludes its directory: rules that cannot be applied may protect secrets.
+- A bad file never stops a scan. Existing files that could not be included are in `unreadable`, so that they are not
+  mistaken for deleted ones.
+- Patterns may come from a repository and are matched in bounded time (`ingest/gitignore.py`). One that is too long is
+  reported and not used; an ignore file that is too large excludes its directory, like one that cannot be read.
+
+A scanned file is read as text, or SourceError says why it cannot be read.
 
 A few bad bytes must not hide a day of memories: a kill or a power cut leaves half a character or a run of NUL bytes at the end of a
 journal. Each is replaced by U+FFFD, and a note says where. A file with many of them is not text, and is rejected. Between scan
@@ -8,15 +29,303 @@ must still be the scanned path.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.digests import sha256
-from lorelog.core.document import SourceFile
-from lorelog.core.errors import SourceError
+from lorelog.core.document import FileStamp, SourceFile
+from lorelog.core.errors import SourceError, UsageError
+from lorelog.core.memory import FileProblem
+from lorelog.core.options import ScanOptions
+from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
+from lorelog.ingest.gitignore import (
+    MAX_IGNORE_FILE_BYTES,
+    MAX_PATTERN_CHARS,
+    BadPattern,
+    IgnorePatterns,
+    parse_pattern,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """The rules that apply in one directory."""
+
+    layers: tuple[tuple[str, IgnorePatterns], ...] = ()
+    """Base directory and patterns of each ignore file; the last one decides."""
+    overrides: tuple[tuple[str, IgnorePatterns], ...] = ()
+
+    def with_ignore_file(self, directory: str, patterns: IgnorePatterns) -> IgnoreRules:
+        """Return these rules extended by those of an ignore file."""
+        return IgnoreRules((*self.layers, (directory, patterns)), self.overrides) if patterns else self
+
+    def excludes(self, path: str, *, is_directory: bool) -> bool:
+        """Return True if an absolute path is excluded, given that the directories above it are not."""
+        for base, patterns in reversed((*self.layers, *self.overrides)):
+            relative = path[len(base.rstrip("/")) + 1 :]
+            decision = patterns.decide(relative, is_directory=is_directory)
+            if decision is not None:
+                return decision
+        return False
+
+
+def root_ignore_rules(root: str, exclude: Sequence[str]) -> IgnoreRules:
+    """Return the rules at a root. Raise UsageError if a pattern is malformed."""
+    for pattern in exclude:
+        try:
+            parse_pattern(pattern)
+        except BadPattern as error:
+            shown = repr(pattern if len(pattern) <= MAX_PATTERN_CHARS else f"{pattern[:80]}…")
+            raise UsageError(f"The exclude pattern {shown} {error}", hint="write it as in a .gitignore file") from error
+    patterns = IgnorePatterns(exclude)
+    return IgnoreRules(overrides=((root, patterns),)) if patterns else IgnoreRules()
+
+
+def read_ignore_file(path: Path, problems: list[FileProblem]) -> IgnorePatterns:
+    """Return the patterns of an ignore file; add those that are too long to `problems`. May raise OSError.
+
+    A link is not followed: it could lead out of the root.
+    """
+    try:
+        with os.fdopen(os.open(path, _FLAGS), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return IgnorePatterns(())
+            data = file.read(MAX_IGNORE_FILE_BYTES + 1)
+    except FileNotFoundError:
+        return IgnorePatterns(())  # deleted after its directory was listed
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a socket
+            return IgnorePatterns(())
+        raise
+    if len(data) > MAX_IGNORE_FILE_BYTES:
+        raise OSError(errno.EFBIG, f"it is larger than {MAX_IGNORE_FILE_BYTES:,} bytes", str(path))
+    lines = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n")
+    patterns = IgnorePatterns(lines)
+    shown = printable_path(str(path))
+    for line in patterns.too_long:
+        message = f"line {line} of {shown} is not used: the pattern is longer than {MAX_PATTERN_CHARS:,} characters"
+        problems.append(FileProblem(shown, message, "shorten it, or split it"))
+    return patterns
+
+
+def real_paths(paths: Sequence[str]) -> frozenset[str]:
+    return frozenset(os.path.realpath(path) for path in paths)
+
+
+MARKDOWN_SUFFIXES = (".md", ".markdown")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanResult:
+    """The result of a scan. Paths are real paths; each tuple is sorted."""
+
+    files: tuple[SourceFile, ...] = ()
+    problems: tuple[FileProblem, ...] = ()
+    roots: tuple[str, ...] = ()
+    """The roots that exist, including excluded ones: index entries of those must be removed."""
+    unreadable: frozenset[str] = frozenset()
+    """Files that exist but could not be included."""
+    unreadable_directories: tuple[str, ...] = ()
+    """Directories that could not be listed."""
+    outside_links: tuple[str, ...] = ()
+    """File links to targets outside the roots, which were not followed."""
+
+    def may_exist(self, path: str) -> bool:
+        """Return True if a file that is not among `files` may still exist."""
+        return path in self.unreadable or any(is_below(path, prefix) for prefix in self.unreadable_directories)
+
+
+def scan(roots: Sequence[str], options: ScanOptions) -> ScanResult:
+    """Find the Markdown files at and under the roots. Raise UsageError only for a malformed exclude pattern."""
+    return _Scanner(options).run(roots)
+
+
+class _Scanner:
+    def __init__(self, options: ScanOptions) -> None:
+        self._options = options
+        self._excluded = real_paths(options.exclude_paths)
+        self._ignore_names = frozenset(options.ignore_files)
+        self._directories: set[str] = set()
+        self._explicit: set[str] = set()
+        self._files: dict[str, SourceFile] = {}
+        self._problems: dict[tuple[str, str], FileProblem] = {}
+        self._unreadable: set[str] = set()
+        self._unreadable_directories: set[str] = set()
+        self._links: dict[str, str] = {}
+        self._excluded_roots: set[str] = set()
+        self._pattern_problems: list[FileProblem] = []
+
+    def run(self, roots: Sequence[str]) -> ScanResult:
+        for root in roots:
+            self._resolve(root)
+        for directory in sorted(self._directories):
+            self._walk(directory)
+        for path in sorted(self._explicit):
+            self._add_explicit(path)
+        reached = self._directories | self._explicit
+        outside = (link for link, real in self._links.items() if not any(is_below(real, root) for root in reached))
+        return ScanResult(
+            files=tuple(self._files[path] for path in sorted(self._files)),
+            problems=tuple(
+                sorted(
+                    {*self._problems.values(), *self._pattern_problems},
+                    key=lambda problem: (problem.path, problem.message),
+                )
+            ),
+            roots=tuple(sorted(reached | self._excluded_roots)),
+            unreadable=frozenset(self._unreadable),
+            unreadable_directories=tuple(sorted(self._unreadable_directories)),
+            outside_links=tuple(sorted(outside)),
+        )
+
+    def _resolve(self, root: str) -> None:
+        """Add a root to the directories or files, or report why it is neither."""
+        try:
+            real = os.path.realpath(root or "\0", strict=True)
+            mode = Path(real).stat().st_mode
+        except FileNotFoundError:
+            self._report(root, "does not exist", "check the spelling, or remove it from the paths to index")
+            return
+        except (OSError, ValueError) as error:
+            self._report(root, f"cannot be reached: {os_error_text(error)}", "check the path and its permissions")
+            return
+        if not _is_unicode(real):
+            self._report_name(real)
+        elif any(is_below(real, excluded) for excluded in self._excluded):
+            self._excluded_roots.add(real)
+        elif stat.S_ISDIR(mode):
+            self._directories.add(real)
+        elif real.lower().endswith(MARKDOWN_SUFFIXES):
+            self._explicit.add(real)
+        else:
+            self._report(root, "is not a Markdown file", "only .md and .markdown files are indexed")
+
+    def _add_explicit(self, path: str) -> None:
+        try:
+            self._add_file(path, os.lstat(path), self._owner(path))
+        except OSError as error:
+            self._report_unreadable(path, f"cannot be read: {os_error_text(error)}", "check its permissions")
+
+    def _owner(self, path: str) -> str:
+        """Return the innermost directory root above a file root, else the file itself."""
+        return max((root for root in self._directories if is_below(path, root)), key=len, default=path)
+
+    def _walk(self, root: str) -> None:
+        patterns = (*self._options.exclude, *self._options.exclude_in.get(root, ()))
+        pending = [(root, root_ignore_rules(root, patterns))]
+        ignore_names = frozenset() if root in self._options.roots_without_ignore_files else self._ignore_names
+        while pending:
+            directory, rules = pending.pop()
+            try:
+                with os.scandir(directory) as listing:
+                    entries = list(listing)
+                for name in sorted(entry.name for entry in entries if _is_ignore_file(entry, ignore_names)):
+                    patterns_here = read_ignore_file(Path(directory, name), self._pattern_problems)
+                    rules = rules.with_ignore_file(directory, patterns_here)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # deleted during the walk
+            except OSError as error:
+                self._unreadable_directories.add(directory)
+                at_fault = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else directory
+                self._report(
+                    at_fault, f"cannot be read: {os_error_text(error)}", "check its permissions, or exclude it"
+                )
+                continue
+            pending.extend((path, rules) for path in self._visit(entries, rules, root))
+
+    def _visit(self, entries: Sequence[os.DirEntry[str]], rules: IgnoreRules, root: str) -> Iterator[str]:
+        """Add a directory's files; yield its subdirectories to walk."""
+        for entry in entries:
+            name, path = entry.name, entry.path
+            if name.startswith("."):
+                continue
+            is_directory = _is_directory(entry)
+            if not is_directory and not name.lower().endswith(MARKDOWN_SUFFIXES):
+                continue
+            if path in self._excluded or path in self._directories or rules.excludes(path, is_directory=is_directory):
+                continue
+            if not _is_unicode(name):
+                self._report_name(path)
+            elif is_directory:
+                yield path
+            elif entry.is_symlink():
+                self._follow(path)
+            else:
+                self._visit_file(entry, root)
+
+    def _visit_file(self, entry: os.DirEntry[str], root: str) -> None:
+        try:
+            self._add_file(entry.path, entry.stat(follow_symlinks=False), root)
+        except FileNotFoundError:
+            pass  # deleted during the walk
+        except OSError as error:
+            self._report_unreadable(
+                entry.path, f"cannot be read: {os_error_text(error)}", "check the permissions of its directory"
+            )
+
+    def _follow(self, path: str) -> None:
+        """Record the target of a file link."""
+        try:
+            real = os.path.realpath(path, strict=True)
+            if stat.S_ISREG(Path(real).stat().st_mode):
+                self._links[path] = real
+        except OSError as error:
+            gone = error.errno in (errno.ENOENT, errno.ENOTDIR)
+            why = "has no target" if gone else f"cannot be followed: {os_error_text(error)}"
+            self._report(path, f"is a symbolic link that {why}", "remove it, or fix its target")
+
+    def _add_file(self, path: str, status: os.stat_result, root: str) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            self._report_unreadable(path, "is not a regular file", "remove it, or exclude it")
+        elif status.st_size > self._options.max_file_bytes:
+            size, limit = status.st_size, self._options.max_file_bytes
+            self._report_unreadable(
+                path,
+                f"is too large: {size:,} bytes, more than the limit of {limit:,}",
+                "split it, exclude it, or raise max_file_bytes",
+            )
+        else:
+            self._files[path] = SourceFile(path, root, FileStamp.from_stat(status))
+
+    def _report_unreadable(self, path: str, message: str, hint: str) -> None:
+        self._unreadable.add(path)
+        self._report(path, message, hint)
+
+    def _report_name(self, path: str) -> None:
+        self._report(path, "has a name that is not valid UTF-8", "rename it")
+
+    def _report(self, path: str, message: str, hint: str) -> None:
+        shown = printable_path(path)
+        self._problems.setdefault((shown, message), FileProblem(shown, f"{shown} {message}", hint))
+
+
+def _is_ignore_file(entry: os.DirEntry[str], names: frozenset[str]) -> bool:
+    # Not through a link, which could lead out of the root.
+    return entry.name in names and entry.is_file(follow_symlinks=False)
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False  # unknown both from the listing and from the file system
+
+
+def _is_unicode(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# text
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")

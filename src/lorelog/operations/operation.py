@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import LorelogError
@@ -19,6 +21,24 @@ ValueT = TypeVar("ValueT")
 
 SURFACES = ("cli", "python", "http", "mcp")
 """Surfaces on which an operation may be available. `lorelog call` and `lorelog batch` reach all operations."""
+
+
+class ShellCommand(Struct, frozen=True):
+    """A command that calls an operation. Its options are derived from the fields of the request (`surfaces.cli.derive`)."""
+
+    words: str
+    """The command, and its verb if it has one: `task start`."""
+    positional: tuple[str, ...] = ()
+    """Fields without an option, in order. `query...` takes any number of words, `id?` may be left out."""
+    options: Mapping[str, str] = {}
+    """Options of fields that are not called like the field: `-t --tag`; of a flag `--yes/--no`, or `/--no`."""
+    hidden: tuple[str, ...] = ()
+    """Fields that the command does not offer; `*` for all that `positional` and `options` do not name."""
+    metavars: Mapping[str, str] = {}
+    defaults: Mapping[str, Any] = {}
+    """Values that the command sends if an option is not given, where they differ from the request's."""
+    summary: str = ""
+    """Help of a verb, unless it is the operation's summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +83,8 @@ class Operation(Generic[RequestT, ValueT]):
     """True if repeating a call does harm: a client that lost the connection must not send it again."""
     warms: bool = False
     """True if a call should start the daemon."""
+    commands: tuple[ShellCommand, ...] = ()
+    """Commands that call it."""
     absent: Mapping[str, str] = field(default_factory=dict)
     """Surfaces without this operation, each with the reason."""
 

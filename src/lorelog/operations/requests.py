@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 Text = Annotated[str, Meta(max_length=1_000_000)]
-Path = Annotated[str, Meta(min_length=1, max_length=4096)]
+Path = Annotated[str, Meta(min_length=1, max_length=4096, extra={"path": True})]
 Words = Annotated[Sequence[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(max_length=100)]
 Paths = Annotated[Sequence[Path], Meta(max_length=1000)]
 Projects = Annotated[
@@ -23,9 +23,12 @@ Projects = Annotated[
 ]
 Since = Annotated[
     str | None,
-    Meta(description="From this day on: 2026-03-05, today, yesterday, or an age such as 7d, 2w, 3m, 1y."),
+    Meta(
+        description="On or after this day: 2026-03-05, today, yesterday, or an age such as 7d, 2w, 3m, 1y.",
+        extra={"metavar": "DAY"},
+    ),
 ]
-Until = Annotated[str | None, Meta(description="Up to and including this day.")]
+Until = Annotated[str | None, Meta(description="On or before this day.", extra={"metavar": "DAY"})]
 
 
 class OperationRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

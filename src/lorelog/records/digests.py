@@ -15,17 +15,12 @@ from enum import StrEnum
 from lorelog.core.dataclasses import KW_ONLY, dataclass, replace
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import CANDIDATE_TRUST, DIGEST_TRUST, UNTRUSTED_ORIGINS, Record, Trust
+from lorelog.language.lexicon import lexicon
 
 MAX_CITED_RECORDS = 12
 """Cited records that a reply lists with a digest."""
 MAX_LINE_CHARS = 500
 _WORD = lazy_pattern(r"[^\W_]+")
-_STOP_WORDS = frozenset(
-    """
-    a an the this that these those it its they them and or but if then as of at by for from with into to in on
-    is are was were be been do does did has have had can could will would should we i you our
-    """.split()  # noqa: SIM905 (a list literal would take a screen)
-)
 
 TrustLookup = Callable[[Iterable[str]], Mapping[str, Trust]]
 """Returns the trust of records by id."""
@@ -163,7 +158,7 @@ def format_record_text(text: str, record: Record, trust: Trust) -> str:
 
 def content_words(text: str) -> frozenset[str]:
     """Return the words of a text without stop words."""
-    return frozenset(word for word in _WORD.findall(text.casefold()) if word not in _STOP_WORDS)
+    return frozenset(word for word in _WORD.findall(text.casefold()) if word not in lexicon("function_words"))
 
 
 def rank_items(items: Sequence[DigestItem], query: str, limit: int) -> list[DigestItem]:

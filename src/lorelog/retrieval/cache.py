@@ -37,7 +37,7 @@ from lorelog.core.options import CacheOptions, SearchOptions
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Vector
 from lorelog.core.query import SearchReply
-from lorelog.retrieval.tokens import find_spans
+from lorelog.language.analyser import find_spans
 
 Clock = Callable[[], float]
 

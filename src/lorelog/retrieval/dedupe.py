@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import StoredChunk
 from lorelog.core.patterns import lazy_pattern
+from lorelog.language.analyser import find_tokens, is_unspaced
 from lorelog.retrieval.fusion import FusedCandidate
-from lorelog.retrieval.tokens import find_tokens, is_unspaced
 
 NEAR_DUPLICATE_SHARE = 0.9
 """Minimum Jaccard similarity of the shingles of near duplicates."""

@@ -47,7 +47,8 @@ from lorelog.core.document import ChunkKey
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import ChunkNeighbours
 from lorelog.core.query import Candidate, Explanation, Lane, ScorePart
-from lorelog.retrieval.analyser import STOP_WORDS
+from lorelog.language.analyser import STOP_WORDS
+from lorelog.language.lexicon import lexicon
 from lorelog.retrieval.calibration import UNMEASURED, LaneNumbers, calibration_of
 from lorelog.retrieval.score_features import LANES_WEIGHT, WORDS_READING_WEIGHTS, ReadingWeights
 
@@ -193,16 +194,7 @@ def non_latin_share(text: str) -> float:
     return sum(not _is_latin(character) for character in letters) / len(letters) if letters else 0.0
 
 
-FOREIGN_WORDS = frozenset(
-    """
-    der das dem den des ein eine einen einem einer eines und oder aber nicht ist sind waren wird werden wurde wurden haben hatte
-    wie wer wo wann warum welche welcher welches welchen wem wessen von zu zum zur auf aus bei nach unter vor durch auch
-    sie wir ich sich kann gibt viele
-    le les une est sont et ou que qui quoi quel quelle dans avec sur pas aux au ce cette ces elle nous vous je comment pourquoi quand
-    el una para como cual cuando donde quien
-    """.split()  # noqa: SIM905 (a list literal would take a screen)
-)
-"""Frequent small words of German, French and Spanish that are no words of English questions (`mit`, `hat`, `su` are)."""
+FOREIGN_WORDS = lexicon("foreign_words")
 
 
 def foreign_share(words: Sequence[str]) -> float:

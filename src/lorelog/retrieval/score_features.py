@@ -36,7 +36,7 @@ from math import log
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import ScorePart, Term
-from lorelog.retrieval.tokens import is_unspaced
+from lorelog.language.analyser import is_unspaced
 
 LANES_WEIGHT = 0.56
 """The remaining weight for the lanes."""

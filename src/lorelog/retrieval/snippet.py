@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.query import Term
-from lorelog.retrieval.analyser import TokenSpan, WordAnalyser
-from lorelog.retrieval.tokens import find_humps, find_names, is_unspaced
+from lorelog.language.analyser import TokenSpan, WordAnalyser, find_humps, find_names, is_unspaced
 
 SNIPPET_WIDTH = 240
 ELLIPSIS = "…"

@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from math import ceil
 
+from lorelog.language.lexicon import lexicon
+
 _PIECE = 1.06
 _LETTER_OF_TWO_BYTES = 0.6  # accents, Greek, Cyrillic, Hebrew, Arabic
 _LETTER_OF_THREE_BYTES = 1.3  # Chinese, Japanese, Korean, Indic scripts, typographic punctuation
@@ -55,18 +57,6 @@ _CLASSES = bytes(map(_class_of, range(256)))
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
 _SMALL_ONLY = bytes(byte if byte == ord("a") else ord(" ") for byte in range(256))
 
-_FUNCTION_WORDS = frozenset(
-    """
-    der die das und ist nicht ein eine einen einem einer den dem des zu mit von für auf im sich auch als wird wurde werden
-    durch bei aus nach oder sind hat wie zum zur über dass um noch nur aber vom kann
-    le la les une est que qui dans pour sur pas avec par ce cette sont du au aux et ou mais nous vous il elle
-    el los las una del por para con como más pero sus lo su che della delle dei nel non sono è ed gli
-    um uma da dos em não ao mais de het een van niet zijn voor op met aan ook maar
-    się nie jest że przez przy dla och att det som på av är til og
-    """.split()  # noqa: SIM905 (a list literal would take a screen)
-)
-"""Frequent words of Latin-script languages that are rare in English prose and code."""
-
 
 def estimate_tokens(text: str) -> int:
     """Return the estimated tokens of a text; rather too many than too few."""
@@ -86,5 +76,5 @@ def estimate_tokens(text: str) -> int:
         + _LETTER_OF_TWO_BYTES * count(b"2")
         + _LETTER_OF_THREE_BYTES * count(b"3")
         + _LETTER_OF_FOUR_BYTES * count(b"4")
-        + _OTHER_LANGUAGE * sum(map(_FUNCTION_WORDS.__contains__, text.split()))
+        + _OTHER_LANGUAGE * sum(map(lexicon("latin_function_words").__contains__, text.split()))
     )

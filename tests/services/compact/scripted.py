@@ -15,8 +15,8 @@ from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
 from lorelog.core.ports import Completion
 from lorelog.core.query import Filters
 from lorelog.engine import Engine
+from lorelog.language.analyser import WordAnalyser
 from lorelog.models.embed.fake import FakeEmbedder
-from lorelog.retrieval.analyser import WordAnalyser
 from lorelog.services.compact.sources import SummarySource
 from lorelog.services.llm.metered import LlmBudget, MeteredLlm
 from lorelog.services.llm.receipts import Receipts

@@ -15,7 +15,7 @@ from lorelog.core.ports import Store
 from lorelog.ingest import markdown
 from lorelog.ingest.files import read_text
 from lorelog.ingest.outline import Outline, read_outline
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.services.indexing import run
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.memory_state.tombstones import Tombstones

@@ -16,7 +16,7 @@ from lorelog.core.memory import IndexReport
 from lorelog.core.options import ChunkOptions, ScanOptions
 from lorelog.core.ports import EmbeddedTexts, Store
 from lorelog.core.query import Filters
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.places.roots import Root
 from lorelog.stores.embedded import EmbeddedStore

@@ -25,8 +25,8 @@ from lorelog.core.memory import IndexReport
 from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
 from lorelog.core.ports import EmbeddedTexts, Embedder, Progress, Store, Vector
 from lorelog.core.query import Filters, Lane, SearchReply
+from lorelog.language.analyser import WordAnalyser
 from lorelog.models.embed.fake import FakeEmbedder
-from lorelog.retrieval.analyser import WordAnalyser
 from lorelog.services.indexing.reembed import drop_old_vectors, make_question, roll_back
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.places.roots import Root

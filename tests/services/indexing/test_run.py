@@ -16,8 +16,8 @@ from lorelog.core.ports import EmbeddedTexts, Progress, Store, Vector
 from lorelog.core.query import Lane
 from lorelog.ingest import markdown
 from lorelog.ingest.outline import Outline, Section
+from lorelog.language.analyser import WordAnalyser
 from lorelog.models.embed.fake import FakeEmbedder
-from lorelog.retrieval.analyser import WordAnalyser
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.places.roots import Root
 from lorelog.services.search.searcher import Searcher

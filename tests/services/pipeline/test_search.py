@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lorelog.core.options import ChunkOptions, SearchOptions
 from lorelog.core.query import Explanation, Hit, Lane, SearchReply, VectorCoverage
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.pipeline.search import SearchPipeline
 from lorelog.services.places.project import Project

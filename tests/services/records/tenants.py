@@ -8,7 +8,7 @@ from pathlib import Path
 from lorelog.core.options import ChunkOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.services.records.projection import RecordProjection, records_folder
 from lorelog.services.records.store import RecordStore
 from lorelog.stores.memory import MemoryStore

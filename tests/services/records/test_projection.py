@@ -19,8 +19,8 @@ from lorelog.core.record import DIGEST_KIND, Record
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.metadata import parse_anchor
 from lorelog.ingest.outline import read_outline, read_sections
+from lorelog.language.analyser import WordAnalyser
 from lorelog.records.ledger import Ledger
-from lorelog.retrieval.analyser import WordAnalyser
 from lorelog.services.records.projection import decode_anchor_id, encode_anchor_id, records_folder, render_page
 from lorelog.stores.memory import MemoryStore
 

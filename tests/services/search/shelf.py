@@ -10,7 +10,7 @@ from tests.stores.making import update, vector
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import EmbeddedTexts, Embedder, Store, Vector
 from lorelog.core.query import Filters, Fusion, Lane, SearchReply
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.services.search.searcher import SearchDeps, Searcher
 from lorelog.stores.memory import MemoryStore
 

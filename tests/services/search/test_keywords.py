@@ -11,7 +11,7 @@ import pytest
 
 from lorelog.core.options import SearchOptions
 from lorelog.engine import Engine
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.services.places.project import Project
 from lorelog.services.places.root_selection import IndexTargets
 from lorelog.wiring import Location, open_engine

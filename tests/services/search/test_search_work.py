@@ -13,7 +13,7 @@ from tests.services.search.shelf import DirectedEmbedder, Shelf, away
 from lorelog import Lorelog
 from lorelog.core.options import SearchOptions
 from lorelog.ingest.section_peek import SectionPeek
-from lorelog.retrieval.analyser import TokenSpan, WordAnalyser
+from lorelog.language.analyser import TokenSpan, WordAnalyser
 from lorelog.services.search import postprocess
 from lorelog.services.search.searcher import Searcher
 from lorelog.stores.embedded import EmbeddedStore

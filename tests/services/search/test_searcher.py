@@ -12,7 +12,7 @@ from tests.stores.making import vector
 from lorelog.core.errors import ModelFault, ModelUnavailable, UsageError
 from lorelog.core.ports import Store, Vector
 from lorelog.core.query import Fusion, Hit, Lane
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.services.search.searcher import MAX_QUERY_CHARS
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.memory import MemoryStore

@@ -11,7 +11,7 @@ from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import CacheOptions, RerankOptions, SearchOptions
 from lorelog.core.ports import EmbeddedTexts, Vector
 from lorelog.core.query import SearchReply
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.retrieval.cache import Caches
 from lorelog.services.search.searcher import SearchDeps, Searcher
 from lorelog.stores.memory import MemoryStore

@@ -15,8 +15,8 @@ from lorelog.core.errors import ModelFault, ModelUnavailable, UsageError
 from lorelog.core.options import RerankOptions
 from lorelog.core.ports import Embedder, Store, Vector
 from lorelog.core.query import Fusion, Lane, SearchReply
+from lorelog.language.analyser import WordAnalyser
 from lorelog.models.embed.builtin import BuiltinEmbedder
-from lorelog.retrieval.analyser import WordAnalyser
 from lorelog.retrieval.rerank import RERANK_PART_NAME
 from lorelog.services.search.searcher import SearchDeps
 from lorelog.stores.embedded import EmbeddedStore

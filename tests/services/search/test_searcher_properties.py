@@ -20,7 +20,7 @@ from tests.stores.making import chunk, update, vector
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store, Vector
 from lorelog.core.query import Fusion, Lane
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.services.search.searcher import SearchDeps, Searcher
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.memory import MemoryStore

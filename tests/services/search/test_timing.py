@@ -11,8 +11,9 @@ from tests.stores.making import chunk, update
 from lorelog.core.document import Chunk
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import Hit, SearchReply
-from lorelog.retrieval.analyser import WordAnalyser
-from lorelog.services.search.searcher import TIME_WEIGHT, SearchDeps, Searcher
+from lorelog.language.analyser import WordAnalyser
+from lorelog.retrieval.time_expressions import TIME_WEIGHT
+from lorelog.services.search.searcher import SearchDeps, Searcher
 from lorelog.stores.memory import MemoryStore
 
 TODAY = dt.date(2026, 3, 12)

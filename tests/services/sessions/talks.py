@@ -15,7 +15,7 @@ from tests.ingest.transcripts.conversations import claude, tool_result, tool_use
 
 from lorelog.core.options import CaptureOptions, ChunkOptions, ScanOptions
 from lorelog.core.session import CaptureReply, HookEvent, TurnSummarizer, answer_hash
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.services.indexing.run import IndexJob
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.project import find_project

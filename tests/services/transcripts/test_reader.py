@@ -28,7 +28,7 @@ from lorelog.core.options import ChunkOptions
 from lorelog.core.ports import DocumentUpdate, Store
 from lorelog.core.session import TranscriptReply
 from lorelog.ingest.markdown import chunk_markdown
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.services.sessions import transcripts
 from lorelog.services.sessions.transcripts import TranscriptSources, locate_anchor
 from lorelog.stores.memory import MemoryStore

@@ -10,10 +10,9 @@ import re
 
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.transcripts.note_text import is_block_line, shorten_middle, shorten_text, split_pieces
+from lorelog.language.lexicon import lexicon
+from lorelog.language.sentences import SENTENCE_END, split_sentences
 
-_SENTENCE_END = lazy_pattern(
-    r"(?<=[.!?\u2026])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\betc\.)[\"')\]*_\u201d]*\s+(?=[^a-z\s])"
-)
 _APOSTROPHE = "['\u2019]"
 _FILLER = lazy_pattern(
     r"(?:(?:great|perfect|excellent|wonderful|awesome|done|all done|alright|all right|okay|ok|sure|certainly|absolutely"
@@ -119,13 +118,6 @@ _MAX_SENTENCE_CHARS = 300
 _MAX_SCANNED_CHARS = 20_000
 
 
-def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a text, split at line ends too."""
-    return [
-        sentence.strip() for line in text.splitlines() for sentence in _SENTENCE_END.split(line) if sentence.strip()
-    ]
-
-
 def is_next_step(sentence: str) -> bool:
     """Return True if a sentence only announces what the agent does next; False for a question."""
     bare = sentence.strip().strip("*_")
@@ -158,7 +150,7 @@ def strip_opening(text: str, *, more_follows: bool = False) -> str:
 
 def _opening_end(text: str) -> int:
     """Return the end of the first sentence if it says nothing: `I see the issue.`, `Let me explain.`; else 0."""
-    end = _SENTENCE_END.search(text)
+    end = SENTENCE_END.search(text)
     first = text[: end.start()] if end else text
     if not is_empty_talk(first) and not (_LET_ME.match(first) and is_next_step(first)):
         return 0
@@ -175,7 +167,7 @@ def strip_next_steps(text: str) -> str:
             continue
         if is_block_line(last):
             break
-        sentences = _SENTENCE_END.split(last.strip())
+        sentences = SENTENCE_END.split(last.strip())
         kept = list(sentences)
         while kept and (is_next_step(kept[-1]) or _CLOSING.match(kept[-1])):
             kept.pop()
@@ -229,16 +221,6 @@ _NAMED_LETTER = lazy_pattern(
 _NUMBER = lazy_pattern(r"(?<![\w#.])(?<!\ball )(?<!\bthe )\d{1,2}(?!\w)")
 _THANKS = lazy_pattern(r"\W*(?:thanks?(?: you)?|ta)\b[\W_]*\Z", re.IGNORECASE)
 _ORDINALS = {"first": "1", "second": "2", "third": "3", "fourth": "4"}
-_REPLY_WORDS = frozenset(
-    """
-    a able add again agree ahead all alright also an and apply approach b both c choice continue correct course d definitely
-    do does e exactly f fifth fine first five for four fourth g go going good great h i implement in is it keep let let's
-    lets lgtm like looks makes me n nah neither next no none nope now number of ok okay on one option options or perfect
-    please prefer proceed r right second sense sounds start sure ta take thank thanks that the them then these third this
-    those three to too try two use way we with work works y ya yea yeah yep yes yup
-    """.split()  # noqa: SIM905
-)
-"""Words of replies that say nothing without the text they answer."""
 
 
 def last_words(text: str) -> str:
@@ -247,7 +229,7 @@ def last_words(text: str) -> str:
     tail = bare[-MAX_ASKED_CHARS:]
     if len(bare) > MAX_ASKED_CHARS:  # half a secret would not be recognised, so the cut is not within a sentence
         _, found, rest = tail.partition("\n")
-        tail = rest if found else " ".join(_SENTENCE_END.split(tail)[1:])
+        tail = rest if found else " ".join(SENTENCE_END.split(tail)[1:])
     return tail.strip()
 
 
@@ -258,7 +240,7 @@ _MIN_SAID_WORDS = 4
 def is_bare_reply(request: str) -> bool:
     """Return True if a request has only words such as `yes`, `option 2` or `go on`."""
     words = re.findall(r"[\w'\u2019]+", request.lower().replace("\u2019", "'"))
-    return all(word in _REPLY_WORDS or word.isdigit() for word in words)
+    return all(word in lexicon("reply_words") or word.isdigit() for word in words)
 
 
 def find_question(asked: str, request: str) -> str:

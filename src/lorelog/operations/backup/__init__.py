@@ -6,7 +6,7 @@ from typing import Any
 
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnwritable
 from lorelog.operations.backup import handlers, schema
-from lorelog.operations.operation import Operation
+from lorelog.operations.operation import Operation, ShellCommand
 from lorelog.services.backup.restore import RestoreReport
 
 _ABSENT_PATHS = "it reads or writes files of the machine it runs on, by their paths"
@@ -20,6 +20,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.create,
         errors=(StoreUnwritable, StoreBusy),
         absent=_ABSENT,
+        commands=(ShellCommand("backup", ("file",)),),
     ),
     Operation(
         "backup.verify",
@@ -46,5 +47,8 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.export,
         errors=(StoreUnwritable,),
         absent=_ABSENT,
+        commands=(
+            ShellCommand("export", options={"out": "--output --out"}, hidden=("format",), metavars={"out": "FILE"}),
+        ),
     ),
 )

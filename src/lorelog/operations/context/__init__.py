@@ -6,7 +6,7 @@ from typing import Any
 
 from lorelog.core.errors import ModelError
 from lorelog.operations.context import handlers, schema
-from lorelog.operations.operation import Operation
+from lorelog.operations.operation import Operation, ShellCommand
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
@@ -40,5 +40,12 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.agent_context,
         errors=(ModelError,),
         warms=True,
+        commands=(
+            ShellCommand(
+                "agent-context",
+                options={"queries": "--query", "k": "-k --k -n --limit --top-k"},
+                metavars={"queries": "TEXT"},
+            ),
+        ),
     ),
 )

@@ -10,13 +10,21 @@ from typing import Any
 
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable
 from lorelog.operations.delivery import guard_handlers, guard_schema, handlers, inbox_handlers, schema
-from lorelog.operations.operation import Operation
+from lorelog.operations.operation import Operation, ShellCommand
 
 _ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
 _WRITE_ERRORS = (NotFound, StoreUnwritable, StoreBusy)
 
+_CONDITION_METAVARS = {"tool": "NAME", "paths": "PATTERN", "command": "PATTERN", "content": "PATTERN"}
+
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
-    Operation("delivery.list", schema.DeliveryListRequest, schema.DeliveryListReply, handlers.list_shown),
+    Operation(
+        "delivery.list",
+        schema.DeliveryListRequest,
+        schema.DeliveryListReply,
+        handlers.list_shown,
+        commands=(ShellCommand("deliveries", metavars={"session": "ID", "memory": "ID"}),),
+    ),
     Operation("delivery.unused", schema.UnusedRequest, schema.UnusedReply, handlers.list_unused),
     Operation("delivery.inbox", schema.InboxRequest, schema.InboxReply, inbox_handlers.list_inbox),
     Operation(
@@ -39,19 +47,27 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         once=True,
         absent={"http": _ABSENT_DECIDES, "mcp": _ABSENT_DECIDES},
     ),
-    Operation("guard.list", guard_schema.GuardListRequest, guard_schema.GuardListReply, guard_handlers.list_guards),
+    Operation(
+        "guard.list",
+        guard_schema.GuardListRequest,
+        guard_schema.GuardListReply,
+        guard_handlers.list_guards,
+        commands=(ShellCommand("guard list"),),
+    ),
     Operation(
         "guard.show",
         guard_schema.GuardIdRequest,
         guard_schema.GuardDetails,
         guard_handlers.show_guard,
         errors=(NotFound,),
+        commands=(ShellCommand("guard show", ("id",)),),
     ),
     Operation(
         "guard.propose",
         guard_schema.GuardProposeRequest,
         guard_schema.GuardProposalsReply,
         guard_handlers.propose_guards,
+        commands=(ShellCommand("guard propose", defaults={"limit": 20}),),
     ),
     Operation(
         "guard.test",
@@ -59,6 +75,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         guard_schema.GuardReplay,
         guard_handlers.test_guard,
         errors=(NotFound,),
+        commands=(ShellCommand("guard test", ("id",), {"paths": "--path"}, metavars=_CONDITION_METAVARS),),
     ),
     Operation(
         "guard.add",
@@ -67,6 +84,14 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         guard_handlers.add_guard,
         errors=_WRITE_ERRORS,
         writes=True,
+        commands=(
+            ShellCommand(
+                "guard add",
+                options={"paths": "--path", "to_global": "--global"},
+                hidden=("action",),
+                metavars={"memory": "ID", "message": "TEXT", **_CONDITION_METAVARS},
+            ),
+        ),
     ),
     Operation(
         "guard.enable",
@@ -75,6 +100,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         guard_handlers.enable_guard,
         errors=_WRITE_ERRORS,
         writes=True,
+        commands=(ShellCommand("guard enable", ("id",), hidden=("action",)),),
     ),
     Operation(
         "guard.disable",
@@ -83,6 +109,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         guard_handlers.disable_guard,
         errors=_WRITE_ERRORS,
         writes=True,
+        commands=(ShellCommand("guard disable", ("id",)),),
     ),
     Operation(
         "guard.dismiss",
@@ -92,6 +119,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         errors=_WRITE_ERRORS,
         writes=True,
         once=True,
+        commands=(ShellCommand("guard dismiss", ("id",)),),
     ),
     Operation(
         "guard.remove",
@@ -100,5 +128,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         guard_handlers.remove_guard,
         errors=_WRITE_ERRORS,
         writes=True,
+        commands=(ShellCommand("guard remove", ("id",)),),
     ),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable
 from lorelog.operations.forget import handlers
-from lorelog.operations.operation import Operation
+from lorelog.operations.operation import Operation, ShellCommand
 from lorelog.operations.requests import EmptyRequest
 
 _ABSENT_AGENTS = "an agent must not forget for good: 'delete' hides a memory, and a person forgets in the shell"
@@ -23,6 +23,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         writes=True,
         once=True,
         absent={"mcp": _ABSENT_AGENTS},
+        commands=(ShellCommand("forget", ("ids",), hidden=("confirm",), metavars={"ids": "ID", "session": "ID"}),),
     ),
     Operation(
         "memory.forget_verify",

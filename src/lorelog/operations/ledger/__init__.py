@@ -6,10 +6,15 @@ from typing import Any
 
 from lorelog.core.errors import StoreIncompatible
 from lorelog.operations.ledger import handlers
-from lorelog.operations.operation import Operation
+from lorelog.operations.operation import Operation, ShellCommand
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
-        "ledger.verify", handlers.VerifyRequest, handlers.VerifyReply, handlers.verify, errors=(StoreIncompatible,)
+        "ledger.verify",
+        handlers.VerifyRequest,
+        handlers.VerifyReply,
+        handlers.verify,
+        errors=(StoreIncompatible,),
+        commands=(ShellCommand("ledger check", hidden=("limit",)),),
     ),
 )

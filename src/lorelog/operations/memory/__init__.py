@@ -16,7 +16,7 @@ from lorelog.core.errors import (
 from lorelog.core.memory import AddReply, CompactReply, DeleteReply, EpisodeReply, ExpiryReply, FeedbackReply
 from lorelog.core.session import TranscriptReply
 from lorelog.operations.memory import handlers, schema, serialize
-from lorelog.operations.operation import Operation
+from lorelog.operations.operation import Operation, ShellCommand
 from lorelog.operations.requests import EmptyRequest
 
 _ABSENT_DELETES_INDEX = "it deletes the whole index; use the shell or Python"
@@ -24,6 +24,8 @@ _ABSENT_READS_FILES = "it reads files that the caller names; use the shell or Py
 _ABSENT_CHOOSES_FILES = "which files are indexed is the user's decision, made in the shell or in Python"
 _ABSENT_EDITS = "only a person edits what is remembered: in the page, the shell or Python; agents supersede"
 _ABSENT_COSTS_MONEY = "it may call a paid model; the user decides that in the shell or in Python"
+
+_FILTERS = {"types": "--type", "tags": "--tag"}
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
@@ -41,8 +43,16 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         TranscriptReply,
         handlers.transcript,
         errors=(NotFound, SourceError),
+        commands=(ShellCommand("transcript", ("place",), {"context": "-c --context"}, metavars={"turn": "ID"}),),
     ),
-    Operation("memory.list", schema.ListRequest, schema.ListJson, handlers.list_memories, serialize.list_json),
+    Operation(
+        "memory.list",
+        schema.ListRequest,
+        schema.ListJson,
+        handlers.list_memories,
+        serialize.list_json,
+        commands=(ShellCommand("list", options=_FILTERS, hidden=("projects",)),),
+    ),
     Operation(
         "memory.add",
         schema.AddRequest,
@@ -52,6 +62,15 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         writes=True,
         once=True,
         warms=True,
+        commands=(
+            ShellCommand(
+                "add",
+                ("text",),
+                {"tags": "--tag", "to_global": "--global"},
+                hidden=("origin", "cues"),
+                metavars={"expires": "DAY"},
+            ),
+        ),
     ),
     Operation(
         "memory.add_batch",
@@ -71,6 +90,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.delete,
         errors=(NotFound, StoreUnwritable, StoreBusy),
         writes=True,
+        commands=(ShellCommand("delete", ("id",)),),
     ),
     Operation(
         "memory.restore",
@@ -88,8 +108,27 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         serialize.index_json,
         errors=(NotFound, StoreUnwritable, StoreBusy),
         warms=True,
+        commands=(
+            ShellCommand(
+                "index",
+                ("paths",),
+                {
+                    "to_global": "--global",
+                    "ignore_files": "--ignore-file",
+                    "vectors": "/--words-only",
+                    "forget_old": "--drop-old",
+                },
+                metavars={"paths": "PATH", "exclude": "PATTERN", "ignore_files": "NAME"},
+            ),
+        ),
     ),
-    Operation("memory.stats", EmptyRequest, schema.StatsReply, handlers.stats),
+    Operation(
+        "memory.stats",
+        EmptyRequest,
+        schema.StatsReply,
+        handlers.stats,
+        commands=(ShellCommand("status index", summary="show the sizes of the index"),),
+    ),
     Operation("memory.health", schema.HealthRequest, schema.HealthJson, handlers.health, serialize.health_json),
     Operation("memory.metrics", EmptyRequest, schema.MetricsReply, handlers.metrics),
     Operation(
@@ -101,6 +140,14 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         errors=(NotFound, SourceError),
         warms=True,
         absent={"http": _ABSENT_READS_FILES, "mcp": _ABSENT_READS_FILES},
+        commands=(
+            ShellCommand(
+                "eval",
+                options={**_FILTERS, "k": "-k --k -n --limit --top-k"},
+                hidden=("projects", "lane"),
+                metavars={"queries": "FILE", "qrels": "FILE"},
+            ),
+        ),
     ),
     Operation(
         "memory.reset",
@@ -110,6 +157,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         errors=(StoreBusy,),
         writes=True,
         absent={"http": _ABSENT_DELETES_INDEX, "mcp": _ABSENT_DELETES_INDEX},
+        commands=(ShellCommand("reset"),),
     ),
     Operation("roots.list", EmptyRequest, schema.RootsJson, handlers.list_roots, serialize.roots_json),
     Operation(
@@ -141,6 +189,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         writes=True,
         once=True,
         warms=True,
+        commands=(ShellCommand("supersede", ("id", "text"), {"tags": "--tag"}, hidden=("origin", "cues")),),
     ),
     Operation(
         "memory.edit",
@@ -160,6 +209,14 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.set_expiry,
         errors=(NotFound, StoreUnwritable),
         writes=True,
+        commands=(
+            ShellCommand(
+                "expire",
+                ("id", "expires"),
+                {"review_after": "--review"},
+                metavars={"expires": "DAY", "review_after": "DAY"},
+            ),
+        ),
     ),
     Operation(
         "memory.feedback",
@@ -168,6 +225,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.feedback,
         errors=(NotFound, StoreUnwritable),
         writes=True,
+        commands=(ShellCommand("feedback", ("query", "id", "relevance")),),
     ),
     Operation(
         "memory.find_near_duplicates",
@@ -175,6 +233,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         schema.DuplicatesJson,
         handlers.find_near_duplicates,
         serialize.duplicates_json,
+        commands=(ShellCommand("duplicates", options={"types": "--type"}),),
     ),
     Operation(
         "memory.consolidate_episode",
@@ -196,5 +255,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         once=True,  # a second call would pay for a model while the first still waits for it
         warms=True,
         absent={"http": _ABSENT_COSTS_MONEY, "mcp": _ABSENT_COSTS_MONEY},
+        commands=(ShellCommand("compact", metavars={"output_dir": "DIR", "llm": "MODEL", "prompt_file": "FILE"}),),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lorelog.core.errors import ModelError
-from lorelog.operations.operation import Operation
+from lorelog.operations.operation import Operation, ShellCommand
 from lorelog.operations.search import handlers, schema
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
@@ -17,5 +17,10 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.search_json,
         errors=(ModelError,),
         warms=True,
+        commands=(
+            ShellCommand(
+                "search", ("query...",), {"types": "--type", "tags": "--tag"}, hidden=("projects", "one_per_memory")
+            ),
+        ),
     ),
 )

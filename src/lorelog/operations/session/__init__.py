@@ -6,7 +6,7 @@ from typing import Any
 
 from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable
 from lorelog.core.session import CaptureReply, SessionStatus
-from lorelog.operations.operation import Operation
+from lorelog.operations.operation import Operation, ShellCommand
 from lorelog.operations.requests import EmptyRequest
 from lorelog.operations.session import handlers, schema
 
@@ -61,5 +61,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         errors=(NotFound, StoreUnwritable, StoreBusy),
         writes=True,
         once=True,
+        commands=(ShellCommand("handoff", metavars={"to": "HOST", "session": "ID"}),),
     ),
 )

@@ -33,8 +33,14 @@ from lorelog.core.memory import FileProblem
 from lorelog.core.options import ScanOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Progress
-from lorelog.ingest.files import os_error_text, printable_path
-from lorelog.ingest.scan import IgnoreRules, read_ignore_file, real_paths, root_ignore_rules
+from lorelog.ingest.files import (
+    IgnoreRules,
+    os_error_text,
+    printable_path,
+    read_ignore_file,
+    real_paths,
+    root_ignore_rules,
+)
 
 _VENDORED_FOLDERS = frozenset({"node_modules", "bower_components", "__pycache__", "site-packages"})
 _FOLDER_MARKERS = ("pyvenv.cfg", "CACHEDIR.TAG", ".git")

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.patterns import lazy_pattern
+from lorelog.language.lexicon import lexicon
 from lorelog.services.delivery.shell_command import split_command, word_set
 
 TOOL_FAMILIES: tuple[frozenset[str], ...] = tuple(
@@ -144,14 +145,9 @@ _KEYWORDS = word_set(
     """
 )
 """First words of code that are not programs."""
-_STOP_WORDS = word_set(
-    """
-    the a an in on for to at of with and or when as if by from into it this that unless until because since is are was
-    be please ever again anymore directly here there any all every without before after while but so instead only
-    always locally manually yourself files file code changes tests test commands command anything something one two some
-    them sure another more your our my yet not statt nicht verwenden benutzen nutzen ausführen und oder
-    """
-)
+_GENERIC_NOUNS = word_set("file files code changes test tests command commands locally manually yourself anymore statt")
+_SUBCOMMANDS = word_set("get set go up out off new put use make stop next last first own like keep let say t d m")
+"""Function words that are also arguments: `docker compose up`, `go get`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +267,7 @@ def _read_term(text: str, position: int) -> _Term | None:
     kept: list[str] = []
     for word in bare[0].split(" "):
         plain = word.rstrip(".,")
-        if len(kept) == _MAX_BARE_WORDS or (kept and (plain.lower() in _STOP_WORDS or plain.lower() in PROGRAMS)):
+        if len(kept) == _MAX_BARE_WORDS or (kept and _ends_command(plain.lower())):
             break
         end += len(plain) + bool(kept)
         kept.append(plain if kept else plain.lower())
@@ -280,6 +276,11 @@ def _read_term(text: str, position: int) -> _Term | None:
     if text[end : end + 1] in (":", "/", "@", "=") and text[end + 1 : end + 2].isalnum():  # git:app is a name
         return None
     return _Term(tuple(kept), in_code=False, end=end)
+
+
+def _ends_command(word: str) -> bool:
+    is_prose = word in lexicon("function_words") and word not in _SUBCOMMANDS
+    return is_prose or word in _GENERIC_NOUNS or word in PROGRAMS
 
 
 def _is_plausible(text: str, term: _Term, lead: re.Match[str], *, is_known: bool, named: set[str]) -> bool:

@@ -40,6 +40,7 @@ from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import Serializable
 from lorelog.core.sqlite_file import connect_unchanging
+from lorelog.language.lexicon import lexicon
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,71 +66,6 @@ _MAX_DEPTH = 3
 _MAX_DECODED_BYTES = 4 << 30
 """Per file; more is a bomb, or must be searched where it is unpacked."""
 _WORD = lazy_pattern(r"[^\W_]{4,}")
-_COMMON_WORDS = frozenset(
-    [
-        "about",
-        "after",
-        "again",
-        "also",
-        "been",
-        "before",
-        "between",
-        "both",
-        "could",
-        "does",
-        "done",
-        "each",
-        "from",
-        "have",
-        "here",
-        "into",
-        "just",
-        "like",
-        "made",
-        "make",
-        "many",
-        "more",
-        "most",
-        "much",
-        "must",
-        "only",
-        "other",
-        "over",
-        "same",
-        "should",
-        "some",
-        "such",
-        "than",
-        "that",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "those",
-        "through",
-        "under",
-        "until",
-        "very",
-        "well",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "while",
-        "will",
-        "with",
-        "would",
-        "your",
-        "true",
-        "false",
-        "null",
-        "none",
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +255,7 @@ def _cut_fragment(text: str, start: int) -> str:
 def _is_distinctive(fragment: str) -> bool:
     """Return True if a fragment has a word that is not one of the most common ones, and is not mostly punctuation."""
     folded = fragment.casefold()
-    words = [word for word in _WORD.findall(folded) if word not in _COMMON_WORDS and not word.isdigit()]
+    words = [word for word in _WORD.findall(folded) if word not in lexicon("function_words") and not word.isdigit()]
     letters = sum(letter.isalnum() for letter in fragment)
     return (bool(words) and 2 * letters >= len(fragment)) or (letters >= 8 and not fragment.isascii())
 

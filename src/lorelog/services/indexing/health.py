@@ -12,8 +12,7 @@ from lorelog.core.grammar import plural
 from lorelog.core.memory import FileProblem, HealthCheck, HealthReply
 from lorelog.core.ports import REPAIR_NOTE, Embedder, Store, StoreStats
 from lorelog.core.query import Filters, VectorCoverage
-from lorelog.ingest.files import read_text
-from lorelog.ingest.scan import scan
+from lorelog.ingest.files import read_text, scan
 from lorelog.services.indexing.run import IndexJob
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.project_folder import FOLDER

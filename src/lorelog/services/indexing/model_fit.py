@@ -14,7 +14,6 @@ from contextlib import suppress
 from math import fsum, isfinite, sqrt
 
 from lorelog.core.errors import ModelError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.query import Filters
 from lorelog.core.vectors import unit_vector
@@ -29,7 +28,6 @@ MAX_DEVIATION = 2.0
 _MAX_PROBES = 32
 _OTHER_CHUNKS = 256
 _GROWTH_FACTOR = 1.25
-SENTENCE_BREAKS = lazy_pattern(r"(?<=[.!?。！？])\s*|\n+")
 _MIN_SENTENCE_CHARS, _MAX_SENTENCE_CHARS = 12, 200
 
 
@@ -78,5 +76,7 @@ def model_fit(store: Store) -> float:
 
 
 def _middle_sentence(text: str) -> str:
-    sentences = [part.strip() for part in SENTENCE_BREAKS.split(text) if len(part.strip()) >= _MIN_SENTENCE_CHARS]
+    from lorelog.language.sentences import split_sentences
+
+    sentences = [part for part in split_sentences(text) if len(part) >= _MIN_SENTENCE_CHARS]
     return sentences[len(sentences) // 2][:_MAX_SENTENCE_CHARS] if sentences else ""

@@ -18,7 +18,6 @@ from lorelog.core.memory import IndexReport, KnownItemScores, ReembedReport
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import FORMER_BUILTIN_MODELS, Embedder, ReembedState, Store, StoreWriter, Vector, VectorPair
 from lorelog.core.vectors import unit_vector
-from lorelog.services.indexing.model_fit import SENTENCE_BREAKS
 
 WORSE_MARGIN = 0.05
 """A model is clearly worse if its mean reciprocal rank is lower by more than this, and not by chance: the 95 % interval of the
@@ -157,13 +156,12 @@ class _Probe:
 
 def make_question(text: str) -> str:
     """Return a question that a text answers: its first real sentence without every third word; empty if there is none."""
-    sentences = [_MARKS.sub(" ", part).strip() for part in SENTENCE_BREAKS.split(text)]
-    body = [
-        sentence
-        for sentence, line in zip(sentences, SENTENCE_BREAKS.split(text), strict=True)
-        if not line.startswith("#")
-    ]
-    for sentence in (*body, *sentences):
+    from lorelog.language.sentences import split_sentences
+
+    sentences = split_sentences(text)
+    body = [sentence for sentence in sentences if not sentence.startswith("#")]
+    for marked in (*body, *sentences):
+        sentence = _MARKS.sub(" ", marked).strip()
         words = sentence[:_MAX_SENTENCE_CHARS].split()
         if len(words) >= _MIN_WORDS:
             return " ".join(word for number, word in enumerate(words, 1) if number % 3)

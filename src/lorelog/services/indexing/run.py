@@ -25,8 +25,7 @@ from lorelog.core.paths import is_below
 from lorelog.core.ports import DocumentUpdate, Embedder, PendingText, Progress, Store, StoreWriter, Vector
 from lorelog.core.query import Filters
 from lorelog.ingest.embed import BatchSizer, embed_texts
-from lorelog.ingest.files import read_text
-from lorelog.ingest.scan import ScanResult, scan
+from lorelog.ingest.files import ScanResult, read_text, scan
 from lorelog.services.indexing.documents import Continuation, DocumentBuilder, read_continuation, utc_now
 from lorelog.services.indexing.model_fit import refresh_model_fit
 from lorelog.services.indexing.reembed import PreviousEmbedder, compare_and_switch, explain_kept_vectors, is_reembed_due

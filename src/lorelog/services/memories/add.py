@@ -23,6 +23,7 @@ from lorelog.core.paths import is_below
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.record import DIGEST_MARK, is_digest_text
+from lorelog.language.lexicon import lexicon
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.memories.journal import JournalEntry, append_entries, check_memory, has_entry, to_anchor_word
 from lorelog.services.memory_state.authored import AuthoredMemories
@@ -89,17 +90,6 @@ _ACKNOWLEDGEMENT_LINES = frozenset(
 _ACKNOWLEDGEMENTS = frozenset(" ".join(phrase.split()) for phrase in _ACKNOWLEDGEMENT_LINES if phrase.strip())
 _OPENERS = frozenset("ok okay yes yep yeah great good perfect nice cool alright thanks done sure".split())  # noqa: SIM905
 """Words that may be followed by another acknowledgement without punctuation."""
-_FILLER_TEXT = """
-a about after again all already also am an and any are as at be been being begin beginning begun bit by can carrying chore come complete completed
-completing continue continued continues continuing current currently day did do does doing done end ended ending far few final finally
-finish finished finishing first for from further get getting go goes going gone good got had has have having here hour i if in into is it item items
-iteration its just keep keeping last later let lets little look looking made make making me minute moment more most moving much my near nearly
-next no not note nothing now of off ok okay on once one only onto other our out over part phase please point proceed proceeding progress
-progressing ready round same second set short so some something soon stage start started starting status step steps still stuff such sure take
-taking task tasks than that the them then there these they thing things this those through time to today together too two under until up update
-updated updates updating us was way we well were what when where which while will wip with work worked working works yet you your
-"""
-_FILLER_WORDS = frozenset(_FILLER_TEXT.split())
 _WORD = lazy_pattern(r"[^\W_]+(?:['\u2019_][^\W_]+)*")
 
 
@@ -190,7 +180,7 @@ def _is_acknowledgement(part: str) -> bool:
 def _has_content(text: str) -> bool:
     """Return whether a text has a word that distinguishes it from other progress notes."""
     words = _WORD.findall(text.casefold())
-    return any(word not in _FILLER_WORDS and not word.isdigit() for word in words)
+    return any(word not in lexicon("filler_words") and not word.isdigit() for word in words)
 
 
 def _date_after(today: date, days: int) -> str:

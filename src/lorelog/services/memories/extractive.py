@@ -15,13 +15,10 @@ from math import log2, sqrt
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.transcripts.note_text import flatten_markdown, shorten_text
-from lorelog.retrieval.analyser import STOP_WORDS
+from lorelog.language.lexicon import lexicon
+from lorelog.language.sentences import split_sentences
 from lorelog.retrieval.dedupe import split_words
 
-_ENDS = lazy_pattern(
-    r"(?<=[.!?])(?:(?<!\b\d\.)(?<!\b\d\d\.)|(?=\s+[A-Z]))(?<!\b[eEiI]\.[gGeE]\.)(?<!\bvs\.)\s+(?=\S)"  # '1.' numbers an item and does not end a sentence
-    r"|(?<=[\u3002\uff01\uff1f])\s*(?=\S)"
-)
 _BULLET = lazy_pattern(
     r"^\s*(?:[-*+]|\d{1,3}[.)])\s+|^#{1,6}\s+|^(?:>\s?)+|^(?:User asked|Outcome|Found|Went on with):\s*"
 )
@@ -72,7 +69,7 @@ def extract_sentences(texts: Sequence[str]) -> list[Sentence]:
 
 def content_words(text: str) -> set[str]:
     """Return the words of a text without stop words."""
-    return {word for word in split_words(text) if word not in STOP_WORDS and any(map(str.isalnum, word))}
+    return {word for word in split_words(text) if word not in lexicon("stop_words") and any(map(str.isalnum, word))}
 
 
 def _choose_sentences(cut: Sequence[Sequence[str]]) -> list[Sentence]:
@@ -106,7 +103,7 @@ def _split_sentences(text: str) -> list[str]:
     request: list[str] = []
     outcome: list[str] = []
     for line in _unwrap_lines(text.partition("\n")[2] if text.startswith("#") and "\n" in text else text):
-        cut = (_strip_markers(part) for part in _ENDS.split(line))
+        cut = (_strip_markers(part) for part in split_sentences(line))
         (request if _USER_REQUEST.match(line) else outcome).extend(part for part in cut if any(map(str.isalnum, part)))
     return outcome if any(map(_is_sentence, outcome)) else request + outcome
 

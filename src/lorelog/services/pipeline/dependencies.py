@@ -28,7 +28,7 @@ from lorelog.services.places.workspace import CODE_DATABASE
 
 if TYPE_CHECKING:
     from lorelog.code.tables import CodeTables
-    from lorelog.retrieval.analyser import WordAnalyser
+    from lorelog.language.analyser import WordAnalyser
     from lorelog.retrieval.cache import Caches
     from lorelog.services.llm.metered import MeteredLlm
     from lorelog.services.records.keys.keyring import Keyring

@@ -29,7 +29,7 @@ from lorelog.services.records.projection import decode_anchor_id, records_folder
 from lorelog.services.records.scope import RatedRecord, RecordScope, RecordSearch, rate_records
 
 if TYPE_CHECKING:
-    from lorelog.retrieval.analyser import WordAnalyser
+    from lorelog.language.analyser import WordAnalyser
 
 
 _TOPIC_WEIGHT = 1.0
@@ -99,7 +99,7 @@ def task_profiles() -> TaskProfileCache:
 @cache
 def word_analyser() -> WordAnalyser:
     """Return the analyser that the index uses."""
-    from lorelog.retrieval.analyser import WordAnalyser
+    from lorelog.language.analyser import WordAnalyser
 
     return WordAnalyser()
 

@@ -36,7 +36,7 @@ from lorelog.core.query import (
     VectorCoverage,
 )
 from lorelog.core.vectors import unit_vector
-from lorelog.retrieval.analyser import WordAnalyser
+from lorelog.language.analyser import WordAnalyser
 from lorelog.retrieval.cache import AnswerKey, CachedChunk, Caches, HotChunkCache, normalize_spaces
 from lorelog.retrieval.calibration import calibration_of
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
@@ -58,60 +58,14 @@ from lorelog.retrieval.score_features import (
     match_phrases,
 )
 from lorelog.retrieval.snippet import cut_snippet
-from lorelog.retrieval.time_expressions.vocabulary import may_name_time
+from lorelog.retrieval.time_expressions import TimeHint, find_time_hint
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memory_state.feedback import IRRELEVANT_PENALTY, explain_penalty
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex, rank_below_summaries
 from lorelog.services.search.candidates import MAX_HITS, CandidateSet, SearchQuestion, find_candidates
 
 if TYPE_CHECKING:
-    from lorelog.retrieval.time_expressions.hints import TimeHint
     from lorelog.services.search.now_was import MarkedRanking
-
-TIME_WEIGHT = 0.12
-"""Score gain of a chunk from the named time over one far from it."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimePreference:
-    """A time named by the query, from which at least one candidate is."""
-
-    hint: TimeHint
-
-    @property
-    def description(self) -> str:
-        """The time in words."""
-        from lorelog.retrieval.time_expressions.hints import format_time_hint
-
-        return format_time_hint(self.hint)
-
-    def value(self, date: str) -> float:
-        """Return the score that a chunk's date adds."""
-        from lorelog.retrieval.time_expressions.hints import date_preference
-
-        return TIME_WEIGHT * date_preference(self.hint, date)
-
-    def part(self, date: str) -> ScorePart:
-        """Return the score part for explanations."""
-        return ScorePart("time", self.value(date), f"{self.description}; this is of {date[:10] or 'no date'}")
-
-
-def find_time_preference(query: str, today: dt.date, stored: Sequence[StoredChunk]) -> TimePreference | None:
-    """Return the time that the query names, if any of these chunks is from it."""
-    if not may_name_time(query):
-        return None
-    from lorelog.retrieval.time_expressions.hints import find_time_hint
-
-    hint = find_time_hint(query, today)
-    if hint is None or not any(_is_in_period(hint, entry.chunk.date[:10]) for entry in stored):
-        return None
-    return TimePreference(hint)
-
-
-def _is_in_period(hint: TimeHint, day: str) -> bool:
-    first, last = hint.first, hint.last
-    return bool(day) and (first is None or first.isoformat() <= day) and (last is None or day <= last.isoformat())
-
 
 _MAX_TURN_WAIT_S = 1.0
 NOTHING_INDEXED = "nothing is indexed here yet; run 'lorelog index PATH' or 'lorelog add'"
@@ -198,7 +152,7 @@ class HitBuilder:
         self._reading_weights = WORDS_READING_WEIGHTS if weights is None else weights.readings
         self._marked: MarkedRanking | None = None
         self._rerank_reason = ""
-        self._timing: TimePreference | None = None
+        self._timing: TimeHint | None = None
         self._is_timed = False
 
     def hits(self) -> tuple[Hit, ...]:
@@ -286,14 +240,16 @@ class HitBuilder:
             self._hot.put_many(new.values(), self._revision)
         return cached | new
 
-    def _find_time(self, stored: Sequence[StoredChunk]) -> TimePreference | None:
+    def _find_time(self, stored: Sequence[StoredChunk]) -> TimeHint | None:
         """Return the time that the query names, by the first page of candidates; all pages are scored alike."""
         if not self._is_timed:
             self._is_timed = True
-            self._timing = find_time_preference(self._question.text, self._deps.today(), stored)
+            hint = find_time_hint(self._question.text, self._deps.today())
+            if hint is not None and any(hint.includes(entry.chunk.date[:10]) for entry in stored):
+                self._timing = hint
         return self._timing
 
-    def _score(self, candidate: _ReadCandidate, timing: TimePreference | None) -> _ReadCandidate:
+    def _score(self, candidate: _ReadCandidate, timing: TimeHint | None) -> _ReadCandidate:
         reading, date, recency = candidate.reading, candidate.stored.chunk.date, self._recency
         weights = self._reading_weights
         fused = candidate.fused.plus(reading.score(weights), lambda: reading.parts(weights))

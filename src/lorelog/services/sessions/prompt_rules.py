@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from math import log
 
+from lorelog.language.lexicon import lexicon
 from lorelog.services.delivery.log import read_deliveries, session_log
 
 TYPE_CHECKING = False
@@ -34,26 +35,7 @@ _SURE_SCORE, _SURE_SHARE = 2.0, 0.25
 """Enough for a long rule, most of whose words explain it."""
 _GENERIC, _COMMON, _SUBJECT, _RARE = 0.25, 0.5, 0.85, 1.0
 
-_STOP_WORDS = frozenset(
-    """
-    a an the this that these those it its they them their there here he she his her we us our you your i me my mine
-    is are was were be been being am do does did done don doesn didn not no nor never ever always please just only also
-    too very really quite still yet already again once and or but so if then else than as at by for from in into of off
-    on onto out over per to up upon with within without about after before during while until through throughout across between when whenever where which
-    who whom whose what why how can could may might must shall should will would let s t re ve ll d m let's want wants
-    need needs like likes have has had having get gets got go goes going come make makes made sure thing things way ways
-    some any all each every both either neither much many more most less least few other others another same such own
-    instead rather directly proactively explicitly automatically unless except even though because since first last next
-    prefer prefers use uses used using ask asks asked tell told say says said know knows think okay ok yes hi hello thanks
-    good well better best right wrong new now later today something anything everything nothing one ones two
-    time times case cases bit lot kind sort maybe perhaps keep keeps stop remember always-on mean meant bring put set
-
-    der die das den dem des ein eine einen einem einer und oder aber nicht kein keine ist sind war wird werden wir ihr sie
-    er es ich du mit von zu zum zur im in auf an am bei aus nach vor immer nie niemals bitte noch auch nur schon wenn dass
-    le la les un une des du de et ou mais ne pas jamais toujours est sont avec pour dans sur au aux ce cette ces il elle
-    nous vous que qui plus el los las una unos y o pero nunca siempre es son con para por en del al lo se su no que si
-    """.split()  # noqa: SIM905
-)
+_STOP_WORDS = lexicon("function_words")
 _GENERIC_WORDS = frozenset(
     """
     add write create change update fix run implement build check look show find see read edit modify work try start

@@ -24,6 +24,7 @@ from lorelog.ingest.tracebacks.signature import (
     trace_family,
     trace_signature,
 )
+from lorelog.language.lexicon import lexicon
 from lorelog.services.traces.tables import TraceFilter, TraceTables
 from lorelog.services.traces.values import ErrorGroup, TracedCall, TracedError, redact_trace
 
@@ -41,49 +42,8 @@ _MAX_HINTS = 2
 _MIN_MENTION_SHARE = 0.6
 """Share of an error's distinctive words that a text must contain to be about it."""
 _WORD = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]{2,}")
-_COMMON_WORDS = frozenset(
-    [
-        "the",
-        "and",
-        "for",
-        "not",
-        "was",
-        "with",
-        "from",
-        "that",
-        "this",
-        "you",
-        "are",
-        "has",
-        "have",
-        "but",
-        "can",
-        "could",
-        "been",
-        "its",
-        "into",
-        "error",
-        "errors",
-        "failed",
-        "failure",
-        "exception",
-        "panic",
-        "test",
-        "file",
-        "path",
-        "line",
-        "none",
-        "null",
-        "true",
-        "false",
-        "command",
-        "exit",
-        "code",
-        "status",
-        "found",
-        "such",
-        "directory",
-    ]
+_ERROR_WORDS = frozenset(
+    "error errors failed failure exception panic test file path line none null true false command exit code status found directory".split()  # noqa: SIM905
 )
 _GENERIC_TYPES = frozenset(
     {"error", "exception", "panic", "fatal", "fatal error", "test failure", "err", "bash", "sh", ""}
@@ -254,7 +214,11 @@ def _message_similarity(trace: StackTrace, words: frozenset[str], group: ErrorGr
 def _words(trace: StackTrace) -> frozenset[str]:
     kind = bare_type(trace.type)
     text = f"{'' if kind.lower() in _GENERIC_TYPES else kind} {normalize_message(trace.message)}"
-    return frozenset(word for word in map(str.lower, _WORD.findall(text)) if word not in _COMMON_WORDS)
+    return frozenset(
+        word
+        for word in map(str.lower, _WORD.findall(text))
+        if word not in _ERROR_WORDS and word not in lexicon("function_words")
+    )
 
 
 def _find_occurrences(seen: Iterable[KnownError], sources: ErrorHistorySources) -> list[TracedError]:

@@ -24,7 +24,7 @@ from lorelog.core.paths import cache_folder
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.session import ToolAction, parse_iso_time
 from lorelog.ingest.transcripts.turns import ParsedTurn
-from lorelog.retrieval.analyser import STOP_WORDS
+from lorelog.language.lexicon import lexicon
 from lorelog.services.delivery.log import append_line, call_digest, read_lines, session_log
 from lorelog.services.usage.history import NOT_USED, Delivery, read_session, used_file
 
@@ -208,7 +208,7 @@ def find_words(text: str) -> Iterator[str]:
     """Yield the words of a text in lower case without stop words; identifiers and paths are whole words."""
     for match in _WORD.finditer(text[:_MAX_TEXT_CHARS].lower()):
         word = match[0]
-        if len(word) >= _MIN_WORD_CHARS and word not in STOP_WORDS:
+        if len(word) >= _MIN_WORD_CHARS and word not in lexicon("stop_words"):
             yield word
 
 

@@ -9,38 +9,40 @@ import os
 import sys
 
 from lorelog.core.errors import ConfigError, DaemonError, DaemonUnresponsive, UsageError
+from lorelog.surfaces.cli.arguments import DAEMON_MODES, option_of_variable, request_of
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from lorelog.core.ports import Progress
     from lorelog.operations.dispatch import Dispatcher
+    from lorelog.operations.replies import Json
     from lorelog.surfaces.daemon_client.address import DaemonAddress
     from lorelog.wiring import ResourcePool
 
 
-DAEMON_MODES = ("auto", "off", "required")
-
-
-def add_daemon_option(parser: argparse.ArgumentParser) -> None:
-    """Declare --daemon."""
-    mark_global(
-        parser.add_argument(
-            "--daemon",
-            dest="warm",
-            choices=DAEMON_MODES,
-            help="use the daemon: auto, never (off), or require it (daemon.warm)",
-        )
+def call_command(args: argparse.Namespace, *, progress: Progress | None = None, **changes: Any) -> Any:
+    """Call the operation of a derived command with its options and further arguments, and return its JSON."""
+    request = {**request_of(args), **changes}
+    return call_operation(
+        args, args.derived["operation"], request, progress=progress, start_daemon=args.derived["warms"]
     )
 
 
-def mark_global(option: argparse.Action) -> None:
-    """Let the help of a command only name an option that most commands take; `lorelog help options` explains it."""
-    option.is_global = True  # type: ignore[attr-defined]
+def print_reply(args: argparse.Namespace, reply: Json, show: Callable[[Json, argparse.Namespace], object]) -> int:
+    """Print a reply as JSON or with `show`, and return the exit status: 1 if it has problems or is not `ok`."""
+    from lorelog.surfaces.cli.render import print_json
+
+    if args.json:
+        print_json(reply)
+    else:
+        show(reply, args)
+    has_failed = reply.get("problems") or not reply.get("ok", True) or not reply.get("searchable", True)
+    return 1 if has_failed else 0
 
 
 def call_operation(
@@ -60,8 +62,6 @@ def call_operation(
         for name in variables:
             key, place, expected = error.message.partition(f" in the environment variable {name}")
             if place:
-                from lorelog.surfaces.cli.arguments import option_of_variable
-
                 key, _, value = key.partition(" is ")
                 hint = error.hint or f"it sets {key} for one command"
                 raise UsageError(f"{option_of_variable(name)} is {value}{expected}", hint=hint) from None

@@ -29,8 +29,7 @@ from lorelog.core.errors import DaemonError, LorelogError, UsageError
 from lorelog.surfaces.cli.arguments import add_common
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.daemon import daemon_status, format_daemon_status, format_duration
-from lorelog.surfaces.cli.render import one_line, plural, print_json, short_path, stylize
-from lorelog.surfaces.cli.render.layout import known_width, wrap
+from lorelog.surfaces.cli.render import known_width, one_line, plural, print_json, short_path, stylize, wrap
 from lorelog.surfaces.daemon_client.address import find_address
 
 if TYPE_CHECKING:

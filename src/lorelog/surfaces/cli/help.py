@@ -1,22 +1,13 @@
-"""Explain a command, or list all of them.
-
-examples:
-  lorelog help                the commands that most people need
-  lorelog help all            every command
-  lorelog help search         the help of one command
-  lorelog help task start     the help of one of its verbs
-  lorelog help options        the options that every command takes
-"""
+"""The pages of `lorelog --help` and `lorelog help`, and the width of help texts."""
 
 from __future__ import annotations
 
 import os
 
-from lorelog.core.errors import UsageError
+from lorelog.surfaces.cli.commands import COMMANDS, COMMANDS_BY_GROUP, FRONT_PAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Mapping
 
 # `textwrap` and `shutil` are not used: importing them takes longer than all else that `lorelog --help` does.
@@ -25,21 +16,6 @@ _DEFAULT_COLUMNS = 80
 _MIN_COLUMNS, _MAX_COLUMNS = 40, 120
 _USAGE = "usage: lorelog [GLOBAL OPTIONS] COMMAND ..."
 _ABOUT = "Memory for coding agents, kept in plain Markdown files."
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
-    parser.add_argument(
-        "topic", nargs="*", metavar="TOPIC", help="a command and perhaps its verb, or 'all', or 'options'"
-    )
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print the front page, or the page of a topic."""
-    pages = {(): format_front_page, ("all",): format_all_commands, ("options",): format_global_options}
-    page = pages.get(tuple(args.topic))
-    print(page() if page else _format_command(args.topic), end="\n" if page else "")
-    return 0
 
 
 def is_new_home() -> bool:
@@ -62,8 +38,6 @@ def format_welcome() -> str:
 
 def format_front_page() -> str:
     """Return the text of `lorelog --help`."""
-    from lorelog.surfaces.cli.main import COMMANDS, FRONT_PAGE
-
     groups = {title: {name: COMMANDS[name] for name in names} for title, names in FRONT_PAGE.items()}
     more = '"lorelog help all" lists every command; "lorelog help COMMAND" explains one.'
     return "\n".join([_USAGE, "", _ABOUT, *_format_groups(groups), "", *wrap(more, text_width())])
@@ -71,8 +45,6 @@ def format_front_page() -> str:
 
 def format_all_commands() -> str:
     """Return the text of `lorelog help all`."""
-    from lorelog.surfaces.cli.main import COMMANDS_BY_GROUP
-
     more = (
         '"lorelog help COMMAND" explains one, "lorelog help options" the options that all of them take. '
         '"lorelog version" prints the version.'
@@ -104,23 +76,6 @@ def format_global_options() -> str:
             *wrap("Every setting also has a variable: 'lorelog config list'.", text_width()),
         ]
     )
-
-
-def _format_command(words: list[str]) -> str:
-    """Return the help of a command, or of its verb."""
-    from lorelog.surfaces.cli.main import COMMANDS, command_parser, unknown_command
-
-    name, *verbs = words
-    if name not in COMMANDS:
-        raise unknown_command(name)
-    parser = command_parser(name)
-    for verb in verbs:
-        choices = next((action.choices for action in parser._actions if isinstance(action.choices, dict)), {})  # noqa: SLF001
-        if verb not in choices:
-            listed = f"one of: {', '.join(choices)}" if choices else f"lorelog help {name}"
-            raise UsageError(f"'{parser.prog}' has no verb {verb!r}", hint=listed)
-        parser = choices[verb]
-    return parser.format_help()
 
 
 def _format_groups(groups: Mapping[str, Mapping[str, str]]) -> Iterable[str]:

@@ -28,8 +28,8 @@ from lorelog.core.dataclasses import asdict, dataclass
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.hosts import HOSTS
 from lorelog.hosts.documented import ALL_TITLES, BY_THE_BOOK, DOCUMENTED_HOSTS
-from lorelog.surfaces.cli.arguments import add_common, add_host, parse_any_host
-from lorelog.surfaces.cli.client import OperationClient, add_daemon_option, call_operation
+from lorelog.surfaces.cli.arguments import add_common, add_daemon_option, add_host, parse_any_host
+from lorelog.surfaces.cli.client import OperationClient, call_operation
 from lorelog.surfaces.cli.render import (
     one_line,
     plural,

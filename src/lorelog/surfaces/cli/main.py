@@ -13,111 +13,22 @@ import sys
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.version import VERSION
 from lorelog.surfaces.cli import entry, wants_help  # noqa: F401  (scripts of older versions import `entry` from here)
+from lorelog.surfaces.cli.commands import (
+    COMMANDS,
+    GLOBAL_OPTIONS,
+    find_function,
+    load_module,
+    read_derived,
+    unknown_command,
+)
 
 # A warm search takes the time Python takes to start, and importing `typing` would be a tenth of that.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
-    from typing import Protocol
+    from typing import Any
 
-    from lorelog.surfaces.cli.option_table import ParsedArguments
     from lorelog.surfaces.cli.parser import CommandParser
-
-    class CommandModule(Protocol):
-        """A module with a command. Its docstring is the command's help text."""
-
-        def configure(self, parser: argparse.ArgumentParser) -> None:
-            """Declare arguments and options."""
-
-        def run(self, args: argparse.Namespace) -> int:
-            """Run the command and return the exit status."""
-
-
-COMMANDS_BY_GROUP = {
-    "find and remember": {
-        "search": "Search memories and notes",
-        "show": "Show a memory, record or task by its id",
-        "open": "Open a memory in your editor",
-        "pick": "Search interactively, with a preview",
-        "ui": "Open the page: everything in your browser",
-        "add": "Add a memory to today's journal",
-        "list": "List memories or documents, newest first",
-        "why": "Find earlier occurrences of an error and their fixes",
-        "delete": "Hide a memory from search (its file is kept)",
-        "forget": "Take text out for good, and prove it",
-        "restore": "Restore a deleted memory, or a backup",
-        "transcript": "Show the conversation that a memory came from",
-        "supersede": "Replace a memory with a new one",
-        "expire": "Set a memory's expiry or review date",
-        "feedback": "Mark a result as relevant or irrelevant to a query",
-        "duplicates": "Find near-duplicate memories",
-        "compact": "Summarize the project's memories, with citations",
-    },
-    "tasks and decisions": {
-        "task": "Start, update and search tasks",
-        "decide": "Record a decision and its reason",
-        "verify": "Confirm or dispute a record written by someone else",
-        "brief": "Summarize this project's tasks and decisions for a newcomer",
-        "wiki": "Build, serve and check browsable pages of the records",
-        "ledger": "Check the ledger of records",
-        "identity": "Manage the keys that sign records",
-    },
-    "code and errors": {
-        "code": "Find definitions, references, callers and imports in code",
-        "debug": "Show traced calls and errors",
-    },
-    "agents": {
-        "hosts": "Install into Claude Code, Codex, Gemini CLI and other agents",
-        "backfill": "Make memories of earlier sessions of your agents",
-        "deliveries": "Show which memories agents were shown and used",
-        "guard": "Check agents' tool calls against your corrections",
-        "handoff": "Print what the next agent needs of this session",
-        "init": "Set up a directory as a project",
-        "agent-context": "Print the context an agent should read before it works",
-    },
-    "setup": {
-        "index": "Index Markdown files; list or remove indexed directories",
-        "status": "Show how lorelog is doing here, on one screen",
-        "doctor": "Check index, daemon and settings, and suggest fixes",
-        "config": "Show and change settings",
-        "daemon": "Show, start, stop or restart the daemon",
-        "watch": "Index files as they change, in the foreground",
-        "import": "Import memories of other tools, or from a file",
-        "export": "Export memories and records",
-        "backup": "Write or check a backup of everything that cannot be rebuilt",
-        "sync": "Exchange memories with your other machines or a team, over Git",
-        "reset": "Delete the index (never your files)",
-        "uninstall": "Remove lorelog from this machine, except your memories",
-        "store": "Move the search index to another backend (files or Milvus)",
-        "eval": "Measure search quality with your own queries",
-        "docs": "Read the documentation in the terminal",
-        "completion": "Print a shell completion script",
-        "help": "Explain a command, or list all of them",
-    },
-    "programs": {
-        "serve": "Serve the HTTP API and the page",
-        "mcp": "Run an MCP server on standard input and output",
-        "call": "Call an operation with JSON arguments",
-        "batch": "Call many operations, one per line",
-        "ops": "List the operations and their schemas",
-        "session-start": "Update .lorelog/context.md (for agent hooks)",
-        "hook": "Handle an event of an agent's host (run by hooks)",
-    },
-}
-"""Every command with its summary, by group, in the order of `lorelog help all`."""
-
-COMMANDS = {name: summary for group in COMMANDS_BY_GROUP.values() for name, summary in group.items()}
-
-FRONT_PAGE = {
-    "find and remember": ("search", "show", "add", "list", "why", "delete", "forget"),
-    "agents": ("hosts", "backfill", "deliveries"),
-    "setup": ("index", "status", "doctor", "config"),
-}
-"""The commands of `lorelog --help`: the 14 that most people need."""
-
-GLOBAL_OPTIONS = ("--project", "--tenant", "--daemon")
-"""Options with a value that may also stand before the command. So may --json."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -154,29 +65,49 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _print_error(bug, as_json=as_json)
 
 
-def command_parser(name: str) -> CommandParser:
-    """Return the parser of a command."""
-    from lorelog.surfaces.cli.parser import CommandHelpFormatter, CommandParser
-
-    command = _load_command(name)
-    description = (sys.modules[f"{__package__}.{_module_name(name)}"].__doc__ or "").strip()
-    parser = CommandParser(
-        prog=f"lorelog {name}",
-        description=description,
-        formatter_class=CommandHelpFormatter,
-        allow_abbrev=False,
-    )
-    command.configure(parser)
-    return parser
-
-
-def parse_common(name: str, words: Sequence[str]) -> ParsedArguments | None:
+def parse_common(name: str, words: Sequence[str]) -> Any | None:
     """Return the arguments of a command if its words are of the common kind that needs no argparse; otherwise None."""
-    from lorelog.surfaces.cli.option_table import OptionTable
+    from lorelog.surfaces.cli.arguments import OptionTable, declare
 
     table = OptionTable()
-    _load_command(name).configure(table)  # type: ignore[arg-type]
-    return table.parse(words)
+    derived = declare(table, name)  # type: ignore[arg-type]
+    args = table.parse(words)
+    return args and _with_command(args, name, derived)
+
+
+def parse_arguments(name: str, words: Sequence[str]) -> Any:
+    """Return the arguments of a command. Raise UsageError, or print the help and exit."""
+    args = parse_common(name, words)
+    if args is None:
+        from lorelog.surfaces.cli.parser import command_parser
+
+        args = _with_command(command_parser(name).parse_args(words), name, read_derived(name))
+    return args
+
+
+def _with_command(args: Any, name: str, derived: dict[str, Any]) -> Any:
+    """Add the words of the command and what is derived for it."""
+    values = vars(args)
+    values["command_words"] = words = f"{name} {values['verb']}" if values.get("verb") else name
+    values["derived"] = derived.get(words)
+    return args
+
+
+def run_command(args: Any) -> int:
+    """Run a command and return its exit status."""
+    name = args.command_words.partition(" ")[0]
+    run = (
+        find_function(args.command_words, "run")
+        or find_function(name, "run")
+        or getattr(load_module(name), "run", None)
+    )
+    if run:
+        status: int = run(args)
+        return status
+    from lorelog.surfaces.cli.client import call_command, print_reply
+    from lorelog.surfaces.cli.render import show_fields
+
+    return print_reply(args, call_command(args), find_function(args.command_words, "show") or show_fields)
 
 
 def _dispatch(words: list[str]) -> int:
@@ -192,19 +123,21 @@ def _dispatch(words: list[str]) -> int:
     if first in {"-V", "--version", "version"}:
         _print_version(as_json="--json" in words)
         return 0
-    if first not in COMMANDS:
+    if first not in COMMANDS and not read_derived(first):
         raise unknown_command(first)
     if first == "hook" and not wants_help(words[1:]):
         from lorelog.surfaces.cli.hook import run_hook
 
         return run_hook(words[1:])
-    args = parse_common(first, words[1:]) or command_parser(first).parse_args(words[1:])
+    args = parse_arguments(first, words[1:])
     if not gc.isenabled():  # see `entry`
         gc.freeze()
         gc.enable()
     try:
-        status = _load_command(first).run(args)  # type: ignore[arg-type]
+        status = run_command(args)
     except UsageError as error:
+        from lorelog.surfaces.cli.parser import command_parser
+
         raise _name_option(error, command_parser(first), words[1:]) from None
     sys.stdout.flush()
     return status
@@ -245,7 +178,7 @@ def _name_option(error: UsageError, parser: CommandParser, words: Sequence[str])
         return error
     field = field.partition("[")[0]
     dests = {field, field.removesuffix("s"), *(["limit"] if field == "k" else [])}
-    verb_parser = parser.innermost(words)
+    verb_parser = parser.innermost([*words, parser.default_verb])
     hint = f"{verb_parser.prog} --help"
     actions = [*verb_parser._actions, *parser._actions]  # noqa: SLF001  (argparse has no public API for this)
     for action in actions:
@@ -254,51 +187,6 @@ def _name_option(error: UsageError, parser: CommandParser, words: Sequence[str])
             name = (typed or action.option_strings or [str(action.metavar or field)])[-1]
             return UsageError(f"{name} {constraint}", hint=hint)
     return UsageError(rest, hint=hint)
-
-
-def _load_command(name: str) -> CommandModule:
-    module = _module_name(name)
-    command: CommandModule = __import__(f"{__package__}.{module}", fromlist=[module])  # `importlib` imports `warnings`
-    return command
-
-
-def _module_name(name: str) -> str:
-    return _MODULE_NAMES.get(name) or name.replace("-", "_")
-
-
-_MODULE_NAMES = {"import": "import_file"}
-"""Modules that cannot have the name of their command."""
-
-
-_OTHER_NAMES = {
-    **dict.fromkeys(("find", "query", "grep", "recall"), "search"),
-    **dict.fromkeys(("get", "cat", "view", "expand"), "show"),
-    **dict.fromkeys(("remember", "save", "note"), "add"),
-    **dict.fromkeys(("rm", "remove", "hide"), "delete"),
-    **dict.fromkeys(("install", "setup"), "hosts install"),
-    **dict.fromkeys(("info", "cost"), "status"),
-    "ls": "list",
-    "edit": "open",
-    "undo": "restore",
-    "purge": "forget",
-    "roots": "index --list",
-    "man": "docs",
-    "settings": "config",
-}
-"""What other programs call these commands. The nearest spelling would be wrong: `forget` for `get`."""
-
-
-def unknown_command(word: str) -> UsageError:
-    """Return the error for a word that is no command, or no option that may precede one."""
-    from lorelog.core.grammar import nearest_name
-
-    if word.startswith("-"):
-        near = nearest_name(word, (*GLOBAL_OPTIONS, "--json", "--help", "--version"))
-        hint = f"did you mean {near}?" if near else "the options of a command follow it: lorelog COMMAND --help"
-        return UsageError(f"lorelog has no option {word}", hint=hint)
-    near = _OTHER_NAMES.get(word) or nearest_name(word, (*COMMANDS, "version"))
-    hint = f"did you mean 'lorelog {near}'?" if near else "'lorelog help all' lists the commands"
-    return UsageError(f"there is no command {word!r}", hint=hint)
 
 
 def _print_error(error: LorelogError, *, as_json: bool) -> int:
@@ -326,7 +214,7 @@ def _write_error(error: LorelogError, *, as_json: bool) -> None:
 
 def _print_to_stderr(label: str, text: str) -> None:
     """Print a text, wrapped below its label if standard error is a terminal."""
-    from lorelog.surfaces.cli.render.layout import known_width, wrap
+    from lorelog.surfaces.cli.render import known_width, wrap
 
     width = known_width(sys.stderr) if sys.stderr.isatty() else None
     lines = wrap(text, width=width - len(label)).split("\n") if width else [text]

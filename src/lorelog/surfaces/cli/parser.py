@@ -6,8 +6,12 @@ Common command lines are parsed by `option_table`, because importing argparse ta
 from __future__ import annotations
 
 import argparse
+from inspect import cleandoc
 
 from lorelog.core.errors import UsageError
+from lorelog.surfaces.cli.arguments import declare, with_default_verb
+from lorelog.surfaces.cli.commands import find_function, load_module
+from lorelog.surfaces.cli.help import text_width, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,14 +19,30 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
+def command_parser(name: str) -> CommandParser:
+    """Return the parser of a command, with its help."""
+    parser = CommandParser(prog=f"lorelog {name}", formatter_class=CommandHelpFormatter, allow_abbrev=False)
+    derived = declare(parser, name)
+    words = next(iter(derived)) if len(derived) == 1 else name
+    is_group = len(derived) > 1
+    functions = [] if is_group else [find_function(words, prefix) for prefix in ("run", "show", "configure")]
+    module = load_module(name)
+    texts = [
+        *(function.__doc__ for function in functions if function),
+        module.__doc__ if module else derived[name]["summary"],
+    ]
+    parser.description = cleandoc(next(filter(None, texts), ""))
+    return parser
+
+
 class CommandParser(argparse.ArgumentParser):
     """Raises usage errors in our own words instead of printing argparse's and exiting."""
 
-    unset = argparse.SUPPRESS
-    """The default of an option that has no value at all if it is not given."""
+    default_verb = ""
 
     def parse_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None) -> argparse.Namespace:  # type: ignore[override]
         """Parse the words of a command. Raise UsageError for a word that it does not take."""
+        args = with_default_verb(args, self.default_verb)
         parsed, rest = self.parse_known_args(list(args), namespace)
         if rest and not any(word.startswith("-") for word in rest) and self._verbs() is None:
             # `index a --force b`: argparse takes a list of arguments in one piece only.
@@ -37,8 +57,6 @@ class CommandParser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Return the help text, in which the options that all commands take are one line."""
-        from lorelog.surfaces.cli.help import text_width, wrap
-
         hidden = [action for action in self._actions if getattr(action, "is_global", False)]
         formatter = self._get_formatter()
         places = [
@@ -162,13 +180,9 @@ class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str, indent_increment: int = 2, max_help_position: int = 24, width: int = 0) -> None:
         """Choose the width here: argparse would import `shutil` for it, which takes 4 ms."""
-        from lorelog.surfaces.cli.help import text_width
-
         super().__init__(prog, indent_increment, max_help_position, width or text_width())
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        from lorelog.surfaces.cli.help import wrap
-
         paragraphs = []
         for paragraph in text.split("\n\n"):
             if "\n  " in paragraph:
@@ -181,8 +195,6 @@ class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 def _fold_example(line: str, width: int) -> list[str]:
     """Return an example with its explanation below it if both are wider than the terminal. A command is never cut."""
-    from lorelog.surfaces.cli.help import wrap
-
     command, gap, explanation = line[2:].partition("   ")
     if len(line) <= width or not gap:
         return [line]

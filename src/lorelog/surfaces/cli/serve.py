@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import DaemonError, UsageError
-from lorelog.surfaces.cli.arguments import MAX_PORT, whole_number
-from lorelog.surfaces.cli.client import add_daemon_option, launch_daemon, tell_unresponsive
+from lorelog.surfaces.cli.arguments import MAX_PORT, add_daemon_option, whole_number
+from lorelog.surfaces.cli.client import launch_daemon, tell_unresponsive
 
 if TYPE_CHECKING:
     from lorelog.core.options import DaemonOptions, HttpOptions

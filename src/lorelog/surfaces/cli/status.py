@@ -17,8 +17,17 @@ from __future__ import annotations
 from lorelog.core.errors import LorelogError
 from lorelog.surfaces.cli.arguments import add_common, add_setting_options, add_verb
 from lorelog.surfaces.cli.client import call_operation
-from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, printable, short_path, stylize
-from lorelog.surfaces.cli.render.layout import known_width, wrap
+from lorelog.surfaces.cli.render import (
+    known_width,
+    one_line,
+    plural,
+    print_json,
+    print_note,
+    printable,
+    short_path,
+    stylize,
+    wrap,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +41,6 @@ _MAX_DAYS = 7
 _MAX_PROBLEMS = 5
 _COUNTED_TYPES = ("correction", "decision")
 _MAX_COUNTED = 1000
-_COMMON_OPTIONS = ("json", "project", "tenant", "warm")
 _KEYS = ("day", "purpose", "project", "model")
 _COUNTS = ("calls", "failed", "tokens in", "tokens out")
 _LINE_WIDTH = 79
@@ -41,8 +49,8 @@ _LABEL_WIDTH = 11
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs and their options; without a verb, the screen is shown."""
-    add_common(parser)
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    add_common(add_verb(parser, verbs, "overview", "show everything on one screen (default)"))
     index = add_verb(parser, verbs, "index", "show the sizes of the index")
     add_setting_options(index)
     cost = add_verb(parser, verbs, "cost", "show calls and tokens of models")
@@ -57,9 +65,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     for verb in (index, cost):
         add_common(verb)
-        for action in verb._actions:  # noqa: SLF001  (an option before the verb must not be reset by the verb's default)
-            if action.dest in _COMMON_OPTIONS:
-                action.default = verb.unset  # type: ignore[attr-defined]
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,8 +15,7 @@ import argparse
 import os
 from urllib.parse import quote
 
-from lorelog.surfaces.cli.arguments import MAX_PORT, whole_number
-from lorelog.surfaces.cli.client import add_daemon_option
+from lorelog.surfaces.cli.arguments import MAX_PORT, add_daemon_option, whole_number
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

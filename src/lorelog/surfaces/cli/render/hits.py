@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from lorelog.surfaces.cli.render import RECORD_TIERS, one_line, printable, short_path, shorten_ids, stylize
-from lorelog.surfaces.cli.render.layout import join_fields, known_width, link_file, wrap, wrap_marked
+from lorelog.surfaces.cli.render import (
+    RECORD_TIERS,
+    join_fields,
+    known_width,
+    link_file,
+    one_line,
+    printable,
+    short_path,
+    shorten_ids,
+    stylize,
+    wrap,
+    wrap_marked,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lorelog.operations.replies import Json
-    from lorelog.surfaces.cli.render.layout import Field
+    from lorelog.surfaces.cli.render import Field
 
 INDENT = "   "
 _BARS = {"strong": ("●●●", "green"), "likely": ("●●○", "yellow"), "weak": ("●○○", "dim")}

@@ -153,6 +153,16 @@ def show_records(records: Sequence[Json]) -> None:
     _print_rows(rows)
 
 
+def show_task(reply: Json, args: object = None) -> None:
+    """Print a task and its records."""
+    task = reply["task"]
+    started = f"started by {format_agent(task)} {format_time(task['started_at'])}"
+    print("  ".join([stylize(task["task_id"], "cyan"), format_status(task["status"]), started]))
+    print(stylize(one_line(task["goal"]), "bold"))
+    print()
+    show_records(reply["artifacts"])
+
+
 def show_record(record: Json, writers: Mapping[str, str]) -> None:
     """Print all fields of a record."""
     head = [stylize(record["artifact_id"], "cyan"), one_line(record["artifact_kind"]), format_status(record["status"])]
@@ -206,12 +216,6 @@ def print_record_written(label: str, reply: Mapping[str, Any]) -> None:
     for text in reply["notes"]:
         if not (reason and reason in text):  # already printed
             print_note(text)
-
-
-def print_notes(reply: Mapping[str, Any]) -> None:
-    """Print the notes of a reply."""
-    for text in reply["notes"]:
-        print_note(text)
 
 
 def _print_promotion(trust: Json) -> None:

@@ -1,0 +1,36 @@
+"""Word lists, as files: one word a line in `words/`, `#` begins a comment.
+
+A list that another one includes is named in its first line (`# with stop_words`). Lists are read at first use. Hooks load this module, so it
+imports nothing.
+
+| list | words |
+|---|---|
+| `stop_words` | say nothing in a query; `I`, `my`, `we` and `you` are not among them (`language/analyser.py`) |
+| `function_words` | stop words, and the other words that say nothing about a subject; English, and the commonest of German, French and Spanish |
+| `reply_words` | words of a reply that says nothing without the text it answers |
+"""
+
+from __future__ import annotations
+
+_lists: dict[str, frozenset[str]] = {}
+_purposes: dict[str, str] = {}
+_FOLDER = __file__.rpartition("/")[0] + "/words/"
+
+
+def lexicon(name: str) -> frozenset[str]:
+    """Return the words of a list, in lower case."""
+    if name not in _lists:
+        with open(f"{_FOLDER}{name}.txt", encoding="utf-8") as file:  # noqa: PTH123 (hooks do not import pathlib)
+            lines = file.read().splitlines()
+        first = lines[0].split()
+        included = lexicon(first[2]) if first[:2] == ["#", "with"] else frozenset()
+        _lists[name] = included.union(line for line in lines if line and not line.startswith("#"))
+    return _lists[name]
+
+
+def tool_purposes() -> dict[str, str]:
+    """Return the purpose of each tool that can be used in place of others with the same purpose (`npm`: `package manager`)."""
+    if not _purposes:
+        lines = (line.partition(": ") for line in lexicon("tools"))
+        _purposes.update({name: purpose for purpose, _, names in lines for name in names.split()})
+    return _purposes

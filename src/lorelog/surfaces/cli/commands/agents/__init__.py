@@ -1,0 +1,1 @@
+"""Commands for coding agents and their hosts."""

@@ -1,0 +1,1 @@
+"""Commands about tasks, decisions and their ledger."""

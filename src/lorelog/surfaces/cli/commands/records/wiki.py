@@ -1,0 +1,192 @@
+"""Build, serve and check browsable pages of a project's records.
+
+'build' writes Markdown into .lorelog/wiki: a page for each task with all its records, decisions, failures, evidence,
+highlights, pages written by agents, a brief and an index. Every sentence has a trust badge and a link to its record.
+'serve' shows the pages in a browser, on this machine only, to whoever opens the printed link. 'lint' reports broken citations, pages that differ from what
+'build' would write, and verified decisions that depend on superseded records; it exits with status 1 if it finds any.
+
+The pages are generated and never indexed. To change the wiki, write a record.
+
+examples:
+  lorelog wiki build
+  lorelog wiki build --output site/ --all-projects
+  lorelog wiki serve --port 0
+  lorelog wiki lint --json
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from lorelog.core.dataclasses import asdict
+from lorelog.surfaces.cli.arguments import MAX_PORT, add_project_option, add_tenant_option, expand_path, whole_number
+from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path, stylize
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lorelog.services.records.scope import RecordScope
+    from lorelog.services.records.wiki.files import LintFinding
+
+DEFAULT_PORT = 8223
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the verbs and their arguments."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    build = verbs.add_parser("build", help="write the pages", allow_abbrev=False)
+    serve = verbs.add_parser("serve", help="serve the pages to a browser on this machine", allow_abbrev=False)
+    lint = verbs.add_parser("lint", help="check the pages and the records", allow_abbrev=False)
+    serve.add_argument(
+        "--port",
+        type=whole_number(0, MAX_PORT),
+        default=DEFAULT_PORT,
+        metavar="N",
+        help=f"port; 0 chooses a free one (default {DEFAULT_PORT})",
+    )
+    for verb in (build, lint):
+        verb.add_argument(
+            "--output", metavar="DIR", help="directory of the pages (default: .lorelog/wiki of the project)"
+        )
+        verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+    for verb in (build, serve, lint):
+        verb.add_argument("--all-projects", action="store_true", help="include all projects of the tenant")
+        add_project_option(verb)
+        add_tenant_option(verb)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the verb."""
+    with _open_records(args) as records:
+        return {"build": _build, "serve": _serve, "lint": _lint}[args.verb](args, records)
+
+
+@contextmanager
+def _open_records(args: argparse.Namespace) -> Iterator[RecordScope]:
+    from lorelog.wiring import open_engine, resolve_location
+
+    location = resolve_location(project=args.project, tenant=args.tenant)
+    with open_engine(location, {"scope.tenant": args.tenant}) as engine:
+        yield engine.records()
+
+
+def _output_folder(args: argparse.Namespace, records: RecordScope) -> Path:
+    from lorelog.services.records.wiki.files import default_wiki_folder
+
+    return Path(expand_path(args.output)).absolute() if args.output else default_wiki_folder(records.workspace)
+
+
+def _build(args: argparse.Namespace, records: RecordScope) -> int:
+    from lorelog.services.places.project_folder import create_project_folder
+    from lorelog.services.records.wiki.files import EDITED_SUFFIX, write_pages
+    from lorelog.services.records.wiki.pages import compile_wiki
+
+    wiki = compile_wiki(records, all_projects=args.all_projects)
+    folder = _output_folder(args, records)
+    if wiki.pages and not args.output:
+        create_project_folder(
+            records.workspace.project.id
+        )  # it has a .gitignore, which keeps the pages out of the repository
+    built = write_pages(wiki.pages, folder)
+    if args.json:
+        print_json(asdict(built))
+        return 1 if built.left_alone else 0
+    for name in built.put_aside:
+        print_note(f"{name} was edited by hand; the edited version is now {name}{EDITED_SUFFIX}")
+    for name in built.left_alone:
+        print_note(f"{name} was not written by lorelog and was not changed")
+    if not wiki.pages and not built.removed:
+        print("Nothing is recorded here yet; use 'lorelog task start \"…\"'.")
+        return 0
+    counts = f"{len(built.written):,} written, {len(built.unchanged):,} unchanged, {len(built.removed):,} removed"
+    print(f"{plural(len(wiki.pages), 'page')} in {short_path(str(folder))}: {counts}.")
+    return 1 if built.left_alone else 0
+
+
+def _lint(args: argparse.Namespace, records: RecordScope) -> int:
+    from lorelog.services.records.wiki.files import lint_wiki
+    from lorelog.services.records.wiki.pages import compile_wiki
+
+    wiki = compile_wiki(records, all_projects=args.all_projects)
+    folder = _output_folder(args, records)
+    findings = lint_wiki(wiki, folder)
+    if args.json:
+        print_json(
+            {
+                "folder": str(folder),
+                "pages": len(wiki.pages),
+                "findings": [_finding_json(finding) for finding in findings],
+            }
+        )
+    for finding in () if args.json else findings:
+        _show_finding(finding)
+    if not args.json and not findings:
+        print(f"{plural(len(wiki.pages), 'page')}: no problems found.")
+    return 1 if findings else 0
+
+
+def _finding_json(finding: LintFinding) -> dict[str, object]:
+    return {
+        "kind": finding.kind,
+        "page": finding.page,
+        "message": finding.message,
+        "hint": finding.hint,
+        "artifact_ids": list(finding.records),
+    }
+
+
+def _show_finding(finding: LintFinding) -> None:
+    print(f"{stylize(finding.kind.replace('_', ' '), 'yellow')}: {one_line(finding.message)}")
+    if finding.page and finding.page not in finding.message:
+        print(f"  page: {one_line(finding.page)}")
+    print(f"  hint: {one_line(finding.hint)}")
+
+
+def _serve(args: argparse.Namespace, records: RecordScope) -> int:
+    from secrets import token_urlsafe
+
+    from lorelog.core.extras import require_extra
+    from lorelog.core.options import HttpOptions
+
+    require_extra("serve", "lorelog wiki serve")
+    from lorelog.surfaces.http.server import serve_app
+    from lorelog.surfaces.http.wiki import WikiApp
+
+    options = HttpOptions(host="127.0.0.1", port=args.port, token=token_urlsafe(32))
+    pages = LiveWikiPages(records, all_projects=args.all_projects)
+    pages()
+    serve_app(WikiApp(pages, options), options, started=lambda url: _print_link(f"{url}/?token={options.token}"))
+    return 0
+
+
+def _print_link(url: str) -> None:
+    print(f"Serving {url} (press Ctrl-C to stop)", flush=True)
+
+
+class LiveWikiPages:
+    """The current pages, compiled again whenever the ledger has grown."""
+
+    def __init__(self, records: RecordScope, *, all_projects: bool) -> None:
+        self._records = records
+        self._all_projects = all_projects
+        self._position: object = None
+        self._pages: Mapping[str, str] = {}
+
+    def __call__(self) -> Mapping[str, str]:
+        """Return the pages without their generated-file marks."""
+        from lorelog.services.records.wiki.pages import compile_wiki
+
+        tables = self._records.records.tables()
+        position = (tables.generation(), tables.position())
+        if position != self._position:
+            wiki = compile_wiki(self._records, all_projects=self._all_projects)
+            self._pages = {name: text.partition("\n")[2] for name, text in wiki.pages.items()} or {
+                "index.md": _EMPTY_PAGE
+            }
+            self._position = position
+        return self._pages
+
+
+_EMPTY_PAGE = "# Nothing is recorded here yet\n\nStart with `lorelog task start`.\n"

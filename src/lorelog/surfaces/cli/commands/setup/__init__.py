@@ -1,0 +1,1 @@
+"""Commands that set lorelog up and look after it."""

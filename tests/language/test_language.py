@@ -1,0 +1,68 @@
+"""Word lists are read from their files; prose is split into sentences and clauses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lorelog.language import lexicon as lexicon_module
+from lorelog.language.lexicon import lexicon, tool_purposes
+from lorelog.language.sentences import first_clause, last_clause, split_sentences
+
+LISTS = sorted(path.stem for path in (Path(lexicon_module.__file__).parent / "words").glob("*.txt"))
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_has_lower_case_words_once(name: str) -> None:
+    """A list's own words are in lower case, and none is written twice."""
+    path = Path(lexicon_module.__file__).parent / "words" / f"{name}.txt"
+    words = [line for line in path.read_text("utf-8").splitlines() if not line.startswith("#")]
+
+    assert words == [word.lower().strip() for word in words]
+    assert len(words) == len(set(words))
+    assert lexicon(name).issuperset(words)
+
+
+def test_a_list_includes_the_one_it_names() -> None:
+    """`# with stop_words` adds the stop words to a list."""
+    assert lexicon("stop_words") < lexicon("function_words") < lexicon("filler_words")
+
+
+def test_tools_have_one_purpose() -> None:
+    """Tools that are used in place of each other have the same purpose."""
+    purposes = tool_purposes()
+
+    assert purposes["npm"] == purposes["pnpm"] != purposes["pip"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("It works. We use it (e.g. `here`). Done!", ["It works.", "We use it (e.g. `here`).", "Done!"]),
+        ("See v1. then go on", ["See v1. then go on"]),
+        ("1. Add the file. Then run it.", ["1. Add the file.", "Then run it."]),
+        ("One\n\nTwo", ["One", "Two"]),
+        ("先测试。再提交。", ["先测试。", "再提交。"]),
+        ("", []),
+    ],
+)
+def test_sentences(text: str, sentences: list[str]) -> None:
+    """A sentence ends before something that can begin one, and at the end of a line."""
+    assert split_sentences(text) == sentences
+
+
+def test_clauses() -> None:
+    """A clause ends at punctuation and at a conjunction."""
+    assert first_clause("the port is 8080, because 80 is taken") == "the port is 8080"
+    assert last_clause("it was slow, so the limit is") == " the limit is"
+
+
+@given(st.text())
+def test_no_text_is_lost(text: str) -> None:
+    """The sentences of a text hold all of its letters, in order."""
+    letters = [character for character in text if character.isalpha()]
+
+    assert [character for character in "".join(split_sentences(text)) if character.isalpha()] == letters
