@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lorelog.services.context.scope import ContextScope
     from lorelog.services.evaluation.search_quality import EvaluateReply, EvaluationOptions
     from lorelog.services.forget.forgetter import Forgetter
-    from lorelog.services.imports.importer import Importer
+    from lorelog.services.imports.memory_importer import Importer
     from lorelog.services.indexing.incremental import FileChanges
     from lorelog.services.indexing.run import IndexJob
     from lorelog.services.maintenance.index import IndexMaintenance
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
     from lorelog.services.memory_state.tombstones import Tombstones
     from lorelog.services.places.root_selection import IndexTargets, WatchScope
-    from lorelog.services.records.scope import RecordScope
+    from lorelog.services.records.record_scope import RecordScope
     from lorelog.services.search.searcher import Searcher
     from lorelog.services.sessions.capture_context import CaptureContext, YieldWriteLock
     from lorelog.services.sessions.recall import RecalledMemory, UserPrompt
@@ -562,13 +562,13 @@ class Engine:
 
     def importer(self) -> Importer:
         """Return the writer of other tools' memories."""
-        from lorelog.services.imports.importer import Importer
+        from lorelog.services.imports.memory_importer import Importer
 
         return Importer(self.capture_context(), self._tombstones(), self.defaults.capture.patterns)
 
     def records(self) -> RecordScope:
         """Return the tenant's records as visible from this project."""
-        from lorelog.services.records.scope import RecordScope
+        from lorelog.services.records.record_scope import RecordScope
 
         records = self.deps.records.open()
 

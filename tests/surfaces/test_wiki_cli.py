@@ -17,7 +17,7 @@ from tests.surfaces.conftest import Shell, command_line, write
 
 from lorelog.core.options import HttpOptions
 from lorelog.core.record import DIGEST_MARK
-from lorelog.services.records.scope import RecordScope
+from lorelog.services.records.record_scope import RecordScope
 from lorelog.surfaces.cli.commands.records.wiki import LiveWikiPages
 from lorelog.surfaces.http.server import RunningServer, serve_app_in_thread
 from lorelog.surfaces.http.wiki import WikiApp

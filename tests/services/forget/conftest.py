@@ -14,8 +14,8 @@ import pytest
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.services.forget import forgetter as forgetter_module
 from lorelog.services.forget.entries import ForgetQuery
+from lorelog.services.forget.forget_plan import ForgetPlan, pending_plans, read_plan
 from lorelog.services.forget.forgetter import ForgetReply, Forgetter
-from lorelog.services.forget.plan import ForgetPlan, pending_plans, read_plan
 from lorelog.wiring import ResourcePool, open_engine, resolve_location
 
 CANARY = "quaggafoal7731"

@@ -14,7 +14,7 @@ from lorelog.core.options import ChunkOptions
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import MAX_HEADINGS
 from lorelog.services.forget.file_edit import reword_summary, take_out
-from lorelog.services.forget.plan import ForgottenEntry
+from lorelog.services.forget.forget_plan import ForgottenEntry
 from lorelog.services.forget.quotes import Quotes, make_quotes
 from lorelog.services.memories.edit import edit_file
 from lorelog.services.memories.journal import append_entries

@@ -10,7 +10,7 @@ from tests.services.forget.conftest import CANARY, OTHER, SECRET, ForgetScene
 
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, UsageError
 from lorelog.services.forget.entries import ForgetQuery
-from lorelog.services.forget.plan import pending_plans, plan_lock, read_plan
+from lorelog.services.forget.forget_plan import pending_plans, plan_lock, read_plan
 
 
 @pytest.mark.parametrize("step", ["plan", "_edit_files", "_remove_from_index", "_scrub_logs", "receipt"])

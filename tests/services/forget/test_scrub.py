@@ -13,7 +13,7 @@ from tests.services.forget.conftest import CANARY, OTHER, SECRET, ForgetScene
 
 from lorelog.core.errors import StoreBusy
 from lorelog.services.forget import scrub
-from lorelog.services.forget.plan import ForgetPlan
+from lorelog.services.forget.forget_plan import ForgetPlan
 
 
 @pytest.fixture

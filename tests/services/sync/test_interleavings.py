@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lorelog.core.dataclasses import dataclass, field
+from lorelog.services.sync.exchange_plan import ExchangePlan, MachineState, SyncLogLine, plan_exchange
 from lorelog.services.sync.merge import (
     CONFLICT_MARK,
     add_to_journal,
@@ -24,7 +25,6 @@ from lorelog.services.sync.merge import (
     read_journal,
     split_journal,
 )
-from lorelog.services.sync.plan import ExchangePlan, MachineState, SyncLogLine, plan_exchange
 
 ANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 PROJECT = "git:example.org/app"

@@ -62,7 +62,7 @@ def restore(engine: Engine, request: schema.RestoreRequest, call: RequestContext
 
 def export(engine: Engine, request: schema.ExportRequest, call: RequestContext) -> schema.ExportReply:
     """Export memories as Markdown, or memories and records as JSON Lines: of this project, or of all."""
-    from lorelog.services.backup.export import ExportCounts, export_jsonl, export_markdown, exported_projects
+    from lorelog.services.records.exports import ExportCounts, export_jsonl, export_markdown, exported_projects
 
     _check_own(call)
     scope = engine.records()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lorelog.services.records.filters import RecordFilter
-    from lorelog.services.records.scope import RatedRecord
+    from lorelog.services.records.record_scope import RatedRecord
     from lorelog.services.records.search import RecordHit
 
 
@@ -135,7 +135,7 @@ def write_verification(
 def get_task(engine: Engine, request: schema.TaskGetRequest, call: RequestContext) -> schema.TaskGetReply:
     """Show a task: its status, and all its records, oldest first."""
     from lorelog.services.records.filters import resolve_task_id
-    from lorelog.services.records.scope import rate_records
+    from lorelog.services.records.record_scope import rate_records
 
     records = engine.records().records
     tables = records.tables()
@@ -170,7 +170,7 @@ def search_tasks(engine: Engine, request: schema.TaskSearchRequest, call: Reques
 def get_artifact(engine: Engine, request: schema.ArtifactGetRequest, call: RequestContext) -> schema.ArtifactGetReply:
     """Show a record, its replies, and the records that supersede it; or report that it does not exist."""
     from lorelog.services.records.filters import resolve_record
-    from lorelog.services.records.scope import rate_records
+    from lorelog.services.records.record_scope import rate_records
 
     records = engine.records().records
     tables = records.tables()
@@ -191,7 +191,7 @@ def get_artifact(engine: Engine, request: schema.ArtifactGetRequest, call: Reque
 def list_thread(engine: Engine, request: schema.ListThreadRequest, call: RequestContext) -> schema.ThreadReply:
     """Show a thread, named by its id or by one of its records, oldest record first."""
     from lorelog.services.records.filters import resolve_record, resolve_task_id
-    from lorelog.services.records.scope import rate_records
+    from lorelog.services.records.record_scope import rate_records
 
     store = engine.records().records
     tables = store.tables()

@@ -19,7 +19,7 @@ from lorelog.core.query import Filters
 from lorelog.core.record import Record
 from lorelog.records.tables import RecordQuery
 from lorelog.services.records.projection import records_folder
-from lorelog.services.records.scope import RecordScope
+from lorelog.services.records.record_scope import RecordScope
 
 HOT_TAG = "ctx:tier:hot"
 SUBSYSTEM_TAG, FILE_TAG, TRIGGER_TAG, AGENT_TAG = "ctx:subsystem:", "ctx:file:", "ctx:trigger:", "ctx:agent:"

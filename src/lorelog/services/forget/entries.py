@@ -20,7 +20,7 @@ from lorelog.core.record import Record
 from lorelog.ingest.files import read_text
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.records.redaction import USUAL_STATUSES
-from lorelog.services.forget.plan import ForgottenEntry
+from lorelog.services.forget.forget_plan import ForgottenEntry
 from lorelog.services.memories.delete import find_memory
 from lorelog.services.memories.lifecycle import EPISODE_PREFIX
 from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys, omitted_keys

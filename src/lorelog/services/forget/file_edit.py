@@ -11,7 +11,7 @@ from lorelog.core.options import ChunkOptions
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import read_outline, read_sections
-from lorelog.services.forget.plan import ForgottenEntry
+from lorelog.services.forget.forget_plan import ForgottenEntry
 from lorelog.services.memory_state.tombstones import deletion_keys
 
 _BOM = b"\xef\xbb\xbf"

@@ -27,7 +27,14 @@ from lorelog.core.serializable import Serializable
 from lorelog.services.forget import scrub
 from lorelog.services.forget.entries import FileSection, ForgetQuery, Selection, Selector, count_kinds, record_texts
 from lorelog.services.forget.file_edit import group_by_file, reword_summary, section_texts, take_out
-from lorelog.services.forget.plan import ForgetPlan, ForgottenEntry, pending_plans, plan_lock, read_plan, write_plan
+from lorelog.services.forget.forget_plan import (
+    ForgetPlan,
+    ForgottenEntry,
+    pending_plans,
+    plan_lock,
+    read_plan,
+    write_plan,
+)
 from lorelog.services.forget.quotes import make_quotes, repeated_parts
 from lorelog.services.forget.receipt import Receipt, find_receipt, read_receipt, verify, write_receipt
 from lorelog.services.forget.residues import FragmentFinder, Residue, ResidueReport, find_residues, make_canaries

@@ -16,7 +16,7 @@ from typing import Any
 
 from lorelog.core.errors import StoreBusy
 from lorelog.core.sqlite_file import connect, connect_unchanging
-from lorelog.services.forget.plan import ForgetPlan
+from lorelog.services.forget.forget_plan import ForgetPlan
 from lorelog.services.forget.residues import holds_residue
 from lorelog.services.memories.edit import edit_file
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lorelog.language.analyser import WordAnalyser
     from lorelog.retrieval.cache import Caches
     from lorelog.services.llm.metered import MeteredLlm
-    from lorelog.services.records.keys.keyring import Keyring
+    from lorelog.services.records.keyring import Keyring
     from lorelog.services.records.store import RecordStore
     from lorelog.services.sessions.summarizer import LlmSummarizer
     from lorelog.services.traces.recorder import TraceStore

@@ -13,7 +13,7 @@ from lorelog.records import digest_builders
 from lorelog.records.digest_builders import DigestScope, ProjectBrief, RecordLibrary, TaskResume
 from lorelog.records.digests import MAX_CITED_RECORDS, Digest, DigestRole
 from lorelog.services.records.filters import resolve_task_id
-from lorelog.services.records.scope import RecordScope, rate_records
+from lorelog.services.records.record_scope import RecordScope, rate_records
 from lorelog.services.records.store import RecordStore
 
 DigestT = TypeVar("DigestT")

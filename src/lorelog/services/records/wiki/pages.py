@@ -32,7 +32,7 @@ from lorelog.services.records.markdown import (
     short_id,
     trust_badge,
 )
-from lorelog.services.records.scope import RecordScope
+from lorelog.services.records.record_scope import RecordScope
 from lorelog.services.records.store import RecordStore
 
 TASKS_FOLDER, PAGES_FOLDER = "tasks", "pages"

@@ -13,7 +13,7 @@ from lorelog.services.places.workspace import Workspace
 from lorelog.services.records.store import RecordStore
 
 if TYPE_CHECKING:
-    from lorelog.services.records.keys.keyring import Keyring
+    from lorelog.services.records.keyring import Keyring
 
 
 @dataclass(frozen=True, slots=True)
