@@ -75,3 +75,15 @@ def test_one_module_starts_git() -> None:
     }
 
     assert found == {"code/git.py"}, "use Git or run_git of code/git.py"
+
+
+def test_logs_are_opened_in_one_module() -> None:
+    """Files are opened for appending by core/atomic_file.py, except the spools and logs of processes that may lose a line."""
+    found = {
+        name
+        for name, function in functions("O_APPEND")
+        if any(isinstance(node, ast.Attribute) and node.attr == "O_APPEND" for node in ast.walk(function))
+    }
+
+    lossy = {"services/traces/recorder.py", "surfaces/daemon/process.py", "surfaces/cli/hook/tool_call.py"}
+    assert found - lossy == {"core/atomic_file.py"}, "use AppendLog, append_line or append_lines"

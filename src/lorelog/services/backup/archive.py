@@ -27,7 +27,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
-from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile
+from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile, append_line
 from lorelog.core.dataclasses import asdict, dataclass, field
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
@@ -439,9 +439,7 @@ def _note_backup(home: Path, target: Path) -> None:
     line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), "file": os.path.realpath(target)})
     with suppress(OSError):
         (home / "backups").mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        with os.fdopen(os.open(home / _WRITTEN_BACKUPS, flags, 0o600), "w", encoding="utf-8") as file:
-            file.write(line + "\n")
+        append_line(home / _WRITTEN_BACKUPS, line.encode())
 
 
 def written_backups(home: Path) -> dict[str, str]:

@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lorelog.core.atomic_file import write_atomic
+from lorelog.core.atomic_file import append_line, write_atomic
 from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable
 from lorelog.core.options import ChunkOptions
@@ -492,13 +492,8 @@ class _UndoLog:
             name = f"{self.changes:06d}"
             write_whole_file(self.folder / name, previous, replaces=True)
         after = "" if content is None else hashlib.sha256(content).hexdigest()
-        line = json.dumps({"path": str(path), "previous": name, "after": after}) + "\n"
-        descriptor = os.open(self.folder / _CHANGES, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, line.encode())
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        line = json.dumps({"path": str(path), "previous": name, "after": after})
+        append_line(self.folder / _CHANGES, line.encode(), durable=True)
         self.changes += 1
 
     def finish(self) -> Path:

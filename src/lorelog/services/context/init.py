@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.atomic_file import write_atomic
+from lorelog.core.atomic_file import append_lines, open_to_append, write_atomic
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ConfigError, StoreBusy, UsageError
 from lorelog.core.paths import is_below
@@ -33,11 +33,10 @@ from lorelog.services.install.plan import read_file, remove_file, replace_unchan
 from lorelog.services.places.project import SCOPE_FILE, find_project, find_scope_file
 from lorelog.services.places.project_folder import create_project_folder
 
-# ruff: noqa: PTH103, PTH112, PTH113, PTH114, PTH118, PTH120, PTH123  (pathlib takes 10 ms to import)
+# ruff: noqa: PTH103, PTH112, PTH113, PTH114, PTH118, PTH120  (pathlib takes 10 ms to import)
 
 LOG_NAME = "lorelog_context_log.jsonl"
 _ENTRY_NAME = "lorelog_context_{0}.json"
-_PRIVATE_MODE = 0o600
 _LOCK_WAIT_S = 10.0
 _MAX_TRIES = 1000
 
@@ -74,17 +73,13 @@ def write_context_log(folder: str, payload: Mapping[str, Any]) -> str:
 
 
 def _append_line(path: str, line: str) -> None:
-    """Append a line. If a killed process left an incomplete one, begin on a new line."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, _PRIVATE_MODE)
-    with open(descriptor, "r+b", buffering=0) as file:
+    descriptor = open_to_append(path)
+    try:
         if not acquire_file_lock(descriptor, _LOCK_WAIT_S):
             raise StoreBusy(f"{path} is locked by another program", hint="try again")
-        size = os.fstat(descriptor).st_size
-        is_torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-        remaining = (b"\n" if is_torn else b"") + line.encode("utf-8", "replace")
-        while remaining:
-            remaining = remaining[file.write(remaining) or 0 :]
+        append_lines(descriptor, line.encode("utf-8", "replace"), durable=False)
+    finally:
+        os.close(descriptor)
 
 
 BLOCK_START, BLOCK_END = "<!-- lorelog:start -->", "<!-- lorelog:end -->"

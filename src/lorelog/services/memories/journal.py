@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from lorelog.core.atomic_file import sync_folder
+from lorelog.core.atomic_file import open_to_append, sync_folder, write_all
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
@@ -231,10 +231,8 @@ def _append_missing(
     path: Path, entries: Mapping[str, str], now: datetime, mode: int, session: str
 ) -> dict[str, JournalEntry] | None:
     """Append the missing entries and return the positions of all, or None if the file was replaced meanwhile."""
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    descriptor = open_to_append(path, mode)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "it is not a regular file")
         if not acquire_file_lock(descriptor, _WAIT_S):
             raise StoreBusy(f"{path} is locked by another program", hint="nothing was added; try again")
         if not _is_same_file(path, descriptor):
@@ -423,10 +421,7 @@ def _read_bytes(descriptor: int) -> bytes:
 
 def _append_or_undo(descriptor: int, size: int, text: bytes) -> None:
     try:
-        written = 0
-        while written < len(text):
-            written += os.write(descriptor, text[written:])
-        os.fsync(descriptor)
+        write_all(descriptor, text)
     except OSError:
         with suppress(OSError):
             os.ftruncate(descriptor, size)

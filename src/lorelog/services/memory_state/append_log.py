@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from lorelog.core.atomic_file import write_all
+from lorelog.core.atomic_file import append_lines, open_to_append
 from lorelog.core.errors import StoreDamaged, StoreError, StoreUnwritable
 from lorelog.core.processes import acquire_file_lock
 
@@ -118,12 +118,12 @@ class AppendLog(Generic[LineT]):
 
     def _append(self, data: bytes) -> bool:
         """Append to the file; return False if another process replaced it while we waited for the lock."""
-        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_to_append(self.path)
         try:
             acquire_file_lock(descriptor)
             if not os.fstat(descriptor).st_nlink:
                 return False
-            _append_text(descriptor, data)
+            append_lines(descriptor, data, is_exclusive=True)
         finally:
             os.close(descriptor)
         return True
@@ -184,16 +184,3 @@ def _later(at: str, latest: str) -> str:
         return at if now >= before else (before + timedelta(seconds=1)).isoformat(timespec="seconds")
     except (ValueError, TypeError, OverflowError):
         return at
-
-
-def _append_text(descriptor: int, text: bytes) -> None:
-    size = os.fstat(descriptor).st_size
-    if size and os.pread(descriptor, 1, size - 1) != b"\n":  # cut off a torn line
-        while size and os.pread(descriptor, 1, size - 1) != b"\n":
-            size -= 1
-        os.ftruncate(descriptor, size)
-    try:
-        write_all(descriptor, text)
-    except OSError:
-        os.ftruncate(descriptor, size)
-        raise
