@@ -83,7 +83,7 @@ def test_a_person_is_a_person_also_at_a_server_that_an_agent_started(
     """The server's own environment does not decide whose word it is: the ticket does."""
     from dataclasses import replace
 
-    from lorelog.surfaces.page.person import identify_caller
+    from lorelog.surfaces.page.app import identify_caller
 
     server = replace(served.person, environment={**served.person.environment, "CLAUDECODE": "1"}, own=False)
     assert identify_caller(server, "").detect_agent() == ""

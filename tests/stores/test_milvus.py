@@ -26,7 +26,6 @@ from lorelog.core.query import Filters, Term
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.memory import MemoryStore
 from lorelog.stores.milvus import MilvusStore
-from lorelog.stores.milvus.lexicon import Lexicon
 from lorelog.stores.milvus.schema import FILLER, collection_name, encode_word, in_values
 
 pytestmark = pytest.mark.slow
@@ -285,8 +284,8 @@ def test_what_is_too_long_for_a_field_is_filtered_by_all_the_same(tmp_path: Path
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 10_000))
-def test_words_are_scored_as_in_every_other_store(tmp_path: Path, milvus_file: str, seed: int) -> None:
-    """Scores and rarities equal the reference store's after any changes, over any number of segments."""
+def test_words_find_what_every_other_store_finds(tmp_path: Path, milvus_file: str, seed: int) -> None:
+    """After any changes the chunks with any of the terms are found, and no others; their order is that of Milvus' BM25."""
     luck = random.Random(seed)
     store = open_store(tmp_path / str(random.Random().random()), milvus_file)
     reference = MemoryStore(PlainAnalyser(), provider="test", model="m")
@@ -296,21 +295,19 @@ def test_words_are_scored_as_in_every_other_store(tmp_path: Path, milvus_file: s
         texts = [" ".join(luck.choices(words, k=luck.choice([3, 20, 60]))) for _ in range(luck.randrange(4))]
         for target in (store, reference):
             with target.writer() as writer:
-                if luck.random() < 0:
-                    writer.remove([source])
                 writer.put([update(source, texts, project=project, size=size)])
     terms = [Term(word, weight) for word, weight in zip(luck.sample(words, 3), (1.0, 0.5, 1.0), strict=True)]
 
-    def scores(searched: Store) -> list[tuple[float, str]]:
-        hits = searched.lexical(terms, ALL, 50)
-        chunks = searched.fetch([hit.key for hit in hits])
-        return sorted((round(hit.score, 6), chunks[hit.key].chunk.text) for hit in hits if hit.key in chunks)
+    def found(searched: Store) -> list[str]:
+        chunks = searched.fetch([hit.key for hit in searched.lexical(terms, ALL, 50)])
+        return sorted(stored.chunk.text for stored in chunks.values())
 
     with store.writer() as writer:
         writer.sweep()
-    assert scores(store) == scores(reference)
-    assert store.rarity(words) == pytest.approx(reference.rarity(words))
-    store.close()
+    assert found(store) == found(reference)
+    scores = [hit.score for hit in store.lexical(terms, ALL, 50)]
+    assert scores == sorted(scores, reverse=True)
+    assert all(score > 0 for score in scores)
 
 
 def test_both_lanes_are_under_way_at_once(tmp_path: Path, milvus_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,7 +384,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory, milvus_file: str) -> Iterato
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lost", ["words.db", "*/current.json", "*"])
+@pytest.mark.parametrize("lost", ["*/current.json", "*"])
 def test_what_is_lost_here_is_made_anew(tmp_path: Path, milvus_file: str, lost: str) -> None:
     """Without its local files the store pushes the catalog again, and Milvus holds each chunk once."""
     of = tenant()
@@ -413,30 +410,6 @@ def test_a_new_analyser_pushes_the_words_anew(tmp_path: Path, milvus_file: str) 
 
     assert search_texts(store, "alpha") == ["alpha one"]
     assert store.compare().is_consistent
-
-
-def test_words_that_nobody_has_any_more_are_forgotten(tmp_path: Path) -> None:
-    """Removed chunks leave nothing in the statistics."""
-    catalog = EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider="test", model="m")
-    with catalog.writer() as writer:
-        writer.put([update("/a.md", ["alpha beta", "beta gamma"])])
-    lexicon = Lexicon(tmp_path / "words.db", PlainAnalyser())
-    lexicon.recreate()
-    with catalog._open_reader() as reader:
-        assert reader is not None
-        lexicon.add(reader.database, [1, 2])
-        lexicon.add(reader.database, [2, 1])
-    before = lexicon.statistics(["alpha", "beta"])
-
-    lexicon.remove([2])
-    lexicon.remove([2])
-
-    assert before.rarity("alpha") > before.rarity("beta")
-    after = lexicon.statistics(["alpha", "beta", "gamma", "unknown"])
-    assert after.rarity("gamma") == after.rarity("unknown")
-    assert after.rarity("alpha") == after.rarity("beta") < after.rarity("gamma")
-    lexicon.close()
-    catalog.close()
 
 
 def test_the_stores_can_be_changed_and_changed_back(tmp_path: Path, milvus_file: str) -> None:

@@ -21,7 +21,7 @@ from tests.stores.test_milvus import ALL, OPENED, ask, fill, names, open_store, 
 
 from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnreachable
 from lorelog.core.options import DEFAULT_COLLECTION
-from lorelog.stores.milvus.collections import Collections
+from lorelog.stores.milvus.client import Collections
 from lorelog.stores.milvus.schema import collection_name, make_collection
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -15,14 +14,8 @@ import pytest
 from tests.services.records.scopes import record_scope, say, say_verified
 from tests.surfaces.conftest import Shell, command_line, write
 
-from lorelog.core.options import HttpOptions
 from lorelog.core.record import DIGEST_MARK
 from lorelog.services.records.record_scope import RecordScope
-from lorelog.surfaces.cli.commands.records.wiki import LiveWikiPages
-from lorelog.surfaces.http.server import RunningServer, serve_app_in_thread
-from lorelog.surfaces.http.wiki import WikiApp
-
-SCRIPT = "<script>alert(1)</script>"
 
 
 @pytest.fixture
@@ -30,28 +23,6 @@ def archive(project: Path) -> Iterator[RecordScope]:
     """The records of the project."""
     with record_scope(project) as opened:
         yield opened
-
-
-@pytest.fixture
-def served(archive: RecordScope) -> Iterator[RunningServer]:
-    """A wiki that is served."""
-    say(archive, "task_start", {"goal": f"count {SCRIPT} otters"})
-    options = HttpOptions(port=0)
-    serving = serve_app_in_thread(WikiApp(LiveWikiPages(archive, all_projects=False), options), options)
-    yield serving
-    serving.stop()
-
-
-def get(
-    serving: RunningServer, path: str, method: str = "GET", **headers: str
-) -> tuple[int, http.client.HTTPMessage, str]:
-    """Ask for a page."""
-    connection = http.client.HTTPConnection("127.0.0.1", serving.port)
-    connection.request(method, path, headers=headers)
-    answer = connection.getresponse()
-    text = answer.read().decode()
-    connection.close()
-    return answer.status, answer.headers, text
 
 
 def test_building_says_what_it_did(shell: Shell, project: Path, archive: RecordScope) -> None:
@@ -139,81 +110,20 @@ def test_lint_finds_and_fails(shell: Shell, project: Path, archive: RecordScope)
     assert finding["artifact_ids"] == [decided.id, ground.id, newer.id]
 
 
-def test_a_page_is_served_with_its_text_escaped(served: RunningServer) -> None:
-    """A script in a record is served as text, and the page forbids scripts and external resources."""
-    status, headers, text = get(served, "/tasks/task-1.md")
-
-    assert status == 200
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
-    assert SCRIPT not in text
-    assert re.search(r"<h3 id=.task_start-[0-9a-f-]{36}.>", text)
-    assert "default-src 'none'" in headers["Content-Security-Policy"]
-    assert "script-src" not in headers["Content-Security-Policy"]
-    assert headers["X-Content-Type-Options"] == "nosniff"
-
-
-def test_written_pages_bring_nothing_along(served: RunningServer, archive: RecordScope) -> None:
-    """HTML, images and active links of a page written by an agent are not served."""
-    content = f"# P\n\n{SCRIPT}\n\n![x](http://e/x.png)\n\n[a](javascript:alert(1))\n\n<img src=x onerror=alert(1)>"
-    page = say(archive, "wiki_page", {"related_artifact_ids": ["r-1"], "content": content}, task="")
-
-    status, _, text = get(served, f"/pages/{page.id}.md")
-
-    assert status == 200
-    assert "<script" not in text
-    assert "<img" not in text
-    assert 'href="javascript' not in text
-
-
-def test_only_this_machine_by_its_own_name_may_ask(served: RunningServer) -> None:
-    """Another name in Host, another site's page, and anything but reading are refused."""
-    assert get(served, "/", Host="evil.example")[0] == 403
-    assert get(served, "/", Origin="http://evil.example")[0] == 403
-    assert get(served, "/", "DELETE")[0] == 405
-    assert get(served, "/", "PUT")[0] == 405
-    assert get(served, "/", Host=f"localhost:{served.port}")[0] == 200
-    assert served.url.startswith("http://127.0.0.1:")
-
-
-@pytest.mark.parametrize("path", ["/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/tasks/none.md", "//etc/passwd"])
-def test_what_is_no_page_is_not_served(served: RunningServer, path: str) -> None:
-    """Nothing but compiled pages is ever read."""
-    status, _, text = get(served, path)
-
-    assert status == 404
-    assert "no such page" in text.lower()
-
-
-def test_a_reload_shows_what_was_recorded_since(served: RunningServer, archive: RecordScope) -> None:
-    """A served wiki follows the ledger."""
-    assert "otters" in get(served, "/")[2]
-    say(archive, "task_start", {"goal": "count the beavers"}, task="task-2")
-
-    assert "beavers" in get(served, "/")[2]
-    assert get(served, "/tasks/task-2.md")[0] == 200
-
-
 @pytest.mark.slow
-def test_serving_ends_when_told(project: Path, archive: RecordScope) -> None:
-    """The command serves whoever opens its link, on loopback, writes nothing into the project, and ends on a signal."""
+def test_the_wiki_is_served_by_the_page(project: Path, archive: RecordScope) -> None:
+    """`wiki serve` prints a link to the wiki on the page, which works once; it writes nothing into the project and ends on a signal."""
     say(archive, "task_start")
     before = sorted(project.rglob("*"))
     with subprocess.Popen(
         command_line("wiki", "serve", "--port", 0), cwd=project, stdout=subprocess.PIPE, text=True
     ) as run:
         assert run.stdout is not None
-        line = run.stdout.readline()
-        link = urlsplit(line.split()[1])
+        link = urlsplit(run.stdout.readline().strip())
+        assert link.fragment.startswith("/records/wiki?project=")
         connection = http.client.HTTPConnection("127.0.0.1", link.port or 0)
-        connection.request("GET", "/")
-        assert connection.getresponse().status == 401
-        connection.close()
         connection.request("GET", f"/?{link.query}")
-        opened = connection.getresponse()
-        assert (opened.status, opened.getheader("Location")) == (303, "/")
-        connection.close()
-        connection.request("GET", "/", headers={"Cookie": (opened.getheader("Set-Cookie") or "").partition(";")[0]})
-        assert connection.getresponse().status == 200
+        assert connection.getresponse().status in {200, 303}
         connection.close()
         run.send_signal(signal.SIGINT)
         assert run.wait(30) == 0

@@ -27,6 +27,7 @@ from lorelog.core.document import DATE_OF_FILE, StoredChunk
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.language.lexicon import lexicon, tool_purposes
+from lorelog.language.quantities import QUANTITY, UNIT, parse_quantity
 from lorelog.language.sentences import first_clause, last_clause, split_sentences
 
 MAX_TEXTS = 24
@@ -239,30 +240,6 @@ MAX_TEXT_CHARS = 4_000
 """Statements are looked for in the first characters of a text."""
 _MAX_SENTENCE_CHARS = 400
 _MAX_KEY_WORDS = 9
-_UNITS = {
-    name: (unit, factor)
-    for unit, factor, names in (
-        ("s", 1e-6, "us µs microsecond microseconds"),
-        ("s", 1e-3, "ms millisecond milliseconds"),
-        ("s", 1.0, "s sec secs second seconds"),
-        ("s", 60.0, "min mins minute minutes"),
-        ("s", 3600.0, "h hr hrs hour hours"),
-        ("s", 86400.0, "d day days"),
-        ("s", 604800.0, "week weeks"),
-        ("month", 1.0, "month months"),
-        ("month", 12.0, "year years"),
-        ("byte", 1.0, "b byte bytes"),
-        ("byte", 1e3, "kb"),
-        ("byte", 1024.0, "kib ki"),
-        ("byte", 1e6, "mb"),
-        ("byte", 1048576.0, "mib mi"),
-        ("byte", 1e9, "gb"),
-        ("byte", 1073741824.0, "gib gi"),
-        ("byte", 1e12, "tb"),
-        ("%", 1.0, "% percent"),
-    )
-    for name in names.split()
-}
 _SWITCHES = {
     name: (axis, state)
     for axis, state, names in (
@@ -301,14 +278,12 @@ _SKIPPED_LABELS = ("- files:", "- commands:", "- errors:", "- user asked:", "- w
 _LINE_START = lazy_pattern(r"\s*(?:[-*+•]|\d+[.)])?\s*(?:\[[ xX]\]\s*)?")
 _MARKUP = lazy_pattern(r"[;{}(\[]\s*$|</|/>|^\s+[\w.-]+:(?:\s|$)|[{}]{2}|\{%")
 """Lines of code, of HTML, of templates, and of indented YAML; a piece of a code block may have no fence."""
-_UNIT = rf"(?:\s?-?(?:{'|'.join(sorted(_UNITS, key=len, reverse=True))})(?!\w))"
 _VALUE = lazy_pattern(
     rf"`(?P<code>[^`\n]{{1,60}})`|\"(?P<quoted>[^\"\n]{{1,40}})\"|(?P<day>\b\d{{4}}-\d\d-\d\d\b)"
-    rf"|(?<![\w.,:/#$€£@\\-])v?(?P<number>\d+(?:[.,_]\d+)*)(?P<unit>{_UNIT})?(?![\w@°]|[./:-]\w|\s?[x×]\s?\d)"
+    rf"|(?<![\w.,:/#$€£@\\-])v?(?P<number>\d+(?:[.,_]\d+)*)(?P<unit>{UNIT})?(?![\w@°]|[./:-]\w|\s?[x×]\s?\d)"
     rf"|(?<![\w`\"./-])(?P<name>[A-Za-z][\w.-]*\w)(?![\w`\"/])",
     re.IGNORECASE,
 )
-_QUANTITY = lazy_pattern(rf"v?(?P<number>\d+(?:[.,_]\d+)*)(?P<unit>{_UNIT})?", re.IGNORECASE)
 _KEY_WORD = lazy_pattern(r"[a-z0-9]+(?:[+#]+)?|[^\W\d_a-z]+")
 _ALTERNATIVE = lazy_pattern(r"\s*(?:,|/|or|and|\||-|–|to|\.\.+|…)\s*(?:or\s+)?[`\"\d]|\s*[=+*/]")
 _SCOPE_START = lazy_pattern(
@@ -517,8 +492,8 @@ def _describe(words: Sequence[str], kind: str) -> str:
 def _old_value(replaced: re.Match[str] | None, unit: str | None) -> str:
     if replaced is None:
         return ""
-    quantity = _QUANTITY.fullmatch(replaced[1])
-    parsed = _parse_quantity(quantity["number"], quantity["unit"] or unit) if quantity else None
+    quantity = QUANTITY.fullmatch(replaced[1])
+    parsed = parse_quantity(quantity["number"], quantity["unit"] or unit) if quantity else None
     return parsed[1] if parsed else replaced[1].lower()
 
 
@@ -532,19 +507,6 @@ def _parse_value(match: re.Match[str]) -> tuple[str, str] | None:
         return f"tool:{purpose}", "postgres" if lowered == "postgresql" else lowered
     if match["day"] or match["name"]:
         return ("day", match["day"]) if match["day"] else None
-    if quantity := _QUANTITY.fullmatch(text or match["number"] + (match["unit"] or "")):
-        return _parse_quantity(quantity["number"], quantity["unit"])
+    if quantity := QUANTITY.fullmatch(text or match["number"] + (match["unit"] or "")):
+        return parse_quantity(quantity["number"], quantity["unit"])
     return ("code", text) if " " not in text or match["code"] else None
-
-
-def _parse_quantity(number: str, unit: str | None) -> tuple[str, str] | None:
-    plain = number.replace("_", "")
-    groups = plain.split(",")
-    if len(groups) > 1:
-        if not all(len(group) == 3 for group in groups[1:]):
-            return None
-        plain = "".join(groups)
-    if unit is None:
-        return "number", plain.lstrip("0") or "0"  # perhaps a version: 3.10 is not 3.1
-    name, factor = _UNITS[unit.strip(" -").lower()]
-    return (name, f"{float(plain) * factor:.9g}") if plain.count(".") <= 1 else None

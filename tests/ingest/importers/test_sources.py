@@ -241,11 +241,11 @@ def test_chatgpt(tmp_path: Path) -> None:
 
 def test_chatgpt_without_times_and_current_node() -> None:
     """A conversation without its own time takes its earliest message's, and a ring of parents ends."""
-    from lorelog.ingest.importers.chatgpt import _read_conversation
+    from lorelog.ingest.importers.chats import _read_chatgpt_conversation
 
     value = chatgpt_conversation(create_time=None, current_node=None)
     value["mapping"]["root"]["parent"] = "u"
-    (turn,) = entries(list(_read_conversation(value, "x")))
+    (turn,) = entries(list(_read_chatgpt_conversation(value, "x")))
     assert turn.at is not None
     assert turn.at.timestamp() == 1741168800
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.ingest.redaction.redact import redact
-from lorelog.ingest.redaction.repeated import known_value_redactor, removed_values
+from lorelog.ingest.redaction.redact import known_value_redactor, redact, removed_values
 
 
 def redact_text(text: str) -> str:

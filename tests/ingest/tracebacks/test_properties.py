@@ -9,8 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lorelog.core.stack_trace import StackFrame, StackTrace
-from lorelog.ingest.tracebacks.finder import clean_line, find_traces, parse_log_line
-from lorelog.ingest.tracebacks.signature import normalize_message, trace_family, trace_signature
+from lorelog.ingest.tracebacks.finder import (
+    clean_line,
+    find_traces,
+    normalize_message,
+    parse_log_line,
+    trace_family,
+    trace_signature,
+)
 
 _NAME = st.from_regex(r"[a-z][a-z_]{2,12}", fullmatch=True)
 _TYPE = st.sampled_from(["ValueError", "KeyError", "TypeError", "RuntimeError", "app.errors.NotThere"])

@@ -82,7 +82,7 @@ def test_a_commit_in_round_brackets_is_no_citation() -> None:
         ("- The cache is warm", "it cites nothing"),
         ("- The cache is warm [0123456789abcdef]", "it cites 0123456789abcdef, which is not one of its sources"),
         (f"- The TTL is 90 seconds [{CACHE_ID}]", "its sources do not contain 90 seconds"),
-        (f"- The importer retries 60 times [{RETRY_ID}]", "its sources do not contain 60 times"),
+        (f"- The importer retries 60 times [{RETRY_ID}]", "its sources do not contain 60"),
         (f"- See src/other.py [{CACHE_ID}]", "its sources do not contain src/other.py"),
         (f"- [{CACHE_ID}]", "it is empty"),
         (f"- {'cache ' * 200}[{CACHE_ID}]", "it is longer than 700 characters"),

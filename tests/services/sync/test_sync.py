@@ -188,7 +188,7 @@ def test_a_record_forgotten_here_leaves_the_exchange_at_once() -> None:
         writer="b2", entries={name: {}}, records={"r1": gone}, record_ids={"r1"}, forgotten={"r1": "2026-03-05"}
     )
     plan = plan_exchange(other, files)
-    assert plan.takes_out
+    assert plan.erases
     assert b"heron" not in b"".join(plan.files.values())
     assert read_chain(plan.files["writers/a1/ledger.jsonl"].decode()).fault == ""
     assert plan_exchange(writer, plan.files).forget == ("r1",)

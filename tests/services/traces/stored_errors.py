@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lorelog.ingest.redaction.redact import redact
-from lorelog.ingest.tracebacks.finder import find_traces
-from lorelog.ingest.tracebacks.signature import trace_family, trace_signature
+from lorelog.ingest.tracebacks.finder import find_traces, trace_family, trace_signature
 from lorelog.services.traces.values import TURN, TracedError, TraceOrigin, redact_trace, trace_id
 from lorelog.wiring import open_engine, resolve_location
 

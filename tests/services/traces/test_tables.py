@@ -12,7 +12,7 @@ import pytest
 from lorelog.core.errors import StoreIncompatible
 from lorelog.core.options import TraceOptions
 from lorelog.core.stack_trace import StackFrame, StackTrace
-from lorelog.ingest.tracebacks.signature import trace_family, trace_signature
+from lorelog.ingest.tracebacks.finder import trace_family, trace_signature
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memory_key
 from lorelog.services.traces.tables import TraceFilter, TraceTables
 from lorelog.services.traces.values import TracedCall, TracedError, TraceOrigin, command_key

@@ -7,7 +7,7 @@ import socket
 import pytest
 from tests.surfaces.http.conftest import Client
 
-from lorelog.surfaces.http import connections
+from lorelog.surfaces.http import server
 
 HEAD = b"POST /api/call/stats HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
@@ -32,7 +32,7 @@ def test_a_half_sent_request_is_closed_with_408(
     client: Client, monkeypatch: pytest.MonkeyPatch, name: str, sent: bytes
 ) -> None:
     """Headers and bodies that do not arrive in time end the connection, also after a complete request."""
-    monkeypatch.setattr(connections, name, 0.1)
+    monkeypatch.setattr(server, name, 0.1)
     connection = client.raw()
     if sent:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -48,7 +48,7 @@ def test_a_half_sent_request_is_closed_with_408(
 
 def test_who_holds_too_many_connections_loses_the_oldest(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit of an address, its oldest connection without a request is closed, and the new one is served."""
-    monkeypatch.setattr(connections, "MAX_PEER_CONNECTIONS", 3)
+    monkeypatch.setattr(server, "MAX_PEER_CONNECTIONS", 3)
     held = [client.raw() for _ in range(3)]
     for connection in held[1:]:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n")

@@ -11,7 +11,7 @@ from tests.surfaces.conftest import command_line, write
 from tests.surfaces.daemon.conftest import Warm, eventually, warm  # noqa: F401  (a fixture)
 from tests.surfaces.http.conftest import Client
 
-from lorelog.surfaces.http.token_file import home_token
+from lorelog.surfaces.http.tickets import home_token
 
 
 def bearer(place: Warm) -> dict[str, str]:

@@ -11,7 +11,7 @@ import pytest
 from tests.surfaces.conftest import command_line, run_process
 from tests.surfaces.http.conftest import Client, World
 
-from lorelog.surfaces.http.token_file import home_token, token_path
+from lorelog.surfaces.http.tickets import home_token, token_path
 
 TOKEN = "a-token-of-the-test"
 

@@ -19,7 +19,7 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 from tests.surfaces.conftest import command_line, write
 from tests.surfaces.mcp.conftest import Agents
 
-from lorelog.surfaces.http.token_file import home_token
+from lorelog.surfaces.http.tickets import home_token
 from lorelog.surfaces.mcp.short_hits import NOTICE
 from lorelog.surfaces.mcp.tools import TOOL_NAMES
 

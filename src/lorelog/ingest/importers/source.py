@@ -104,21 +104,21 @@ class ImportSource(Protocol):
 
 
 SOURCE_MODULES = {
-    "memsearch": "memsearch",
-    "loop": "loop",
-    "memd": "memd",
-    "claude-mem": "claude_mem",
-    "mem0": "mem0",
-    "basic-memory": "basic_memory",
-    "mcp-memory": "mcp_memory",
-    "claude-ai": "claude_ai",
-    "chatgpt": "chatgpt",
-    "rules": "rules",
-    "obsidian": "obsidian",
-    "letta": "letta",
-    "okf": "okf",
+    "memsearch": "settings_tools:MemsearchSource",
+    "loop": "settings_tools:LoopSource",
+    "memd": "memory_stores:MemdSource",
+    "claude-mem": "memory_stores:ClaudeMemSource",
+    "mem0": "memory_stores:Mem0Source",
+    "basic-memory": "note_folders:BasicMemorySource",
+    "mcp-memory": "memory_stores:McpMemorySource",
+    "claude-ai": "chats:ClaudeAiSource",
+    "chatgpt": "chats:ChatGptSource",
+    "rules": "note_folders:RulesSource",
+    "obsidian": "note_folders:ObsidianSource",
+    "letta": "chats:LettaSource",
+    "okf": "note_folders:OkfSource",
 }
-"""Names of sources and the modules that read them, in the order in which a path is tried."""
+"""Names of sources, and the module and class that reads each."""
 _DETECTION_ORDER = (
     *("claude-mem", "mem0", "chatgpt", "claude-ai", "letta", "mcp-memory", "memd", "okf"),
     *("obsidian", "basic-memory", "memsearch", "loop", "rules"),
@@ -133,7 +133,8 @@ def open_source(name: str) -> ImportSource:
             f"there is no import source {name!r}" + (f"; did you mean {near!r}?" if near else ""),
             hint=f"sources: {', '.join(SOURCE_MODULES)}; or name a file or folder",
         )
-    return cast("ImportSource", import_module(f"{__package__}.{SOURCE_MODULES[name]}").SOURCE)
+    module, _, kind = SOURCE_MODULES[name].partition(":")
+    return cast("ImportSource", getattr(import_module(f"{__package__}.{module}"), kind)())
 
 
 def detect_source(path: Path) -> ImportSource | None:

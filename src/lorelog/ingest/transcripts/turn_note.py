@@ -21,7 +21,7 @@ from pathlib import PurePath
 
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.session import ToolAction, TurnDigest
-from lorelog.ingest.redaction.repeated import RedactText, known_value_redactor
+from lorelog.ingest.redaction.redact import RedactText, known_value_redactor
 from lorelog.ingest.transcripts.note_sentences import (
     find_findings,
     find_question,

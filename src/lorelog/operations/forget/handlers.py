@@ -18,8 +18,8 @@ from lorelog.operations.replies import OperationReply, reply_from
 from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, Text, Until, Words
 
 if TYPE_CHECKING:
+    from lorelog.services.forget.forget_plan import Receipt
     from lorelog.services.forget.forgetter import ForgetReply
-    from lorelog.services.forget.receipt import Receipt
     from lorelog.services.forget.residues import Residue, ResidueReport
 
 _PERSON_HINT = "a person does this in a terminal of their own; 'lorelog delete' hides a memory"
@@ -194,7 +194,7 @@ def forget_json(reply: ForgetReply, _: object = None) -> ForgetJson:
 
 def proof_json(proof: tuple[Receipt, ResidueReport], _: object = None) -> ForgetProofJson:
     """Return a receipt and the result of a new search."""
-    from lorelog.services.forget.receipt import format_report
+    from lorelog.services.forget.forget_plan import format_report
 
     receipt, report = proof
     return ForgetProofJson(

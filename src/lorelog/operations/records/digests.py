@@ -303,7 +303,7 @@ def read_wiki(engine: Engine, request: WikiRequest, call: RequestContext) -> Wik
 
     Links lead to other pages by their names. Without records the text is empty.
     """
-    from lorelog.services.records.wiki.pages import compile_wiki
+    from lorelog.services.records.wiki import compile_wiki
 
     bodies = {
         name: text.partition("\n")[2]  # without the mark that a file begins with

@@ -1,12 +1,12 @@
 """Decide which lines of a model's answer are kept: those that cite their sources and claim nothing beyond them.
 
 A language model that summarizes sometimes invents details that look as exact as the real ones. Whether a sentence is
-true cannot be checked without another reader; whether its exact claims (numbers, paths, URLs, identifiers, names,
+true cannot be checked without another reader; whether its exact claims (numbers, paths, URLs, identifiers,
 quotations) are in its sources can. The check is strict: a line that an honest writer rounded, renamed or counted is
 dropped together with the invented ones, and the user is told. Only ordinary words are not checked: every token with a
 character other than a letter must be in the sources, because nobody can list all forms of paths and identifiers.
 
-Numbers are compared in digits, by value and unit: 1,000 equals 1000, and 60 ms is not 60 s. Number words and numerals
+Numbers are compared in digits, by value and unit: 1,000 equals 1000, 1 min equals 60 s, and 60 ms is not 60 s. Number words, numerals
 of other scripts are ordinary words. Parts of hashes and the month and day of a date do not count as numbers: nearly
 every source has some.
 
@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterator, Mapping
 from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.memory import DroppedLine
 from lorelog.core.patterns import lazy_pattern
+from lorelog.language.lexicon import lexicon
+from lorelog.language.quantities import NUMBER, UNIT, parse_quantity
 from lorelog.services.compact.sources import SummarySource
 
 _GAPLESS_SCRIPTS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -33,140 +35,32 @@ _HASH = lazy_pattern(
     r"(?<![0-9a-f])(?=[0-9-]{0,40}[a-f])(?=[a-f-]{0,40}\d)[0-9a-f]{7,128}(?:-[0-9a-f]{4,12}){0,4}(?![0-9a-z])"
 )
 """Hashes and UUIDs."""
-_UNITS = {
-    "ns": "ns nsec nanosecond nanoseconds",
-    "us": "us \u03bcs usec microsecond microseconds",
-    "ms": "ms msec millisecond milliseconds",
-    "s": "s sec secs second seconds",
-    "min": "m min mins minute minutes",
-    "h": "h hr hrs hour hours",
-    "d": "d day days",
-    "w": "w week weeks",
-    "mo": "month months",
-    "y": "y year years",
-    "%": "% percent",
-    "b": "b byte bytes",
-    "kb": "kb kib kilobyte kilobytes",
-    "mb": "mb mib megabyte megabytes",
-    "gb": "gb gib gigabyte gigabytes",
-    "tb": "tb tib terabyte terabytes",
-    "hz": "hz",
-    "khz": "khz",
-    "mhz": "mhz",
-    "ghz": "ghz",
-    "thousand": "k thousand",
-    "million": "m million millions",
-    "billion": "bn billion billions",
-    "times": "x times",
-    "px": "px pixel pixels",
-    "tokens": "token tokens",
-    "qps": "qps rps",
-}
-_UNITS_BY_WORD: dict[str, frozenset[str]] = {
-    word: frozenset(unit for unit, words in _UNITS.items() if word in words.split())
-    for words in _UNITS.values()
-    for word in words.split()
-}
-_MEASURE = lazy_pattern(rf"(?<![\w.,:-])({_NUMBER.pattern})[ -]?(%|[^\W\d_]+)(?!\w)")
-_NUMBER_TOKEN = lazy_pattern(
-    rf"[-+~#$\u20ac\u00a3]*{_NUMBER.pattern}(?:[-/x\u00d7]{_NUMBER.pattern})*-?(%|[^\W\d_]*)\+?", re.IGNORECASE
-)
-_ORDINALS = frozenset({"", "st", "nd", "rd", "th"})
-
-
-def _find_numbers(text: str) -> set[str]:
-    text = _DATE.sub(lambda match: f" {match[0][:4]} ", _HASH.sub(" ", text))
-    return {_normalize_number(match[0]) for match in _NUMBER.finditer(text)}
-
-
-def _find_measures(text: str) -> Iterator[tuple[str, str, frozenset[str]]]:
-    """Yield each number with a unit: as written, the number, and the units that the word may mean."""
-    for match in _MEASURE.finditer(text):
-        units = _UNITS_BY_WORD.get(match[2].casefold())
-        if units:
-            yield match[0], _normalize_number(match[1]), units
-
-
-def _parse_number_token(token: str) -> list[str]:
-    """Return the numbers of a token that consists only of numbers and a known unit; empty for any other token."""
-    match = _NUMBER_TOKEN.fullmatch(token)
-    if match is None or token[:2].casefold() == "0x" or _DATE.match(token):
-        return []
-    suffix = match[1].casefold()
-    is_number = suffix in _ORDINALS or suffix in _UNITS_BY_WORD
-    return [_normalize_number(number) for number in _NUMBER.findall(token)] if is_number else []
-
-
-def _normalize_number(number: str) -> str:
-    """Return a number for comparison: without thousands separators and without trailing zeros of a fraction."""
-    if re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", number):
-        number = number.replace(",", "")
-    if re.fullmatch(r"\d+\.\d+", number):
-        number = number.rstrip("0").rstrip(".")
-    return number
-
-
+_MEASURE = lazy_pattern(rf"(?<![\w.,:-])(?P<number>{NUMBER})(?P<unit>{UNIT})", re.IGNORECASE)
+_NUMBERS_ONLY = lazy_pattern(r"[-+~#$\u20ac\u00a3]*\d[\d.,:/x\u00d7-]*(?:%|st|nd|rd|th|x)?\+?", re.IGNORECASE)
 _QUOTED = lazy_pattern(
     r"(`+)(?P<code>[^`\n]{1,400})\1"
-    r'|"(?P<plain>[^"\n]{1,400})"|\u201c(?P<curly>[^\u201d\n]{1,400})\u201d|\u00ab(?P<french>[^\u00bb\n]{1,400})\u00bb'
-    r"|\u201e(?P<german>[^\u201c\u201d\n]{1,400})[\u201c\u201d]|\u300c(?P<chinese>[^\u300d\n]{1,400})\u300d"
-    r"|\u300e(?P<inner>[^\u300f\n]{1,400})\u300f|\u300a(?P<title>[^\u300b\n]{1,400})\u300b"
+    r"|[\"\u201c\u201e](?P<plain>[^\"\u201c\u201d\n]{1,400})[\"\u201c\u201d]|\u00ab(?P<french>[^\u00bb\n]{1,400})\u00bb"
+    r"|[\u300c\u300e\u300a](?P<chinese>[^\u300d\u300f\u300b\n]{1,400})[\u300d\u300f\u300b]"
     r"|(?<!\w)['\u2018](?P<single>[^'\u2018\u2019\n]{2,400})['\u2019](?!\w)"
 )
-_URL = lazy_pattern(rf"\b[a-z][a-z0-9+.-]{{1,20}}://[^\s<>\"'`\u201d\u3001\u3002)\]{_GAPLESS_SCRIPTS}]+", re.IGNORECASE)
-_MAIL = lazy_pattern(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_TAG = lazy_pattern(r"</?[A-Za-z][\w:-]{0,40}/?>")
-_CALL = lazy_pattern(r"[\w.:]*\w(?=\(\))")
+_WHOLE = lazy_pattern(
+    rf"\b[a-z][a-z0-9+.-]{{1,20}}://[^\s<>\"'`\u201d\u3001\u3002)\]{_GAPLESS_SCRIPTS}]+"
+    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|</?[A-Za-z][\w:-]{0,40}/?>|[\w.:]*\w(?=\(\))",
+    re.IGNORECASE,
+)
+"""URLs, addresses, tags and calls: punctuation is part of them."""
 _CLAIM_TOKEN = lazy_pattern(
     r"(?:(?<=\d),(?=\d)|[^\s,;()\[\]{}<>\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb"  # quotation marks and brackets
     r"\u3001\u3002\u3008-\u3011\u2026\u00b7\u2022\u2013\u2014\u2190-\u21ff\u2248\u2264\u2265])+"  # and separators
 )
-_EDGES = ".:!?*|=~^+&"
-_ENDS = lazy_pattern(r"[.:;!?\u3002\u2026\u2013\u2014(\[\"'`\u201c\u201e\u2018\u300a-\u3010]")
-"""After one of these a capital letter may only mark the beginning of a sentence."""
-_ACRONYM = lazy_pattern(r"[A-Z][A-Z0-9]+s?")
-_WORD = lazy_pattern(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_CAMEL = lazy_pattern(r"[^\W\d_]*[a-z\u00df-\u00ff][A-Z]|[A-Z]{2,}[a-z]{2}")
-_NAME = lazy_pattern(r"[A-Z][a-z\u00df-\u00ff]{2,}")
-_WORD_SEPARATORS = lazy_pattern(r"[/+&|:]")
+_PLAIN = lazy_pattern(r"[^\W\d_][^\W\d_A-Z]*(?:-[^\W\d_A-Z]+)*")
+"""An ordinary word, or several with hyphens."""
+_SENTENCE_START = lazy_pattern(r"(?:\A|[.:;!?\u3002\u2026\u2013\u2014(\[])\W*\Z")
 _ABBREVIATIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "z.b", "u.a", "a.k.a", "and/or", "n/a", "w/o", "w/"})
-_FUNCTION_WORDS = frozenset(
-    [
-        "a",
-        "and",
-        "as",
-        "at",
-        "but",
-        "by",
-        "do",
-        "end",
-        "for",
-        "from",
-        "in",
-        "it",
-        "no",
-        "non",
-        "not",
-        "of",
-        "off",
-        "on",
-        "or",
-        "out",
-        "per",
-        "re",
-        "so",
-        "the",
-        "to",
-        "up",
-    ]
-)
-_GERMAN = lazy_pattern(r"\b(?:der|die|das|und|nicht|ist|wird|mit|f\u00fcr|auf|eine?[nmrs]?)\b")
-_MONTHS = "january february march april may june july august september october november december".split()  # noqa: SIM905
 _SCRIPT_BORDERS = lazy_pattern(
     rf"(?<=[{_GAPLESS_SCRIPTS}])(?=[^\s{_GAPLESS_SCRIPTS}])|(?<=[^\s{_GAPLESS_SCRIPTS}/\\_-])(?=[{_GAPLESS_SCRIPTS}])"
 )
 _THOUSANDS = lazy_pattern(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])")
-_BOLD = lazy_pattern(r"(?<!/)\*\*(?!/)")
 
 
 class SourceFacts:
@@ -175,11 +69,11 @@ class SourceFacts:
     def __init__(self, *texts: str) -> None:
         self._text = "\n".join(" ".join(_normalize_text(text).split()) for text in texts)
         self._folded = self._text.casefold()
-        self._urls = {_trim_url(match[0]) for match in _URL.finditer(self._text)}
-        self._numbers = _find_numbers(self._text)
-        self._measures = {(number, unit) for _, number, units in _find_measures(self._text) for unit in units}
-        # In German every noun has a capital letter, so names cannot be recognized by it.
-        self._checks_names = len(set(_GERMAN.findall(self._folded))) < 3
+        self._wholes = {_trim_url(match[0]) for match in _WHOLE.finditer(self._text)}
+        dated = _DATE.sub(lambda match: f" {match[0][:4]} ", _HASH.sub(" ", self._text))
+        self._numbers = set(map(_plain_number, _NUMBER.findall(dated)))
+        self._checks_names = len(lexicon("foreign_words").intersection(self._folded.split())) < 3
+        self._measures = {parse_quantity(match["number"], match["unit"]) for match in _MEASURE.finditer(self._text)}
 
     def unsupported(self, line: str) -> list[str]:
         """Return the claims of a line that the texts do not contain, in order."""
@@ -189,79 +83,39 @@ class SourceFacts:
         """Yield each claim, and whether the texts contain it."""
         for match in _QUOTED.finditer(line):
             claim = " ".join(next(text for text in match.groupdict().values() if text is not None).split())
-            if not any(map(str.isalnum, claim)):
-                continue
             if match["code"] is not None:
-                yield claim, self._contains_token(claim.removesuffix("()"), self._text)
-            else:
-                yield claim, self._contains_token(claim.strip(" .,;:!?\u2026").casefold(), self._folded)
+                yield claim, self._contains(claim.removesuffix("()"), self._text)
+            elif any(map(str.isalnum, claim)):
+                yield claim, self._contains(claim.strip(" .,;:!?\u2026").casefold(), self._folded)
         rest = _QUOTED.sub(" ", line)
-        for pattern in (_URL, _MAIL, _TAG, _CALL):
-            for match in pattern.finditer(rest):
-                supported = (
-                    _trim_url(match[0]) in self._urls if pattern is _URL else self._contains_token(match[0], self._text)
-                )
-                yield match[0], supported
-            rest = pattern.sub(" ", rest)
-        for claim, number, units in _find_measures(rest):  # 30 ms is not 30 s, though both have 30
-            yield claim, any((number, unit) in self._measures for unit in units)
-        yield from self._tokens(rest)
-
-    def _tokens(self, rest: str) -> Iterator[tuple[str, bool]]:
-        ended = 0
+        for match in _WHOLE.finditer(rest):
+            is_url = "://" in match[0]
+            yield match[0], _trim_url(match[0]) in self._wholes if is_url else self._contains(match[0], self._text)
+        rest = _WHOLE.sub(" ", rest)
+        for match in _MEASURE.finditer(rest):  # 30 ms is not 30 s, though both have 30
+            yield match[0], parse_quantity(match["number"], match["unit"]) in self._measures
+        rest = _MEASURE.sub(" ", rest)
         for match in _CLAIM_TOKEN.finditer(rest):
-            token = match[0].strip(_EDGES)
-            begins = not rest[:ended].strip() or bool(_ENDS.search(rest[ended - 1 : match.start()]))
-            ended = match.end()
-            if any(map(str.isalnum, token)) and token.casefold() not in _ABBREVIATIONS:
-                yield token, self._holds(token) and (begins or self._holds_name(token))
+            token = match[0].strip(".:!?*|=~^+&")
+            if not any(map(str.isalnum, token)) or token.casefold() in _ABBREVIATIONS:
+                continue
+            if not _PLAIN.fullmatch(token) or self._is_name(token, rest[max(0, match.start() - 20) : match.start()]):
+                yield token, self._holds(token)
+
+    def _is_name(self, token: str, before: str) -> bool:
+        """Return True for a capital letter inside a sentence, unless the language writes nouns so."""
+        return len(token) > 2 and token[0].isupper() and self._checks_names and not _SENTENCE_START.search(before)
 
     def _holds(self, token: str) -> bool:
-        word = token.casefold()
-        if _NUMBER.fullmatch(token):
-            return _normalize_number(token) in self._numbers
-        if _ACRONYM.fullmatch(token):  # also in lower case, and without the plural s
-            return any(self._contains_token(form, self._folded) for form in (word, word.removesuffix("s")))
-        if _WORD.fullmatch(token) and not _CAMEL.match(token):
-            return self._holds_joined(token)
-        if self._contains_token(token.rstrip("/") or token, self._text) or self._holds_parts(token):
-            return True
-        if token.isalpha() and token[0].isupper():  # PostgreSQL may be written postgresql
-            return self._contains_token(word, self._folded)
-        numbers = _parse_number_token(token)
-        return bool(numbers) and set(numbers) <= self._numbers
-
-    def _holds_joined(self, token: str) -> bool:
-        """Return whether hyphenated words are ordinary (end-to-end) or in the texts (X-Auth-Token must be)."""
-        first, *others = token.split("-")
-        named = any(map(str.isupper, (other[0] for other in others)))
-        if not named and (len(others) < 2 or {first.casefold(), *others} & _FUNCTION_WORDS):
-            return True
-        parts = [first, *others]
-        return self._contains_token(token.casefold(), self._folded) or all(
-            self._contains_token(part.casefold(), self._folded) for part in parts
-        )
-
-    def _holds_parts(self, token: str) -> bool:
-        """Return whether words joined by a slash or the like, such as read/write, are all in the texts."""
-        parts = _WORD_SEPARATORS.split(token.strip("_") if token.count("_") == 2 else token)
-        if parts == [token]:
-            return False
-        return all(
-            not part or (part.isalpha() and self._contains_token(part.casefold(), self._folded)) for part in parts
-        )
-
-    def _holds_name(self, token: str) -> bool:
-        """Return whether a capitalized word inside a sentence is in the texts; True for any other word."""
-        if not self._checks_names or not _NAME.fullmatch(token):
-            return True
-        word = token.casefold()
-        if word in _MONTHS and re.search(rf"\d{{4}}-{_MONTHS.index(word) + 1:02}\b", self._text):
-            return True
-        return word in self._folded if len(word) > 4 else self._contains_token(word, self._folded)
+        if token.isalpha():  # PostgreSQL may be written postgresql, and API in the plural
+            forms = {token.casefold(), token.casefold().removesuffix("s")}
+            return any(self._contains(form, self._folded) for form in forms)
+        if _NUMBERS_ONLY.fullmatch(token) and not _DATE.match(token):
+            return set(map(_plain_number, _NUMBER.findall(token))) <= self._numbers
+        return self._contains(token.rstrip("/") or token, self._text)
 
     @staticmethod
-    def _contains_token(token: str, text: str) -> bool:
+    def _contains(token: str, text: str) -> bool:
         """Return whether a text contains a whole token: app.py is in src/app.py but not in app.pyc."""
         start = text.find(token) if token else -1
         while start >= 0:
@@ -271,6 +125,12 @@ class SourceFacts:
                 return True
             start = text.find(token, start + 1)
         return False
+
+
+def _plain_number(number: str) -> str:
+    """Return a number without trailing zeros of a fraction."""
+    whole, point, fraction = number.partition(".")
+    return f"{whole}.{fraction}".rstrip("0").rstrip(".") if point and fraction.isdigit() else number
 
 
 def _is_word_character(letter: str) -> bool:
@@ -284,7 +144,8 @@ def _trim_url(url: str) -> str:
 def _normalize_text(text: str) -> str:
     """Return a text for comparison: unified punctuation, no emphasis, spaces between scripts."""
     text = unicodedata.normalize("NFKC", text).replace("\u2011", "-").replace("\u2010", "-").replace("\u2212", "-")
-    text = _THOUSANDS.sub(lambda match: match[0].replace(",", ""), _BOLD.sub("", text))
+    text = _THOUSANDS.sub(lambda match: match[0].replace(",", ""), text)
+    text = text.replace("/**", "\0").replace("**", "").replace("\0", "/**")
     text = "".join(char if char.isprintable() or char.isspace() else " " for char in text)
     return _SCRIPT_BORDERS.sub(" ", text)
 

@@ -191,7 +191,8 @@ def _collect_records(
 def _item_of_record(item: DigestItem, section: str) -> ContextItem:
     record, trust = item.record, item.trust
     # A digest quotes tainted text itself; here the whole item is quoted.
-    text = (_format_decision(record) if section == "decisions" else _format_failure(record)) or item.text
+    failure = "; ".join((*record.texts("what_failed"), *record.texts("blockers")))
+    text = (_format_decision(record) if section == "decisions" else failure) or item.text
     return ContextItem(
         section=section,
         id=record.id,
@@ -212,10 +213,6 @@ def _format_kind(record: Record) -> str:
 def _format_decision(record: Record) -> str:
     summary, because = record.text("summary").strip(), record.text("motivation").strip()
     return f"{summary} Because: {because}" if summary and because else summary or because
-
-
-def _format_failure(record: Record) -> str:
-    return "; ".join((*record.texts("what_failed"), *record.texts("blockers")))
 
 
 def _open_task_items(store: RecordStore, tasks: Sequence[Task]) -> list[ContextItem]:

@@ -33,8 +33,6 @@ from lorelog.services.install.plan import read_file, remove_file, replace_unchan
 from lorelog.services.places.project import SCOPE_FILE, find_project, find_scope_file
 from lorelog.services.places.project_folder import create_project_folder
 
-# ruff: noqa: PTH103, PTH112, PTH113, PTH114, PTH118, PTH120  (pathlib takes 10 ms to import)
-
 LOG_NAME = "lorelog_context_log.jsonl"
 _ENTRY_NAME = "lorelog_context_{0}.json"
 _LOCK_WAIT_S = 10.0
@@ -46,28 +44,27 @@ def write_output(path: str, text: str, *, follow: bool = True) -> None:
 
     A symbolic link is followed, or replaced if not `follow`. Raise UsageError if no file can be written there.
     """
-    target = os.path.realpath(path) if follow else path
-    if os.path.lexists(target) and not (os.path.isfile(target) or os.path.islink(target)):
+    target = Path(os.path.realpath(path) if follow else path)
+    if os.path.lexists(target) and not (target.is_file() or target.is_symlink()):
         raise UsageError(f"{path} is not a regular file", hint="give a file, or omit it to print the text")
-    parent = os.path.dirname(target) or "."
-    if not os.path.isdir(parent):
-        raise UsageError(f"the directory {parent} does not exist", hint="create it first")
-    write_atomic(target, text.encode("utf-8", "replace"))
+    if not target.parent.is_dir():
+        raise UsageError(f"the directory {target.parent} does not exist", hint="create it first")
+    write_atomic(str(target), text.encode("utf-8", "replace"))
 
 
 def write_context_log(folder: str, payload: Mapping[str, Any]) -> str:
     """Save a payload as a private file and as a line of the log. Return the file's path."""
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     moment = time.time_ns() // 1_000_000
     entry = {"at": moment, **payload}
     for later in range(_MAX_TRIES):  # two commands may finish in the same millisecond
-        path = os.path.join(folder, _ENTRY_NAME.format(moment + later))
+        path = f"{folder}/{_ENTRY_NAME.format(moment + later)}"
         try:
             text = json.dumps(entry, ensure_ascii=False, indent=2) + "\n"
             write_atomic(path, text.encode("utf-8", "replace"), exclusive=True)
         except FileExistsError:
             continue
-        _append_line(os.path.join(folder, LOG_NAME), json.dumps(entry, ensure_ascii=False) + "\n")
+        _append_line(f"{folder}/{LOG_NAME}", json.dumps(entry, ensure_ascii=False) + "\n")
         return path
     raise StoreBusy(f"{folder} already has a file for every attempted time", hint="try again")
 
@@ -204,7 +201,7 @@ def apply_changes(directory: str, changes: list[InitChange]) -> None:
 
 def _plan_scope_file(directory: str, tenant: str) -> InitChange:
     file = Path(directory, SCOPE_FILE)
-    if os.path.realpath(os.path.expanduser("~")) == directory:  # noqa: PTH111
+    if str(Path.home().resolve()) == directory:
         raise UsageError("the home directory is not a project", hint="change to the project, or use --project")
     if not is_below(os.path.realpath(file), directory):
         raise ConfigError(f"{file} is outside the project", hint="make it a file inside the project")

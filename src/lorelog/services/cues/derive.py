@@ -17,8 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from lorelog.core.patterns import lazy_pattern
-from lorelog.ingest.tracebacks.finder import find_traces
-from lorelog.ingest.tracebacks.signature import bare_type, normalize_message
+from lorelog.ingest.tracebacks.finder import bare_type, find_traces, normalize_message
 from lorelog.services.cues.cue import Cue, read_cues
 from lorelog.services.cues.directives import SPAN, code_words, command_cues
 from lorelog.services.delivery.shell_command import split_command, word_set

@@ -135,7 +135,7 @@ class _CueTable:
         else:
             lines = [line for line in self._lines(prefix, MAX_UNLISTED) if _decode(line[0]) in text]
         foreign = 0
-        for _, rank, value, entry in sorted(lines, key=_rank_of)[:MAX_COMPARED]:
+        for _, rank, value, entry in sorted(lines, key=lambda line: line[1])[:MAX_COMPARED]:
             foreign += rank.startswith(b"1")
             if foreign <= MAX_FOREIGN_COMPARED:
                 yield rank.decode(), _decode(value), entry
@@ -180,10 +180,6 @@ class _CueTable:
 
 def _decode(data: bytes) -> str:
     return data.decode("utf-8", "replace")
-
-
-def _rank_of(line: list[bytes]) -> bytes:
-    return line[1]
 
 
 def _open_table(file: str) -> _CueTable:

@@ -119,7 +119,7 @@ def list_journal_days(project_id: str, journals: str) -> list[str]:
         names = os.listdir(journals)
     except OSError:
         return []
-    return sorted((name for name in names if _is_day(name)), reverse=True)
+    return sorted((name for name in names if name.endswith(".md") and is_iso_date(name[:10])), reverse=True)
 
 
 class RecentEntry:
@@ -169,7 +169,9 @@ def parse_entries(text: str, day: str) -> list[RecentEntry]:
     inside = fence = ""
     for line in text.replace("\r\n", "\n").split("\n"):
         bare = line.strip()
-        is_heading = bare.startswith("#") and _is_heading(line, bare)
+        is_heading = (
+            bare.startswith("#") and bare.lstrip("#")[:1] in ("", " ", "\t") and not line.startswith(("    ", "\t"))
+        )
         if inside != _COMMENT_END and (fence or inside or not (is_heading or bare.startswith("<!--"))):
             entries[-1].raw.append(line)
         if inside:  # a comment or a block of shown memory, until it ends
@@ -213,10 +215,6 @@ def read_tail(file: str) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _is_heading(line: str, bare: str) -> bool:
-    return bare.lstrip("#")[:1] in ("", " ", "\t") and not line.startswith(("    ", "\t"))
-
-
 def _heading_time(heading: str) -> str:
     """Return the last word of a heading if it is a time such as 14:30; otherwise ''."""
     word = heading.rpartition(" ")[2]
@@ -253,10 +251,6 @@ def escape_tags(text: str) -> str:
 def _parse_anchor(comment: str) -> dict[str, str]:
     words = comment.removeprefix("<!--").partition("-->")[0].split()
     return {name: value for name, _, value in (word.partition(":") for word in words) if value}
-
-
-def _is_day(name: str) -> bool:
-    return name.endswith(".md") and is_iso_date(name[:10])
 
 
 def is_iso_date(date: str) -> bool:

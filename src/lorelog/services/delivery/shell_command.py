@@ -199,7 +199,7 @@ def _strip_front(words: list[str]) -> tuple[list[str], bool]:
     while start < len(words):
         word = words[start]
         name = program_name(word)
-        if _is_assignment(word):
+        if "=" in word and word.partition("=")[0].isidentifier():  # an assignment
             start += 1
             continue
         if name not in _WRAPPERS or (name == "command" and words[start + 1 : start + 2] in (["-v"], ["-V"])):
@@ -213,11 +213,6 @@ def _strip_front(words: list[str]) -> tuple[list[str], bool]:
         if name == "timeout":
             start += 1
     return (words[start:] if start else words), is_script
-
-
-def _is_assignment(word: str) -> bool:
-    name, separator, _ = word.partition("=")
-    return bool(separator) and name.isidentifier()
 
 
 def _inner_script(words: list[str]) -> str:

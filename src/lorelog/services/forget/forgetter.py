@@ -25,18 +25,32 @@ from lorelog.core.ports import Store
 from lorelog.core.record import Record
 from lorelog.core.serializable import Serializable
 from lorelog.services.forget import scrub
-from lorelog.services.forget.entries import FileSection, ForgetQuery, Selection, Selector, count_kinds, record_texts
-from lorelog.services.forget.file_edit import group_by_file, reword_summary, section_texts, take_out
+from lorelog.services.forget.entries import (
+    FileSection,
+    ForgetQuery,
+    Selection,
+    Selector,
+    count_kinds,
+    erase_sections,
+    group_by_file,
+    record_texts,
+    reword_summary,
+    section_texts,
+)
 from lorelog.services.forget.forget_plan import (
     ForgetPlan,
     ForgottenEntry,
+    Receipt,
+    find_receipt,
     pending_plans,
     plan_lock,
     read_plan,
+    read_receipt,
+    verify,
     write_plan,
+    write_receipt,
 )
 from lorelog.services.forget.quotes import make_quotes, repeated_parts
-from lorelog.services.forget.receipt import Receipt, find_receipt, read_receipt, verify, write_receipt
 from lorelog.services.forget.residues import FragmentFinder, Residue, ResidueReport, find_residues, make_canaries
 from lorelog.services.forget.unreached import (
     find_own_transcripts,
@@ -327,7 +341,9 @@ class Forgetter:
 
     def _edit_files(self, plan: ForgetPlan) -> None:
         for source, entries in group_by_file(plan.entries).items():
-            edit_file(Path(source), partial(take_out, entries=entries, contents=plan.contents, chunking=self._chunking))
+            edit_file(
+                Path(source), partial(erase_sections, entries=entries, contents=plan.contents, chunking=self._chunking)
+            )
 
     def _delete_transcripts(self, plan: ForgetPlan) -> None:
         for path in plan.transcripts:

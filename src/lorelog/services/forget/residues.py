@@ -40,7 +40,6 @@ from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import Serializable
 from lorelog.core.sqlite_file import connect_unchanging
-from lorelog.language.lexicon import lexicon
 
 if TYPE_CHECKING:
     import numpy as np
@@ -253,11 +252,10 @@ def _cut_fragment(text: str, start: int) -> str:
 
 
 def _is_distinctive(fragment: str) -> bool:
-    """Return True if a fragment has a word that is not one of the most common ones, and is not mostly punctuation."""
-    folded = fragment.casefold()
-    words = [word for word in _WORD.findall(folded) if word not in lexicon("function_words") and not word.isdigit()]
+    """Return True if a fragment has a word, and is not mostly punctuation."""
     letters = sum(letter.isalnum() for letter in fragment)
-    return (bool(words) and 2 * letters >= len(fragment)) or (letters >= 8 and not fragment.isascii())
+    has_word = any(not word.isdigit() for word in _WORD.findall(fragment))
+    return (has_word and 2 * letters >= len(fragment)) or (letters >= 8 and not fragment.isascii())
 
 
 def _collapse(text: str) -> str:

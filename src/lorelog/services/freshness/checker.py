@@ -152,7 +152,12 @@ class FreshnessChecker:
 
     def resolve_mentions(self, claims: Mapping[str, FreshnessClaim]) -> dict[str, tuple[MentionTarget, ...]]:
         """Return the targets of each claim's mentions; those that are not cached are resolved while there is time."""
-        keys = {name: self._key(claim) for name, claim in claims.items() if claim.since}
+        code = "code" if self._is_indexed else ""
+        keys = {
+            name: cache_key(claim.content_hash, claim.project, f"{claim.since} {code}")
+            for name, claim in claims.items()
+            if claim.since
+        }
         cached = self._cache.get(keys.values())
         resolved: dict[str, tuple[MentionTarget, ...]] = {}
         for name, key in keys.items():
@@ -164,9 +169,6 @@ class FreshnessChecker:
             self._cache.put(resolved)
         cached |= resolved
         return {name: cached[key] for name, key in keys.items() if key in cached}
-
-    def _key(self, claim: FreshnessClaim) -> str:
-        return cache_key(claim.content_hash, claim.project, f"{claim.since} {'code' if self._is_indexed else ''}")
 
     def _resolve_claim(self, claim: FreshnessClaim) -> tuple[MentionTarget, ...]:
         """Resolve the mentions of a claim. Raise GitUnavailable if Git gave no answer: then nothing is kept."""

@@ -6,7 +6,6 @@ then writes the index, and at last HEAD. It holds `index.lock` until the index i
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -76,7 +75,7 @@ class CheckoutState:
 
 def _stamp(path: str) -> tuple[int, int, int]:
     try:
-        status = os.stat(path)  # noqa: PTH116
+        status = Path(path).stat()
     except OSError:
         return (0, 0, 0)
     return status.st_mtime_ns, status.st_size, status.st_ino

@@ -110,7 +110,7 @@ class MentionResolver:
 
     def _path(self, mention: Mention) -> MentionTarget | None:
         path = os.path.normpath(mention.text)
-        if os.path.isabs(path):  # noqa: PTH117
+        if path.startswith("/"):
             path = os.path.relpath(path, self._tree.root)
         if path.startswith("..") or path == ".":
             return None
@@ -172,7 +172,8 @@ class MentionResolver:
         unresolved: dict[str, list[LocatedSymbol]] = {}
         for name, definitions in current.items():
             try:
-                then = self._in_files_then(name, files)
+                named = [path for path, evidence in files.items() if evidence is TargetEvidence.COMMIT]
+                then = self._defined_in(name, [path for path in named if path in self._snapshot.files])
                 is_enough = bool(then)
                 if not then:
                     then = self._in_current_files_then(name, definitions)
@@ -198,11 +199,6 @@ class MentionResolver:
         if len(unique) > _MAX_AMBIGUOUS:
             return []
         return [self._symbol(name, located, TargetEvidence.COMMIT) for located in unique.values()]
-
-    def _in_files_then(self, name: str, files: Mapping[str, TargetEvidence]) -> list[LocatedSymbol]:
-        """Return the definitions of a name at the commit in the files that the memory mentions."""
-        named = [path for path, evidence in files.items() if evidence is TargetEvidence.COMMIT]
-        return self._defined_in(name, [path for path in named if path in self._snapshot.files])
 
     def _in_current_files_then(self, name: str, current: Sequence[LocatedSymbol]) -> list[LocatedSymbol]:
         """Return the definitions of a name at the commit in the files that define it now."""
@@ -316,7 +312,7 @@ class MentionResolver:
         commit = self._snapshot.commit
         targets = []
         for key in keys:
-            pattern = _word_pattern(key.encode("utf-8", "replace"))
+            pattern = re.compile(rb"(?<!\w)" + re.escape(key.encode("utf-8", "replace")) + rb"(?!\w)")
             files = [path for path, found in lines.items() if any(map(pattern.search, found))][:_MAX_SETTING_FILES]
             if files:
                 path = "\n".join(files)
@@ -366,10 +362,6 @@ def text_digest(text: str) -> str:
 def has_word(text: str, word: str) -> bool:
     """Return True if a text contains a word."""
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
-
-
-def _word_pattern(word: bytes) -> re.Pattern[bytes]:
-    return re.compile(rb"(?<!\w)" + re.escape(word) + rb"(?!\w)")
 
 
 def command_files(command: str) -> tuple[str, ...]:

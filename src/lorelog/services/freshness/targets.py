@@ -7,7 +7,6 @@ says how its state is known (`TargetEvidence`); a row without that, or of an old
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
@@ -140,7 +139,7 @@ class MentionCache:
         """Return the stored targets by key."""
         unique_keys = list(dict.fromkeys(keys))
         try:
-            status = os.stat(self.path)  # noqa: PTH116
+            status = self.path.stat()
         except OSError:
             return {}
         file = (str(self.path), status.st_dev, status.st_ino)
@@ -158,7 +157,10 @@ class MentionCache:
 
     def put(self, targets_by_key: Mapping[str, tuple[MentionTarget, ...]]) -> None:
         """Store targets by key."""
-        rows = [(key, json.dumps([_to_json(target) for target in targets])) for key, targets in targets_by_key.items()]
+        rows = [
+            (key, json.dumps([{name: value for name, value in asdict(target).items() if value} for target in targets]))
+            for key, targets in targets_by_key.items()
+        ]
         if not rows or not self.path.parent.exists():
             return
         with self._lock, suppress(StoreError), self._open() as db, transaction(db):
@@ -168,10 +170,6 @@ class MentionCache:
     def _open(self) -> Iterator[sqlite3.Connection]:
         with self._file.translated(), closing(self._file.open()) as db:
             yield db
-
-
-def _to_json(target: MentionTarget) -> dict[str, Any]:
-    return {name: value for name, value in asdict(target).items() if value}
 
 
 def _from_json(text: str) -> tuple[MentionTarget, ...] | None:

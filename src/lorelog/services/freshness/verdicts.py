@@ -118,7 +118,8 @@ class FreshnessJudge:
             same = by_symbols or self._git.staged(target.path, self._tree.text(".gitattributes")) == target.content
             return (Freshness.FRESH, "") if same else (Freshness.DRIFTED, "has changed since")
         now = self._moved(target)
-        return (Freshness.DRIFTED, f"{_format_move(target.path, now)} {now}") if now else (Freshness.GONE, "is gone")
+        verb = "renamed" if target.path.rpartition("/")[0] == now.rpartition("/")[0] else "moved"
+        return (Freshness.DRIFTED, f"{verb} to {now}") if now else (Freshness.GONE, "is gone")
 
     def _folder(self, target: MentionTarget) -> tuple[Freshness, str]:
         if self._tree.exists(target.path):
@@ -235,7 +236,9 @@ class FreshnessJudge:
         if len(same) > _MAX_CONFIRMED:
             same = []
         same = [located for located in same if located.path == path or self._is_new(located, target)]
-        if len(in_file or same) == 1 and (in_file or _line_count(same[0].symbol) >= _MIN_LINES):
+        if len(in_file or same) == 1 and (
+            in_file or same[0].symbol.span.end_line - same[0].symbol.span.start_line + 1 >= _MIN_LINES
+        ):
             return Freshness.DRIFTED, f"renamed to {_format_symbol((in_file or same)[0], path)}"
         candidates = [
             LocatedSymbol(path, symbol)
@@ -297,18 +300,10 @@ def _format_symbol(located: LocatedSymbol, path: str) -> str:
     return name if located.path == path else f"{name} in {located.path}"
 
 
-def _format_move(old: str, new: str) -> str:
-    return "renamed to" if old.rpartition("/")[0] == new.rpartition("/")[0] else "moved to"
-
-
 def _new_folder(old: str, new: str, folder: str) -> str:
     """Return the new name of a folder by one of its files; empty if the file was renamed as well."""
     rest = old[len(folder) :]
     return new[: -len(rest)] if new.endswith(rest) else ""
-
-
-def _line_count(symbol: Symbol) -> int:
-    return symbol.span.end_line - symbol.span.start_line + 1
 
 
 def _freshness_rank(finding: FreshnessFinding) -> int:

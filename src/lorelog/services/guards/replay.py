@@ -7,7 +7,7 @@ correction that names what the guard matches. Everything else counts as a false 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lorelog.core.dataclasses import dataclass
@@ -227,16 +227,11 @@ def _reaction(guard: Guard, call: PastCall, correction: str) -> str:
         return "rejected"
     if not call.statement:
         return ""
-    if correction and _is_same_statement(correction, call.statement):
+    wanted, words = _words(correction), _words(call.statement)
+    if wanted and len(wanted & words) >= _MIN_COMMON_WORDS * len(wanted):
         return "corrected"
     names = _literal_words(guard.conditions)
-    words = _words(call.statement)
     return "corrected" if _CORRECTION.search(call.statement) and any(name in words for name in names) else ""
-
-
-def _is_same_statement(correction: str, statement: str) -> bool:
-    wanted, said = _words(correction), _words(statement)
-    return bool(wanted) and len(wanted & said) >= _MIN_COMMON_WORDS * len(wanted)
 
 
 def _words(text: str) -> set[str]:
@@ -253,9 +248,8 @@ def _literal_words(conditions: GuardConditions) -> set[str]:
     return {word for word in words if len(word) > 1}
 
 
-def _samples(tool: str, key: str, texts: str) -> Iterable[PastCall]:
-    make: Callable[[str], PastCall] = lambda text: call_from_arguments(tool, {key: text, "content": "value = 1"})  # noqa: E731
-    return map(make, texts.split("\n"))
+def _samples(tool: str, key: str, texts: str) -> list[PastCall]:
+    return [call_from_arguments(tool, {key: text, "content": "value = 1"}) for text in texts.split("\n")]
 
 
 EVERYDAY_CALLS: tuple[PastCall, ...] = (

@@ -36,7 +36,7 @@ from lorelog.core.grammar import nearest_name
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, Trust, TrustTier
 from lorelog.core.version import VERSION
-from lorelog.ingest.importers.memd import is_inactive, read_omf_memory
+from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
 from lorelog.ingest.importers.source import SkippedItem
 from lorelog.ingest.transcripts.json_files import read_members
 from lorelog.ingest.transcripts.turns import TranscriptStats

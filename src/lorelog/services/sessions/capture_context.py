@@ -78,7 +78,9 @@ def session_status(workspace: Workspace) -> SessionStatus:
     hosts: tuple[HostCaptures, ...] = ()
     if (workspace.tenant_folder / "captures.db").exists():
         with open_captures(workspace.tenant_folder) as captures:
-            hosts = captures.status(_today_start())
+            hosts = captures.status(
+                datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
+            )
     waiting, oldest_s = spool.count_waiting(str(workspace.home))
     failed = _count_failed(workspace.home / "spool" / "failed")
     return SessionStatus(
@@ -93,8 +95,3 @@ def _count_failed(folder: Path) -> int:
         with suppress(OSError):
             count += reason.stat().st_mtime >= earliest
     return count
-
-
-def _today_start() -> float:
-    now = time.localtime()
-    return time.mktime((now.tm_year, now.tm_mon, now.tm_mday, 0, 0, 0, 0, 0, -1))

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from lorelog.core.dataclasses import dataclass, field, fields, replace
@@ -38,7 +39,7 @@ def event_directory(event: Mapping[str, Any], home: str) -> str:
     """Return the directory to run in for an event: its own, else its project, else the home."""
     for name in ("directory", "project"):
         directory = event.get(name)
-        if isinstance(directory, str) and os.path.isabs(directory) and os.path.isdir(directory):  # noqa: PTH112, PTH117
+        if isinstance(directory, str) and Path(directory).is_absolute() and Path(directory).is_dir():
             return directory
     return home
 
@@ -290,7 +291,7 @@ def _schedule_retry(retry: _RetryState, first_s: float, max_s: float, *, failed:
 
 def _file_age(path: str) -> float:
     try:
-        return time.time() - os.stat(path).st_mtime  # noqa: PTH116
+        return time.time() - Path(path).stat().st_mtime
     except OSError:
         return 0.0
 

@@ -8,7 +8,6 @@ in the journal and is only superseded. A note worded by a model has words of its
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -164,7 +163,7 @@ def _is_silent(transcript: str, now: datetime) -> bool:
     if not transcript.endswith(".jsonl"):
         return True
     try:
-        return os.stat(transcript).st_mtime < (now - SILENCE).timestamp()  # noqa: PTH116
+        return Path(transcript).stat().st_mtime < (now - SILENCE).timestamp()
     except OSError:
         return True
 

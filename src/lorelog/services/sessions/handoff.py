@@ -89,7 +89,8 @@ def _describe(entries: Sequence[RecentEntry], stated: Iterable[RecentEntry], tas
         if entry.anchor.get("type") in _STATEMENTS and entry.raw
     ]
     files = [name.strip() for turn in reversed(turns) for line in turn["files"] for name in line.split(",")]
-    questions = [line for line in _sentences(outcomes[-1:]) if line.endswith("?")]
+    sentences = outcomes[-1].replace("? ", "?\n").replace(". ", ".\n").split("\n") if outcomes else []
+    questions = [line for line in map(_line, sentences) if line.endswith("?")]
     last = entries[-1]
     return Handoff(
         session=last.anchor.get("session", ""),
@@ -137,10 +138,6 @@ def _open_boxes(entries: Iterable[RecentEntry]) -> list[str]:
             if bare[:6].lower() in ("- [ ] ", "- [x] "):
                 boxes[_line(bare[6:])] = bare[3] == " "
     return [text for text, is_open in boxes.items() if is_open]
-
-
-def _sentences(texts: Iterable[str]) -> list[str]:
-    return [_line(part) for text in texts for part in text.replace("? ", "?\n").replace(". ", ".\n").split("\n")]
 
 
 def _line(text: str) -> str:

@@ -9,6 +9,7 @@ import glob
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError
@@ -112,6 +113,6 @@ def _make_session(conversation: Conversation, head: ConversationHead, agent: str
 
 def _modified_at(path: str) -> float:
     try:
-        return os.stat(path).st_mtime  # noqa: PTH116
+        return Path(path).stat().st_mtime
     except OSError:
         return 0.0

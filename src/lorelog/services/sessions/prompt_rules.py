@@ -22,6 +22,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _MAX_RULES, _MAX_CANDIDATES = 2_000, 400
 """Newest rules that are looked at, and those of them that are compared; more would take longer than a hook may."""
 _PREFIX_CHARS = 4
@@ -36,7 +41,7 @@ _SURE_SCORE, _SURE_SHARE = 2.0, 0.25
 _GENERIC, _COMMON, _SUBJECT, _RARE = 0.25, 0.5, 0.85, 1.0
 
 _STOP_WORDS = lexicon("function_words")
-_GENERIC_WORDS = frozenset(
+_GENERIC_WORDS = _word_set(
     """
     add write create change update fix run implement build check look show find see read edit modify work try start
     file code function method class line change feature thing project app application part place name value type page
@@ -45,9 +50,9 @@ _GENERIC_WORDS = frozenset(
     small big large simple full whole current old correct different specific existing possible quick quickly
     src dist tmp bin row column field custom real plain random public private main major minor extra user-facing default manage generate save outside inside
     code codebase repo source folder directory logic stuff method line content implementation version
-    """.split()  # noqa: SIM905
+    """
 )
-_COMMON_WORDS = frozenset(
+_COMMON_WORDS = _word_set(
     """
     test tests commit branch main push merge pr dependency package install config docs comment log api server client
     database db query table schema model view route endpoint request response service module component library import
@@ -56,14 +61,14 @@ _COMMON_WORDS = frozenset(
     ui button form css html json yaml python javascript typescript react git github token key secret auth login
     performance cache memory thread lock job task queue event hook plugin tool cli flag option default path
     crate gem doc readme markdown template refactor rename delete debug mock unit integration fixture coverage
-    """.split()  # noqa: SIM905
+    """
 )
-_RULED_VERBS = frozenset(
+_RULED_VERBS = _word_set(
     """
     commit push merge rebase squash deploy release publish install upgrade downgrade migrate delete rename refactor format
     lint mock stub test document comment translate log print restart reset revert amend force-push cache retry parse
     summarize abbreviate estimate guess assume apologize skip disable ignore hardcode duplicate copy download upload
-    """.split()  # noqa: SIM905
+    """
 )
 _SYNONYMS = {
     "spec": "test", "dep": "dependency", "dependencies": "dependency",
@@ -94,15 +99,13 @@ _PHRASES = (
     ("sign in", "signin"),
     ("log in", "login"),
 )
-_SUBJECT_MARKS = frozenset(
-    "not never no don doesn avoid without stop use uses using always prefer must only instead".split()  # noqa: SIM905
-)
+_SUBJECT_MARKS = _word_set("not never no don doesn avoid without stop use uses using always prefer must only instead")
 _EDIT_STEMS = frozenset(("add", "writ", "creat", "edit", "chang", "updat", "modify", "read", "open"))
 _MAX_SUBJECT_TERMS = 3
 _MAX_ENDING_CHARS = 4
 _IMPLIED = {
-    **dict.fromkeys("npm pnpm yarn bun pip uv poetry conda".split(), (("install",), ("dependency",))),  # noqa: SIM905
-    **dict.fromkeys("jest vitest pytest mocha".split(), (("test", "writ"), ("test", "add"), ("test", "creat"))),  # noqa: SIM905
+    **dict.fromkeys(_word_set("npm pnpm yarn bun pip uv poetry conda"), (("install",), ("dependency",))),
+    **dict.fromkeys(_word_set("jest vitest pytest mocha"), (("test", "writ"), ("test", "add"), ("test", "creat"))),
     **dict.fromkeys(("black", "prettier"), (("format",),)),
 }
 """Tools, and the words of prompts that lead to their use: all of one group."""
@@ -266,7 +269,11 @@ def select_rules(rules: list[dict[str, Any]], prompt: str) -> list[dict[str, Any
     if len(prompt) > _MAX_PROMPT_CHARS:
         prompt = f"{prompt[: _MAX_PROMPT_CHARS // 2]}\n{prompt[-_MAX_PROMPT_CHARS // 2 :]}"
     terms = _Terms()
-    windows = [set(window) for sentence in terms.sentences(prompt) for window in _windows(sentence)]
+    windows = [
+        set(sentence[start : start + _MAX_SENTENCE_TERMS])  # a line of a pasted file can be long
+        for sentence in terms.sentences(prompt)
+        for start in range(0, len(sentence), _MAX_SENTENCE_TERMS)
+    ]
     if not any(windows):
         return []
     total = min(len(rules), _MAX_RULES)
@@ -278,11 +285,9 @@ def select_rules(rules: list[dict[str, Any]], prompt: str) -> list[dict[str, Any
     for rule in parsed:
         for stem in rule.stems:
             frequency[stem] = frequency.get(stem, 0) + 1
-    rarity = {stem: _rarity(count, total) for stem, count in frequency.items()}
-    scored = [
-        (-(_topic_score(rule, windows) if rule.is_topic else _best_score(rule, windows, rarity)), number)
-        for number, rule in enumerate(parsed)
-    ]
+    # From 0.7 to 1: a word of many rules distinguishes them less.
+    rarity = {stem: 1.0 - 0.3 * log(count) / log(total) if total > 1 else 1.0 for stem, count in frequency.items()}
+    scored = [(-_best_score(rule, windows, rarity), number) for number, rule in enumerate(parsed)]
     return [rules[number] for score, number in sorted(scored) if score < 0]
 
 
@@ -302,18 +307,10 @@ def _candidates(rules: list[dict[str, Any]], stems: set[str]) -> list[dict[str, 
     return chosen
 
 
-def _windows(sentence: list[str]) -> list[list[str]]:
-    """Return a sentence in pieces; a line of a pasted file can be long."""
-    return [sentence[start : start + _MAX_SENTENCE_TERMS] for start in range(0, len(sentence), _MAX_SENTENCE_TERMS)]
-
-
-def _topic_score(rule: _Rule, windows: list[set[str]]) -> float:
-    """Return 1 if a sentence of a prompt has all words of a topic."""
-    return 1.0 if rule.stems and any(rule.stems <= window for window in windows) else 0.0
-
-
 def _best_score(rule: _Rule, windows: list[set[str]], rarity: dict[str, float]) -> float:
-    """Return how well the best sentence of a prompt matches a rule; 0 if not well enough."""
+    """Return how well the best sentence of a prompt matches a rule; 0 if not well enough, or not all words of a topic."""
+    if rule.is_topic:
+        return 1.0 if rule.stems and any(rule.stems <= window for window in windows) else 0.0
     weights = {stem: _weight(stem, rule) * rarity[stem] for stem in rule.stems}
     total = sum(weights.values())
     best = 0.0
@@ -337,11 +334,6 @@ def _weight(stem: str, rule: _Rule) -> float:
     if _in(stem, _COMMON_WORDS):
         return _SUBJECT if stem in rule.subjects else _COMMON
     return _RARE
-
-
-def _rarity(count: int, rules: int) -> float:
-    """Return a factor from 0.7 to 1: a word of many rules distinguishes them less."""
-    return 1.0 - 0.3 * log(count) / log(rules) if rules > 1 else 1.0
 
 
 def prompted_memories(folder: str, host: str, session: str) -> frozenset[str]:

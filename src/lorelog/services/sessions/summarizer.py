@@ -105,7 +105,7 @@ class LlmSummarizer:
         text = PROMPT
         if self._prompt_file:
             try:
-                with open(self._prompt_file, "rb") as file:  # noqa: PTH123
+                with Path(self._prompt_file).open("rb") as file:
                     text = file.read(_MAX_PROMPT_BYTES).decode("utf-8", "replace")
             except OSError:
                 return None

@@ -27,8 +27,7 @@ from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
 from lorelog.core.session import TranscriptReply, TranscriptTurn
 from lorelog.ingest.files import printable_path
-from lorelog.ingest.redaction.redact import redact
-from lorelog.ingest.redaction.repeated import known_value_redactor
+from lorelog.ingest.redaction.redact import known_value_redactor, redact
 from lorelog.ingest.transcripts.conversation import Conversation, open_conversation
 from lorelog.ingest.transcripts.json_files import open_regular_file
 from lorelog.ingest.transcripts.turns import (
@@ -98,7 +97,7 @@ def locate_transcript(place: str, sources: TranscriptSources) -> TranscriptLocat
     try:
         return _locate_memory(place, store, follow)
     except NotFound as error:
-        if os.path.lexists(os.path.join(directory, place.rpartition("#")[0] or place)):  # noqa: PTH118
+        if os.path.lexists(Path(directory, place.rpartition("#")[0] or place)):
             return _locate_path(place, directory)
         raise NotFound(
             f"{printable_path(place)} is neither the id of a chunk or memory nor a file in {printable_path(directory)}",
@@ -107,7 +106,8 @@ def locate_transcript(place: str, sources: TranscriptSources) -> TranscriptLocat
 
 
 def _locate_path(name: str, directory: str) -> TranscriptLocation:
-    path = _absolute_path(name, directory)
+    expanded = os.path.expanduser(name)  # noqa: PTH111 (leaves an unknown user's ~ as it is)
+    path = os.path.normpath(Path(directory, expanded))
     base, mark, session = path.rpartition("#")
     if mark and base and not os.path.lexists(path):
         return TranscriptLocation(base, session)
@@ -166,11 +166,6 @@ def locate_anchor(reply: ExpandReply) -> TranscriptLocation:
         location = _locate_address(reply.transcript, anchor.session)
         return TranscriptLocation(location.path, location.session, anchor.turn, written_at)
     return TranscriptLocation(os.path.normpath(reply.transcript), anchor.session, anchor.turn, written_at)
-
-
-def _absolute_path(name: str, directory: str) -> str:
-    expanded = os.path.expanduser(name)  # noqa: PTH111 (leaves an unknown user's ~ as it is)
-    return os.path.normpath(os.path.join(directory, expanded))  # noqa: PTH118
 
 
 def _entry_time(chunk: Chunk) -> str:
@@ -307,7 +302,7 @@ def read_transcript(place: str, sources: TranscriptSources, *, turn: str = "", c
         skipped=stats.skipped,
         broken=stats.broken,
         notes=(*notes, *_format_notes(conversation, stats, turns)),
-        tokens=sum(map(_estimate_turn_tokens, turns)),
+        tokens=sum(estimate_tokens("\n".join(_turn_texts(turn))) for turn in turns),
     )
 
 
@@ -444,7 +439,3 @@ def _turn_texts(turn: TranscriptTurn) -> list[str]:
 
 def _turn_length(turn: TranscriptTurn) -> int:
     return sum(map(len, _turn_texts(turn)))
-
-
-def _estimate_turn_tokens(turn: TranscriptTurn) -> int:
-    return estimate_tokens("\n".join(_turn_texts(turn)))

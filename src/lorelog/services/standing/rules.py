@@ -90,14 +90,12 @@ def _is_rule(sentence: str) -> bool:
     names = [match.groups() for match in (*_NAMED_CHOICE.finditer(sentence), *_USE_PROGRAM.finditer(sentence))]
     if any(name and name.lower().strip(".") in PROGRAMS for pair in names for name in pair):
         return not _MOMENT.search(sentence)
-    rule = _CLAUSE_END.split(_strip_lead(sentence), maxsplit=1)[0]  # what follows is the reason
+    rule = _CLAUSE_END.split(re.sub(_LEAD, "", sentence, count=1, flags=_FLAGS), maxsplit=1)[
+        0
+    ]  # what follows is the reason
     if _LASTING_START.match(rule) or _PROHIBITION.match(rule):
         return not _POINTING.search(rule)
     return bool(_CHOICE.search(sentence)) and not _POINTING.search(sentence)
-
-
-def _strip_lead(sentence: str) -> str:
-    return re.sub(_LEAD, "", sentence, count=1, flags=_FLAGS)
 
 
 # -- contradictions --------------------------------------------------------------------------------------------------------

@@ -155,7 +155,11 @@ def _table_key(cue: Cue) -> tuple[str, str]:
     if cue.kind is CueKind.SYMBOL:
         return cue_table.SYMBOL, max(cue.value.split("."), key=len)
     if cue.kind is CueKind.ERROR:
-        whole = [match[0] for match in _PATTERN_WORD.finditer(cue.value) if not _touches_wildcard(cue.value, match)]
+        whole = [
+            match[0]
+            for match in _PATTERN_WORD.finditer(cue.value)
+            if not has_wildcard(cue.value[max(0, match.start() - 1) : match.end() + 1])
+        ]
         return cue_table.ERROR, max(whole, key=len, default="")
     simple = {CueKind.EVENT: cue_table.EVENT, CueKind.DAY: cue_table.DAY}
     return simple.get(cue.kind, ""), cue.value
@@ -171,10 +175,6 @@ def _path_key(pattern: str) -> tuple[str, str]:
     if suffix and not has_wildcard(suffix):
         return cue_table.EXTENSION, suffix
     return cue_table.PATH, ""
-
-
-def _touches_wildcard(pattern: str, match: re.Match[str]) -> bool:
-    return has_wildcard(pattern[max(0, match.start() - 1) : match.end() + 1])
 
 
 def _encode_line(key: str, hint: str, rank: str, value: str, entry: str) -> tuple[str, str, bytes]:

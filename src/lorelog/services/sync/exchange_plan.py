@@ -118,7 +118,7 @@ class ExchangePlan:
     users: Mapping[str, str] = field(default_factory=dict)
     """Names of the writers' users."""
     problems: tuple[str, ...] = ()
-    takes_out: bool = False
+    erases: bool = False
     """True if the exchange holds text that was forgotten, and loses it now."""
     is_fork: bool = False
     """True if another machine writes under this machine's id: a new id is needed, and nothing else of the plan counts."""
@@ -265,7 +265,7 @@ class _Planner:
         self._there = _parse(files)
         self._files = dict(files)
         self._problems: list[str] = []
-        self._takes_out = False
+        self._erases = False
         own = self._there.forgotten.get(state.writer, {})
         self._forgotten = {key: at for lines in self._there.forgotten.values() for key, at in lines.items()}
         self._forgotten |= dict(state.forgotten)
@@ -313,7 +313,7 @@ class _Planner:
             other_projects=tuple(sorted(set(there.projects) - set(state.entries))),
             users={**there.users, state.writer: state.user},
             problems=tuple(self._problems),
-            takes_out=self._takes_out,
+            erases=self._erases,
             is_fork=records.is_fork,
         )
 
@@ -364,7 +364,7 @@ class _Planner:
         project = json.dumps({"name": name}, ensure_ascii=False) + "\n"
         self._files.setdefault(f"projects/{project_slug(name)}/project.json", project.encode())
         own, former = _by_file(after.values()), _by_file(before.values())
-        self._takes_out = self._takes_out or any(is_forgotten(key, self._forgotten) for key in before)
+        self._erases = self._erases or any(is_forgotten(key, self._forgotten) for key in before)
         for file in former.keys() - own.keys():
             self._files.pop(folder + file, None)
         for file, entries in own.items():
@@ -480,7 +480,7 @@ class _Planner:
         own = {identity: record for identity, record in state.records.items() if identity not in elsewhere}
         extended = extend_chain(chain, own)
         if extended.lines[: len(chain.lines)] != chain.lines:
-            self._takes_out = True
+            self._erases = True
         if extended.lines:
             self._files[writer_file(state.writer, "ledger")] = _join(extended.lines)
         seen[state.writer] = (len(extended.lines), extended.head)
@@ -502,7 +502,7 @@ class _Planner:
                 lines[number] = redacted_line(lines[number], own)
         if tuple(lines) != chain.lines and not chain.fault:
             self._files[writer_file(writer, "ledger")] = _join(lines)
-            self._takes_out = True
+            self._erases = True
 
 
 def _is_guard_event(values: Mapping[str, Any]) -> bool:

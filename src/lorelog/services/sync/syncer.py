@@ -180,7 +180,7 @@ class Syncer:
                 self._exchange.push(before, plan.files, author, _commit_message(plan))
             except PushRefused as error:
                 refusal = str(error)
-        if plan.takes_out:
+        if plan.erases:
             self._exchange.drop()  # its objects hold the forgotten text
         is_complete = not secrets and not refusal
         if is_complete:

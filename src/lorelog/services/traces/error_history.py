@@ -15,15 +15,15 @@ from lorelog.core.document import StoredChunk
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Hit, SearchReply
 from lorelog.core.stack_trace import LocatedTrace, StackTrace
-from lorelog.ingest.tracebacks.finder import find_traces
-from lorelog.ingest.tracebacks.messages import message_trace
-from lorelog.ingest.tracebacks.signature import (
+from lorelog.ingest.tracebacks.finder import (
     bare_type,
+    find_traces,
     message_headline,
     normalize_message,
     trace_family,
     trace_signature,
 )
+from lorelog.ingest.tracebacks.messages import message_trace
 from lorelog.language.lexicon import lexicon
 from lorelog.services.traces.tables import TraceFilter, TraceTables
 from lorelog.services.traces.values import ErrorGroup, TracedCall, TracedError, redact_trace

@@ -31,7 +31,6 @@ from lorelog.services.traces import SPOOL_FILE
 if TYPE_CHECKING:
     from lorelog.services.traces.tables import TraceTables
 
-
 _ABSORB_BYTES = 512_000
 """Size from which the spool is moved to the tables."""
 _MAX_SPOOL_BYTES = 8_000_000

@@ -163,8 +163,7 @@ def _call_from_entry(entry: dict[str, Any]) -> TracedCall:
 
 
 def _errors_from_entry(entry: dict[str, Any]) -> list[TracedError]:
-    from lorelog.ingest.tracebacks.finder import find_traces
-    from lorelog.ingest.tracebacks.signature import trace_family, trace_signature
+    from lorelog.ingest.tracebacks.finder import find_traces, trace_family, trace_signature
     from lorelog.services.traces.values import redact_trace
 
     return [

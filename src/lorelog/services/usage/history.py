@@ -359,14 +359,14 @@ def _session_logs(folder: Path) -> Iterator[Path]:
         names = sorted(path.name for path in folder.iterdir())
     except OSError:
         return
-    merged = frozenset(_merged_names(folder, _pending_names(folder))) if _SUMS_FILE in names else frozenset()
+    merged = (
+        frozenset(_merged_names(folder, _cached_pending(folder, _stamp(folder / _SUMS_FILE))))
+        if _SUMS_FILE in names
+        else frozenset()
+    )
     for name in names:
         if _LOG_NAME.fullmatch(name) and name not in merged:
             yield folder / name
-
-
-def _pending_names(folder: Path) -> frozenset[str]:
-    return _cached_pending(folder, _stamp(folder / _SUMS_FILE))
 
 
 @lru_cache(maxsize=64)

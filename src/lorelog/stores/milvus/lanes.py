@@ -13,28 +13,29 @@ import time
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, TypeVar
 
 from lorelog.core.dataclasses import replace
 from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
-from lorelog.core.ports import Vector
-from lorelog.core.query import Filters, Term
+from lorelog.core.ports import Analyser, Vector
+from lorelog.core.query import Candidate, Filters, Term
 from lorelog.stores.embedded import change_log
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.embedded.connection import translate_errors
-from lorelog.stores.milvus.client import MilvusConnection, is_missing_collection
-from lorelog.stores.milvus.collections import CollectionQuery, Collections
-from lorelog.stores.milvus.lexicon import Lexicon
-from lorelog.stores.milvus.registry import IndexOwner, PeerRegistry, describe_index
-from lorelog.stores.milvus.rows import RowOwner, mark_row, row_key, rows_to_send
+from lorelog.stores.milvus.client import CollectionQuery, Collections, MilvusConnection, is_missing_collection
+from lorelog.stores.milvus.peers import IndexOwner, PeerRegistry, describe_index
 from lorelog.stores.milvus.schema import (
     COLLECTION_FORMAT,
     UNKNOWN_WIDTH,
+    Row,
+    RowOwner,
     collection_name,
     encode_query,
     filter_expression,
+    mark_row,
     owned_by,
+    row_key,
+    rows_to_send,
 )
 from lorelog.stores.milvus.state import IndexIdentity, MilvusState, RowDifferences, StateFiles, compare_rows
 
@@ -42,16 +43,11 @@ ResultT = TypeVar("ResultT")
 
 _MAX_CANDIDATES = 16_384
 """Limit of a Milvus server."""
-_OVERFETCH = 1.5
-"""Milvus computes BM25 from other statistics than we do, so more candidates are requested than needed."""
 _CHECK_TTL_S = 1.0
 _NAMES_TTL_S = 60.0
 """How long the shared names of projects are cached; each is read from a file."""
 _STRONG_READ_S = 30.0
 """After a write, searches require strong consistency; later they do not, since Milvus never lags for this long."""
-_MAX_CHUNKS_ALL_WORDS = 20_000
-"""Above this many chunks, words of a single chunk are half of the vocabulary; they are not published, since they are nearly
-as rare as unknown words."""
 _SAVE_INTERVAL_ROWS = 10_000
 """How often the state is saved while all rows are pushed."""
 
@@ -59,11 +55,11 @@ _SAVE_INTERVAL_ROWS = 10_000
 class MilvusLanes:
     """The rows of one index for one model at one address."""
 
-    def __init__(self, files: StateFiles, remote: MilvusConnection, lexicon: Lexicon, owner: IndexOwner) -> None:
+    def __init__(self, files: StateFiles, remote: MilvusConnection, analyser: Analyser, owner: IndexOwner) -> None:
         self._files = files
         self._collections = Collections(remote)
         self._registry = PeerRegistry(self._collections, owner.prefix, owner.tenant, owner.space)
-        self._lexicon = lexicon
+        self._analyser = analyser
         self._owner = owner
         self._state_path = files.file(owner.space)
         self._checked_at = self._named_at = float("-inf")
@@ -88,23 +84,27 @@ class MilvusLanes:
 
     def applied(self, database: sqlite3.Connection) -> int | None:
         state = self._state()
-        words = self._lexicon.applied(database)
-        if state is None or words is None or not self._is_ours(state):
+        if state is None or not self._is_ours(state):
             return None
         if self._files.push_file(self._owner.space).exists():
             return None
         if state.applied < 0 or not change_log.can_follow(database, state.applied):
             return None
-        return min(state.applied, words)
+        return state.applied
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def search_words(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[int]:
-        """Return rows that contain any of the terms, in no particular order."""
+    def search_words(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
+        """Return rows that contain any of the terms, by Milvus' BM25, which counts words by collection."""
         if not terms or limit < 1:
             return []
-        count = min(int(limit * _OVERFETCH) + 10, _MAX_CANDIDATES)
-        return self._search("sparse_vector", encode_query(terms), filters, count)
+        hits = self._search("sparse_vector", encode_query(terms), filters, limit)
+        return [Candidate(int(hit["row"]), hit["distance"]) for hit in hits]
+
+    def collection_names(self) -> set[str]:
+        """Return the collections that hold rows of this index."""
+        state = self._state()
+        return set(state.collections.values()) if state is not None else set()
 
     def search_vectors(self, vector: Vector, filters: Filters, limit: int) -> list[int]:
         """Return rows whose vectors are near, in no particular order."""
@@ -113,7 +113,7 @@ class MilvusLanes:
         import numpy as np
 
         query = np.frombuffer(vector, dtype="<f4").tolist()
-        return self._search("dense_vector", query, filters, min(limit, _MAX_CANDIDATES))
+        return [int(hit["row"]) for hit in self._search("dense_vector", query, filters, limit)]
 
     def holds_vectors(self, vector: Vector) -> bool:
         """Return True if there are vectors to compare with. Raise ModelFault if the vector does not fit them."""
@@ -134,7 +134,8 @@ class MilvusLanes:
             )
         return True
 
-    def _search(self, field: str, query: Any, filters: Filters, limit: int) -> list[int]:
+    def _search(self, field: str, query: Any, filters: Filters, limit: int) -> list[Row]:
+        limit = min(limit, _MAX_CANDIDATES)
         state, home = self._state(), self._files.identity()
         if state is None or home is None:
             return []
@@ -144,9 +145,7 @@ class MilvusLanes:
         hits = self._collections.search(
             names, CollectionQuery(field=field, query=query, expression=admitted, limit=limit, strong=fresh)
         )
-        if len(names) > 1 and field == "dense_vector":
-            hits = sorted(hits, key=lambda hit: -hit["distance"])[:limit]
-        return list(dict.fromkeys(int(hit["row"]) for hit in hits))
+        return sorted(hits, key=lambda hit: (-hit["distance"], hit["row"]))[:limit]
 
     # -- following ---------------------------------------------------------------------------------------------------
 
@@ -163,8 +162,6 @@ class MilvusLanes:
                 state = self._send(database, state, changes.added + changes.embedded + changes.moved)
                 self._delete(state, changes.removed)
                 self._save(replace(state, applied=changes.head, written_at=time.time()))
-                self._lexicon.remove(changes.removed)
-                self._lexicon.set_applied(changes.head)
         except StoreDamaged as fault:
             if not is_missing_collection(fault):
                 raise
@@ -212,13 +209,6 @@ class MilvusLanes:
             through=0,
         )
         self._save(state)
-        words = self._lexicon.applied(database)
-        if words is None:
-            self._lexicon.recreate()
-        else:
-            self._lexicon.remove(change_log.changes_after(database, words).removed)
-        # The words of rows that are not sent yet are still missing; the unfinished push file records that.
-        self._lexicon.set_applied(state.applied)
         return state
 
     def _resumable_push_state(self, database: sqlite3.Connection, dimension: int) -> MilvusState | None:
@@ -231,7 +221,7 @@ class MilvusLanes:
             or not self._is_ours(state)
         ):
             return None
-        if not change_log.can_follow(database, state.applied) or self._lexicon.applied(database) is None:
+        if not change_log.can_follow(database, state.applied):
             return None
         self._checked_at = float("-inf")
         try:
@@ -246,7 +236,6 @@ class MilvusLanes:
         """Send rows. A new project gets its collection first, and the state records it before rows are in it."""
         if not rows:
             return state
-        self._lexicon.add(database, rows)
         home = self._files.ensure_identity().id
         names = dict(state.names)
 
@@ -255,8 +244,10 @@ class MilvusLanes:
                 names[project] = self._owner.shared_name_of(project)
             return "" if self._owner.is_derived(source) else names[project]
 
-        row_owner = RowOwner(home, self._owner.space, state.dimension or UNKNOWN_WIDTH, shared_name)
-        for batch in rows_to_send(database, self._lexicon, rows, row_owner):
+        row_owner = RowOwner(
+            home, self._owner.space, state.dimension or UNKNOWN_WIDTH, self._analyser.words, shared_name
+        )
+        for batch in rows_to_send(database, rows, row_owner):
             project = batch[0]["project"]
             if project not in state.collections:
                 state = self._create_collection(state, project)
@@ -282,19 +273,11 @@ class MilvusLanes:
         return state
 
     def _delete(self, state: MilvusState, removed: Sequence[int]) -> None:
-        """Delete rows from the collection of their project, or from all collections if the project is unknown."""
-        if not removed:
-            return
-        home = self._files.ensure_identity().id
-        projects = self._lexicon.projects(removed)
-        all_names = tuple(dict.fromkeys(state.collections.values()))
-        keys_by_name: dict[str, list[str]] = {}
-        for row in removed:
-            collection = state.collections.get(projects.get(row, "\0"))
-            for name in all_names if collection is None else (collection,):
-                keys_by_name.setdefault(name, []).append(row_key(home, row))
-        for name, keys in keys_by_name.items():
-            self._collections.delete(name, keys)
+        """Delete rows from all collections: the catalog no longer says which project a removed row had."""
+        if removed:
+            home = self._files.ensure_identity().id
+            for name in dict.fromkeys(state.collections.values()):
+                self._collections.delete(name, [row_key(home, row) for row in removed])
 
     def _check_collections(self, state: MilvusState) -> None:
         """Raise StoreDamaged unless every collection exists and contains our mark."""
@@ -313,7 +296,7 @@ class MilvusLanes:
         self._collections.flush(sorted(touched))
 
     def purge(self, database: sqlite3.Connection) -> None:
-        """Flush the deletions, rewrite the word statistics, and drop files of the embedded lanes, which are not in use.
+        """Flush the deletions, and drop files of the embedded lanes, which are not in use.
 
         When the deleted rows leave the server's disk is decided by its compaction.
         """
@@ -322,7 +305,6 @@ class MilvusLanes:
         state = self._state()
         if state is not None:
             self._collections.flush(sorted(set(state.collections.values())))
-        self._lexicon.purge()
         for lane in ("lexical", "dense"):
             shutil.rmtree(self._owner.folder / lane, ignore_errors=True)
 
@@ -353,10 +335,9 @@ class MilvusLanes:
             revision = zlib.crc32(f"{catalog.fact('revision')} {state.mark}".encode())
             if before.get("revision") == revision:
                 return
-            index = describe_index(catalog, state, self._lexicon, self._owner, self._files.ensure_identity().id)
-            min_count = 1 if index.count <= _MAX_CHUNKS_ALL_WORDS else 2
-            published = self._registry.publish(index, partial(self._lexicon.vocabulary, min_count), before)
-            self._save(replace(state, registry=self._registry.name, told={**published, "revision": revision}))
+            index = describe_index(catalog, state, self._owner, self._files.ensure_identity().id)
+            parts = self._registry.publish(index, before.get("parts", 0))
+            self._save(replace(state, registry=self._registry.name, told={"parts": parts, "revision": revision}))
 
     def _is_renamed(self, state: MilvusState) -> bool:
         """Return True if a project's shared name has changed. A project that no longer exists keeps its name."""

@@ -1,39 +1,50 @@
-"""Search in the indexes of other machines in the same Milvus; they are never written to.
+"""Memories of other machines in the same Milvus: the registry in which machines publish what they share, and the search in it.
 
-Searched are only the projects that another machine shares and the filters admit, and only if its index uses the same
-analyser and model. Chunks are read from Milvus each time, so one that is deleted there disappears here. What machines
-publish about their indexes is cached for `PEERS_TTL_S`.
+Each index has a few rows in one collection of its tenant and model. An index in the registry shares its rows; after it leaves,
+others no longer find them. Searched are only the projects that another machine shares and the filters admit, and only if its index
+uses the same analyser and model. Chunks are read from Milvus each time, so one that is deleted there disappears here. What machines
+publish is cached for `PEERS_TTL_S`. The indexes of other machines are never written to.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from os import urandom
+from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from lorelog.core.dataclasses import replace
+from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import StoreError
-from lorelog.core.ports import MIN_BM25_WORDS, Supersession, Vector
+from lorelog.core.options import DEFAULT_COLLECTION
+from lorelog.core.paths import is_below
+from lorelog.core.patterns import lazy_pattern
+from lorelog.core.ports import Supersession, Vector
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
-from lorelog.stores.milvus.client import is_missing_collection
-from lorelog.stores.milvus.collections import CollectionQuery, Collections, run_parallel
-from lorelog.stores.milvus.lexicon import Bm25Statistics, term_score
-from lorelog.stores.milvus.registry import PeerIndex, PeerRegistry
-from lorelog.stores.milvus.rows import READ_FIELDS, Row, read_row
+from lorelog.stores.embedded.catalog_reader import CatalogReader
+from lorelog.stores.milvus.client import CollectionQuery, Collections, is_missing_collection, run_parallel
 from lorelog.stores.milvus.schema import (
-    FILLER,
+    READ_FIELDS,
+    UNKNOWN_WIDTH,
+    Row,
     encode_query,
-    encode_word,
     filter_expression,
     in_values,
+    is_collection_of,
     quote,
+    read_row,
+    registry_name,
+    row_key,
     shared_by,
     starts_with,
+    text_row,
 )
+from lorelog.stores.milvus.state import MilvusState
 
 PEERS_TTL_S = 10.0
 """How long the published state of other machines is cached in a long-running process."""
@@ -52,41 +63,12 @@ class PeerRows(NamedTuple):
     """Whether several machines have rows there, so that the same text may be repeated."""
 
 
-class PeerCandidates:
-    """Lexical candidates of other machines, scored once the statistics of all machines are known."""
+class PeerCandidates(NamedTuple):
+    """Rows of other machines, best first, each text once."""
 
-    def __init__(self, rows: Sequence[Row], terms: Sequence[Term]) -> None:
-        names = [encode_word(term.text) for term in terms]
-        self._terms = terms
-        self.contents = {row["key"]: str(row["content_hash"]) for row in rows}
-        self._counts: dict[str, tuple[int, list[int]]] = {}
-        # A text too long for the field has each word once, and therefore another score than on its own machine.
-        for row in rows:
-            words = Counter(str(row["content"]).split())
-            length = max(sum(words.values()) - words[FILLER], MIN_BM25_WORDS)
-            self._counts[row["key"]] = (length, [words[name] for name in names])
-
-    def statistics(self) -> Bm25Statistics:
-        """Return how many candidates contain each term: a lower bound for words that are not published."""
-        counts = [sum(words[index] > 0 for _, words in self._counts.values()) for index in range(len(self._terms))]
-        return Bm25Statistics(
-            document_counts={term.text: count for term, count in zip(self._terms, counts, strict=True)}
-        )
-
-    def rank(self, statistics: Bm25Statistics, dropped: Iterable[ChunkKey]) -> list[Candidate]:
-        """Return the candidates with their BM25 scores, without the keys in `dropped`."""
-        weights, average, dropped_keys = statistics.weights(self._terms), statistics.average, set(dropped)
-        scored = (
-            Candidate(
-                key,
-                sum(
-                    weight * term_score(count, length / average) for weight, count in zip(weights, counts, strict=True)
-                ),
-            )
-            for key, (length, counts) in self._counts.items()
-            if key not in dropped_keys
-        )
-        return [candidate for candidate in scored if candidate.score > 0.0]
+    candidates: list[Candidate]
+    contents: dict[ChunkKey, str]
+    """Content hash of each."""
 
 
 class PeerIndexes:
@@ -161,42 +143,23 @@ class PeerIndexes:
             self._superseding = (token, supersessions)
         return self._superseding[1]
 
-    def statistics(self, home: str, words: Sequence[str]) -> Bm25Statistics:
-        """Return BM25 statistics of other machines, empty if they are unavailable."""
-        try:
-            return self._registry.statistics(self.active(home), words)
-        except StoreError:
-            return Bm25Statistics()
+    def collection_names(self, home: str) -> set[str]:
+        """Return the collections that hold rows which other machines share."""
+        return {project.collection for peer in self.active(home) for project in peer.projects.values()}
 
     # -- chunks ------------------------------------------------------------------------------------------------------
 
     def search_words(self, home: str, terms: Sequence[Term], filters: Filters, limit: int) -> PeerCandidates:
-        """Return rows of other machines that contain any of the terms, each text once."""
-        fields = ("key", "content", "content_hash")
-        query = CollectionQuery(
-            field="sparse_vector", query=encode_query(terms), limit=min(limit, _MAX_CANDIDATES), fields=fields
-        )
-        rows = self._search(query, self._targets(home, filters), filters)
-        return PeerCandidates(rows, terms)
+        """Return rows of other machines that contain any of the terms, by Milvus' BM25."""
+        return self._search("sparse_vector", encode_query(terms), self._targets(home, filters), filters, limit)
 
-    def search_vectors(
-        self, home: str, vector: Vector, filters: Filters, limit: int
-    ) -> tuple[list[Candidate], dict[ChunkKey, str]]:
-        """Return rows of other machines by cosine, and each row's content hash; each text once.
-
-        The cosine is computed by Milvus: their vectors are not here.
-        """
+    def search_vectors(self, home: str, vector: Vector, filters: Filters, limit: int) -> PeerCandidates:
+        """Return rows of other machines by cosine, which Milvus computes: their vectors are not here."""
         import numpy as np
 
         numbers = np.frombuffer(vector, dtype="<f4").tolist()
         targets = self._targets(home, filters, width=len(numbers))
-        fields = ("key", "content_hash")
-        query = CollectionQuery(field="dense_vector", query=numbers, limit=min(limit, _MAX_CANDIDATES), fields=fields)
-        rows = self._search(query, targets, filters)
-        return (
-            [Candidate(row["key"], row["distance"]) for row in rows],
-            {row["key"]: str(row["content_hash"]) for row in rows},
-        )
+        return self._search("dense_vector", numbers, targets, filters, limit)
 
     def cosines(self, home: str, vector: Vector, keys: Sequence[str]) -> dict[ChunkKey, float]:
         """Return the cosine of each of these rows that has a vector."""
@@ -254,11 +217,16 @@ class PeerIndexes:
             for name, (homes, shared_names) in by_collection.items()
         }
 
-    def _search(self, query: CollectionQuery, targets: Mapping[str, PeerRows], filters: Filters) -> list[Row]:
-        """Run a query, whose expression is set for each target, and return the best rows of all, each text once."""
+    def _search(
+        self, field: str, value: Any, targets: Mapping[str, PeerRows], filters: Filters, limit: int
+    ) -> PeerCandidates:
+        """Return the best rows of all targets, each text once."""
+        query = CollectionQuery(
+            field=field, query=value, limit=min(limit, _MAX_CANDIDATES), fields=("key", "content_hash")
+        )
 
         def search(name: str, target: PeerRows) -> list[Row]:
-            expression = filter_expression(filters, target.expression, embedded=query.field == "dense_vector")
+            expression = filter_expression(filters, target.expression, embedded=field == "dense_vector")
             # Copies of one file would fill the list. With one machine there is no need: rows that it shares with this one
             # rank as high in our own list. And grouping is slow: four times as long with Milvus Lite.
             distinct = "content_hash" if target.is_shared else ""
@@ -273,12 +241,13 @@ class PeerIndexes:
 
         rows = self._query_all(targets, search)
         self._cache_locations(rows)
-        # Milvus Lite returns BM25 as a negative number; within one collection a larger magnitude is better.
-        is_bm25 = query.field == "sparse_vector"
-        rows.sort(key=lambda row: (-abs(row["distance"]) if is_bm25 else -row["distance"], row["key"]))
+        rows.sort(key=lambda row: (-row["distance"], row["key"]))
         distinct = {row["content_hash"]: row for row in reversed(rows)}
-        best = sorted(distinct.values(), key=rows.index) if len(distinct) < len(rows) else rows
-        return best[: query.limit]
+        best = sorted(distinct.values(), key=rows.index)[: query.limit]
+        return PeerCandidates(
+            [Candidate(row["key"], row["distance"]) for row in best],
+            {row["key"]: str(row["content_hash"]) for row in best},
+        )
 
     def _query_all(self, targets: Mapping[str, PeerRows], query: Callable[[str, PeerRows], list[Row]]) -> list[Row]:
         """Return the rows of all collections; a missing collection has just been dropped by its owner."""
@@ -323,3 +292,175 @@ class PeerIndexes:
             if row["home"] in machines
         )
         return [chunk for chunk in chunks if chunk is not None]
+
+
+_PART_LETTERS = 60_000
+_UNSAFE_IN_NAME = lazy_pattern(r"[^\w.-]+")
+
+
+class SharedProject(NamedTuple):
+    """Where an index keeps the chunks of a shared project, and how many there are."""
+
+    collection: str
+    chunks: int
+    vectors: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerIndex:
+    """The published description of an index."""
+
+    machine: str
+    analyser: str
+    width: int
+    projects: Mapping[str, SharedProject]
+    """By shared name."""
+    supersedes: Sequence[tuple[str, str, str]] = ()
+    """Old memory id, new memory id, and the project's shared name."""
+    home: str = ""
+    revision: str = ""
+    """Changes with every write."""
+
+
+class PeerRegistry:
+    """The collection that holds the registry."""
+
+    def __init__(self, collections: Collections, prefix: str, tenant: str, space: str) -> None:
+        self.name = registry_name(prefix, tenant, space)
+        self._is_ours = partial(is_collection_of, tenant=tenant, space=space)
+        self._collections = collections
+
+    def publish(self, index: PeerIndex, parts_before: int) -> int:
+        """Replace the published description, which had some parts before; return the number of its parts."""
+        self._collections.ensure(self.name, UNKNOWN_WIDTH)
+        description = json.dumps(_as_json(index))
+        parts = [description[start : start + _PART_LETTERS] for start in range(0, len(description), _PART_LETTERS)]
+        revision = urandom(8).hex()
+        rows = [
+            {
+                **text_row(index.home, number, text, UNKNOWN_WIDTH),
+                "heading": revision,
+                "heading_level": len(parts),
+            }
+            for number, text in enumerate(parts)
+        ]
+        self._collections.send(self.name, rows)
+        surplus = range(len(parts), parts_before)
+        self._collections.delete(self.name, [row_key(index.home, number) for number in surplus])
+        return len(parts)
+
+    def is_published(self, home: str) -> bool:
+        """Return True if the index is in the registry."""
+        try:
+            return bool(self._collections.read(self.name, in_values("key", [row_key(home, 0)]), ["key"]))
+        except StoreError as fault:
+            if is_missing_collection(fault):
+                return False
+            raise
+
+    def peers(self, home: str) -> list[PeerIndex]:
+        """Return the descriptions of all other indexes, without those that are being written or cannot be parsed."""
+        rows = self._collections.read(
+            self.name, f"home != {quote(home)} and row >= 0", ["home", "row", "text", "heading", "heading_level"]
+        )
+        by_home: dict[str, list[Row]] = {}
+        for row in rows:
+            by_home.setdefault(row["home"], []).append(row)
+        peers = (self._parse_peer(peer_home, peer_rows) for peer_home, peer_rows in sorted(by_home.items()))
+        return [peer for peer in peers if peer is not None]
+
+    def _parse_peer(self, home: str, rows: list[Row]) -> PeerIndex | None:
+        rows.sort(key=lambda row: int(row["row"]))
+        revision = rows[0]["heading"]
+        if len(rows) != rows[0]["heading_level"] or any(row["heading"] != revision for row in rows):
+            return None
+        try:
+            description = json.loads("".join(row["text"] for row in rows))
+            return _from_json(description, home, revision, self._is_ours)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+
+def machine_name(name: str) -> str:
+    """Return a machine's name in a form that is safe before a path."""
+    return _UNSAFE_IN_NAME.sub("-", name).strip("-.")[:64] or "unnamed"
+
+
+def _as_json(index: PeerIndex) -> dict[str, Any]:
+    return {
+        "machine": index.machine,
+        "analyser": index.analyser,
+        "width": index.width,
+        "projects": index.projects,
+        "supersedes": list(index.supersedes),
+    }
+
+
+def _from_json(fields: Mapping[str, Any], home: str, revision: str, is_ours: Callable[[str], bool]) -> PeerIndex:
+    """Return another machine's description. Only collections of our own tenant and model are accepted from it."""
+    projects = {
+        str(name): SharedProject(str(collection), int(chunks), int(vectors))
+        for name, (collection, chunks, vectors) in fields["projects"].items()
+        if name and is_ours(str(collection))
+    }
+    return PeerIndex(
+        machine=machine_name(str(fields["machine"])),
+        analyser=str(fields["analyser"]),
+        width=int(fields["width"]),
+        projects=projects,
+        supersedes=tuple((str(old), str(new), str(name)) for old, new, name in fields["supersedes"]),
+        home=home,
+        revision=str(revision),
+    )
+
+
+def no_shared_name(project: str) -> str:
+    """Return an empty name: the project is known to this machine only."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexOwner:
+    """The tenant, model and machine that rows belong to."""
+
+    tenant: str
+    space: str
+    analyser: str
+    per_project: bool
+    prefix: str = DEFAULT_COLLECTION
+    """What the names of collections begin with."""
+    shared_name_of: Callable[[str], str] = no_shared_name
+    """Returns the name that all machines use for a project, or an empty one."""
+    folder: Path = Path()
+    """The index folder: files below it are derived and not shared."""
+    machine: str = ""
+    """This machine's name for others if it shares, otherwise empty."""
+
+    def is_derived(self, source: str) -> bool:
+        """Return True if a file is derived, and therefore not shared."""
+        return is_below(source, str(self.folder))
+
+
+def describe_index(catalog: CatalogReader, state: MilvusState, owner: IndexOwner, home: str) -> PeerIndex:
+    """Return the description that an index publishes."""
+    projects: dict[str, SharedProject] = {}
+    for project, (chunks, waiting) in catalog.project_counts().items():
+        name = state.names.get(project)
+        if name and project in state.collections:
+            # Two clones of one repository are one project to others.
+            other = projects.get(name, SharedProject("", 0, 0))
+            vectors = chunks - waiting if state.dimension else 0
+            projects[name] = SharedProject(state.collections[project], other.chunks + chunks, other.vectors + vectors)
+    superseding = [
+        (supersession.old, supersession.new, name)
+        for supersession in catalog.supersessions()
+        if (name := state.names.get(supersession.project))
+    ]
+    return PeerIndex(
+        machine=owner.machine,
+        analyser=owner.analyser,
+        width=state.dimension or UNKNOWN_WIDTH,
+        projects=projects,
+        supersedes=superseding,
+        home=home,
+    )

@@ -41,7 +41,7 @@ class MilvusState:
     registry: str = ""
     """Collection in which shared projects are published; empty if nothing is shared."""
     told: Mapping[str, int] = field(default_factory=dict)
-    """Size of the publication: parts, pages of words, chunks at the time."""
+    """The publication: its number of parts, and a digest of the catalog's revision."""
 
 
 @dataclass(frozen=True, slots=True)

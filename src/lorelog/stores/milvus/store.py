@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -19,12 +20,16 @@ from lorelog.stores.embedded.catalog_writer import CatalogWriter
 from lorelog.stores.embedded.change_log import CatalogLane
 from lorelog.stores.embedded.connection import hold_lock, translate_errors
 from lorelog.stores.embedded.store import CatalogStore
-from lorelog.stores.milvus.client import MilvusConnection, is_missing_collection
-from lorelog.stores.milvus.collections import Collections, run_parallel
+from lorelog.stores.milvus.client import Collections, MilvusConnection, is_missing_collection, run_parallel
 from lorelog.stores.milvus.lanes import MilvusLanes
-from lorelog.stores.milvus.lexicon import Bm25Statistics, Lexicon
-from lorelog.stores.milvus.peers import PeerCandidates, PeerIndexes
-from lorelog.stores.milvus.registry import IndexOwner, PeerRegistry, machine_name, no_shared_name
+from lorelog.stores.milvus.peers import (
+    IndexOwner,
+    PeerCandidates,
+    PeerIndexes,
+    PeerRegistry,
+    machine_name,
+    no_shared_name,
+)
 from lorelog.stores.milvus.state import RowDifferences, StateFiles
 
 ResultT = TypeVar("ResultT")
@@ -54,7 +59,8 @@ class MilvusStore(CatalogStore):
         self._name_of = name_of
         self._remote = MilvusConnection(options)
         self._files = StateFiles(folder / "milvus", options.uri)
-        self._lexicon = Lexicon(folder / "milvus" / "words.db", analyser)
+        self._analyser = analyser
+        self._known_rarity: tuple[str, dict[str, float]] = ("", {})
         self._lanes: dict[str, MilvusLanes] = {}
         self._peer_indexes: dict[str, PeerIndexes] = {}
         self._all_supersessions: tuple[tuple[Supersession, ...], tuple[Supersession, ...], tuple[Supersession, ...]] = (
@@ -84,11 +90,9 @@ class MilvusStore(CatalogStore):
         near: list[Candidate] = []
         if vector is not None and "vectors" in results:
             near += [Candidate(row, score) for row, score in self.similarities(vector, results["vectors"]).items()]
-        if "peer vectors" in results:
-            candidates, contents = results["peer vectors"]
-            duplicates = self._keys_duplicated_here(contents, filters)
-            near += [candidate for candidate in candidates if candidate.key not in duplicates]
-        return self._rank_words(terms, results, filters)[:limit], _rank(near)[:limit]
+        near += self._only_there(results.get("peer vectors"), filters)
+        lexical = [*results.get("words", ()), *self._only_there(results.get("peer words"), filters)]
+        return _rank(lexical)[:limit], _rank(near)[:limit]
 
     def _parallel_calls(
         self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
@@ -106,7 +110,6 @@ class MilvusStore(CatalogStore):
         peers, home = self._peers(), self._home()
         if peers is not None and terms:
             calls["peer words"] = partial(peers.search_words, home, terms, filters, limit)
-            calls["peer statistics"] = partial(peers.statistics, home, [term.text for term in terms])
         if peers is not None and vector is not None:
             calls["peer vectors"] = partial(peers.search_vectors, home, vector, filters, limit)
         return calls
@@ -118,11 +121,28 @@ class MilvusStore(CatalogStore):
         return VectorCoverage(own.chunks + shared.chunks, own.with_vectors + shared.with_vectors)
 
     def rarity(self, words: Sequence[str]) -> dict[str, float]:
+        """Return the weight of each word by Milvus' BM25, cached until a machine writes; an unknown word is the rarest."""
+        token = self.revision()
+        known = self._known_rarity[1] if self._known_rarity[0] == token else {}
+        missing = [word for word in dict.fromkeys(words) if word not in known]
+        if missing:
+            chunks = self.lane_coverage(Filters()).chunks
+            absent = math.log1p(2 * chunks + 1) if chunks else 0.0
+            found = self._with_repush(lambda: self._find_rarity(missing)) if chunks else {}
+            known = {**known, **{word: found.get(word, absent) for word in missing}}
+            self._known_rarity = (token, known)
+        return {word: known[word] for word in words}
+
+    def _find_rarity(self, words: Sequence[str]) -> dict[str, float]:
         with self._open_reader() as catalog:
-            if catalog is not None:
-                self._ready_lanes(catalog)
-        statistics = self._statistics(list(dict.fromkeys(words)))
-        return {word: statistics.rarity(word) for word in words}
+            names = self._ready_lanes(catalog).collection_names() if catalog is not None else set()
+        collections, peers, found = Collections(self._remote), self._peers(), dict[str, float]()
+        if peers is not None:
+            with suppress(StoreError):  # one of theirs may just have been dropped
+                found = collections.rarity(peers.collection_names(self._home()) - names, words)
+        for word, weight in collections.rarity(names, words).items():
+            found[word] = min(weight, found.get(word, weight))
+        return found
 
     def similarities(self, vector: Vector, keys: Sequence[ChunkKey]) -> dict[ChunkKey, float]:
         peers = self._peers()
@@ -236,7 +256,7 @@ class MilvusStore(CatalogStore):
                 folder=self._folder,
                 machine=machine,
             )
-            self._lanes[space] = MilvusLanes(self._files, self._remote, self._lexicon, owner)
+            self._lanes[space] = MilvusLanes(self._files, self._remote, self._analyser, owner)
         return self._lanes[space], self._lanes[space]
 
     def _ready_lanes(self, catalog: CatalogReader) -> MilvusLanes:
@@ -264,28 +284,13 @@ class MilvusStore(CatalogStore):
         home = self._files.identity()
         return home.id if home is not None else ""
 
-    def _statistics(self, words: Sequence[str]) -> Bm25Statistics:
-        """Return the BM25 statistics of everything that is searched."""
-        peers = self._peers()
-        own = self._lexicon.statistics(words)
-        return own if peers is None else own + peers.statistics(self._home(), words)
-
-    def _rank_words(self, terms: Sequence[Term], results: Mapping[str, Any], filters: Filters) -> list[Candidate]:
-        """Return the candidates of all machines with BM25 scores from the same statistics."""
-        statistics = self._lexicon.statistics([term.text for term in terms])
-        peers: PeerCandidates | None = results.get("peer words")
-        if peers is not None:
-            statistics = (statistics + results["peer statistics"]).at_least(peers.statistics())
-        scored = self._lexicon.rank(terms, results.get("words", ()), statistics)
-        if peers is None:
-            return scored
-        return _rank([*scored, *peers.rank(statistics, self._keys_duplicated_here(peers.contents, filters))])
-
-    def _keys_duplicated_here(self, contents: Mapping[ChunkKey, str], filters: Filters) -> set[ChunkKey]:
-        """Return those rows of other machines whose text the admitted projects have here too; the local one is shown."""
+    def _only_there(self, found: PeerCandidates | None, filters: Filters) -> list[Candidate]:
+        """Return the rows of other machines whose text the admitted projects do not have here; the local one is shown."""
+        if found is None:
+            return []
         with self._open_reader() as catalog:
-            existing = catalog.contents(list(contents.values()), filters) if catalog is not None else set()
-        return {key for key, content in contents.items() if content in existing}
+            existing = catalog.contents(list(found.contents.values()), filters) if catalog is not None else set()
+        return [candidate for candidate in found.candidates if found.contents[candidate.key] not in existing]
 
     def _with_repush(self, search: Callable[[], ResultT]) -> ResultT:
         """Return the result of a search; if a collection is missing, push all rows from the catalog and search again."""
@@ -309,14 +314,8 @@ class MilvusStore(CatalogStore):
             with suppress(StoreError):
                 vectors.flush()
 
-    def _close_files(self) -> None:
-        with self._turn:
-            self._lexicon.close()
-            super()._close_files()
-
     def _drop_lanes(self) -> None:
         self._lanes_of(self._space)[0].leave()
-        self._lexicon.forget()
 
     def _location(self) -> str:
         return f"{self._folder}, {self._remote.place}"

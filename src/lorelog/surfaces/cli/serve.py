@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from lorelog.core.extras import require_extra
 
     require_extra("serve", "lorelog serve")
-    from lorelog.surfaces.http.token_file import token_path, with_token
+    from lorelog.surfaces.http.tickets import token_path, with_token
     from lorelog.wiring import resolve_location, settings_at
 
     if args.no_token and args.token_env is not None:
@@ -89,7 +89,7 @@ Started = Callable[[str, int], object]
 def serve_home(location: Location, flags: Mapping[str, object], *, started: Started, any_port: bool) -> None:
     """Serve as 'lorelog serve' does, with the home's own token; at a free port if `any_port` and ours is taken."""
     from lorelog.surfaces.http.server import open_listener
-    from lorelog.surfaces.http.token_file import with_token
+    from lorelog.surfaces.http.tickets import with_token
     from lorelog.wiring import settings_at
 
     settings = settings_at(location, flags)

@@ -31,29 +31,44 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Open the page of a running server, or serve it until interrupted."""
+    view = f"memory/{quote(args.id)}" if args.id else "search"
+    return serve_page(
+        "lorelog ui", view, project=args.project, port=args.port, warm=args.warm, opens_browser=not args.no_open
+    )
+
+
+def serve_page(
+    command: str,
+    view: str,
+    *,
+    project: str | None,
+    port: int | None,
+    warm: str | None = None,
+    opens_browser: bool = False,
+) -> int:
+    """Show a view of the page: on a running server of this home, or on one that serves until it is interrupted."""
     from lorelog.core.extras import require_extra
 
-    require_extra("serve", "lorelog ui")
+    require_extra("serve", command)
     from lorelog.core.caller import detect_agent
     from lorelog.surfaces.cli.serve import serve_home
     from lorelog.surfaces.http.tickets import find_server, issue_ticket
     from lorelog.wiring import resolve_location
 
-    location = resolve_location(project=args.project)
+    location = resolve_location(project=project)
     home = str(location.home)
-    view = f"memory/{quote(args.id)}" if args.id else "search"
     fragment = f"#/{view}?project={quote(location.project.root)}"
 
     def show(url: str, port: int) -> None:
         ticket = issue_ticket(home, port, detect_agent(os.environ))
-        _show(f"{url}/?ticket={ticket}{fragment}", opens=not args.no_open)
+        _show(f"{url}/?ticket={ticket}{fragment}", opens=opens_browser)
 
-    running = find_server(home) if args.port is None else None
+    running = find_server(home) if port is None else None
     if running is not None:
         show(*running)
         return 0
-    flags = {"http.host": "127.0.0.1", "http.port": args.port, "daemon.warm": args.warm}
-    serve_home(location, flags, started=show, any_port=args.port is None)
+    flags = {"http.host": "127.0.0.1", "http.port": port, "daemon.warm": warm}
+    serve_home(location, flags, started=show, any_port=port is None)
     return 0
 
 

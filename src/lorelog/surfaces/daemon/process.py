@@ -509,8 +509,7 @@ class Daemon:
             return
         from lorelog.surfaces.http.app import lazy_app
         from lorelog.surfaces.http.server import serve_in_thread
-        from lorelog.surfaces.http.tickets import announce_server
-        from lorelog.surfaces.http.token_file import with_token
+        from lorelog.surfaces.http.tickets import announce_server, with_token
         from lorelog.surfaces.page.app import PageContext, page_routes, revision_reader
 
         caller = ClientIdentity(self._home, dict(settings.environment), self._home, own=False)

@@ -3,6 +3,9 @@
 A ticket is in the URL that `lorelog ui` opens. It works once, for one port, for a few minutes: the server deletes its file
 when it is used. The file is in `run/` of the home, which only its owner can enter, so nothing secret is sent to a port before
 the server there has proven to be ours by deleting the file.
+
+The token that programs must send is made once per home, in a file beside them that only its owner can read. Clients of the same user
+read the file; nobody has to copy a token into a command. Neither is part of a backup.
 """
 
 from __future__ import annotations
@@ -11,12 +14,17 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from lorelog.core.processes import try_file_lock
+from lorelog.core.atomic_file import write_atomic
+from lorelog.core.dataclasses import replace
+from lorelog.core.errors import ConfigError
+from lorelog.core.options import HttpOptions
+from lorelog.core.processes import acquire_file_lock, try_file_lock
 from lorelog.surfaces.daemon_client.address import DaemonAddress, create_folders
 
 TICKET_S = 300.0
@@ -107,3 +115,61 @@ def _ticket_path(home: str, ticket: str, port: int) -> str:
 
 def _record_path(home: str) -> str:
     return f"{DaemonAddress(home).run}/{_RECORD}"
+
+
+_TOKEN_BYTES = 32
+_MAX_FILE_BYTES = 1000
+_LOCK_S = 5.0
+
+
+def token_path(home: str) -> str:
+    """Return the path of a home's token file."""
+    return f"{DaemonAddress(home).run}/http.token"
+
+
+def with_token(options: HttpOptions, home: str) -> HttpOptions:
+    """Return the options with a token: the configured one, or else the home's own. None if the options require none."""
+    if options.token or not options.require_token:
+        return options
+    return replace(options, token=home_token(home))
+
+
+def home_token(home: str) -> str:
+    """Return the home's token, and create it if there is none. A token that others could read is replaced."""
+    create_folders(DaemonAddress(home))
+    path = token_path(home)
+    try:
+        return _read(path) or _create(path)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {path}: {error.strerror}", hint="make it writable, or set http.token to env:NAME"
+        ) from error
+
+
+def _read(path: str) -> str:
+    """Return the token in a private file of this user; '' if there is none, or if it may be known to others."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return ""
+    try:
+        status = os.fstat(descriptor)
+        private = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
+        text = os.read(descriptor, _MAX_FILE_BYTES).decode("ascii", "replace").strip() if private else ""
+    finally:
+        os.close(descriptor)
+    return text if all("!" <= letter <= "~" for letter in text) else ""
+
+
+def _create(path: str) -> str:
+    """Write a new token, unless another process did so meanwhile; return the one that is there."""
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
+    try:
+        acquire_file_lock(folder, _LOCK_S)
+        token = _read(path)
+        if not token:
+            token = secrets.token_urlsafe(_TOKEN_BYTES)
+            write_atomic(path, f"{token}\n".encode("ascii"))
+    finally:
+        os.close(folder)
+    return token

@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from lorelog.operations.session.schema import HandoffReply, HostsReply, TimelineReply, WhyHintReply
     from lorelog.operations.store.handlers import CostGroup, GrowthReply
     from lorelog.services.evaluation.search_quality import EvaluateReply
+    from lorelog.services.forget.forget_plan import Receipt
     from lorelog.services.forget.forgetter import ForgetReply
-    from lorelog.services.forget.receipt import Receipt
     from lorelog.services.forget.residues import ResidueReport
     from lorelog.services.llm.receipts import CostReply
     from lorelog.services.places.roots import RootStatus

@@ -2,7 +2,7 @@
 
 'build' writes Markdown into .lorelog/wiki: a page for each task with all its records, decisions, failures, evidence,
 highlights, pages written by agents, a brief and an index. Every sentence has a trust badge and a link to its record.
-'serve' shows the pages in a browser, on this machine only, to whoever opens the printed link. 'lint' reports broken citations, pages that differ from what
+'serve' shows them on the page of 'lorelog ui', on this machine only, to whoever opens the printed link. 'lint' reports broken citations, pages that differ from what
 'build' would write, and verified decisions that depend on superseded records; it exits with status 1 if it finds any.
 
 The pages are generated and never indexed. To change the wiki, write a record.
@@ -17,7 +17,7 @@ examples:
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,9 +28,7 @@ from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lorelog.services.records.record_scope import RecordScope
-    from lorelog.services.records.wiki.files import LintFinding
-
-DEFAULT_PORT = 8223
+    from lorelog.services.records.wiki import LintFinding
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,25 +40,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--port",
         type=whole_number(0, MAX_PORT),
-        default=DEFAULT_PORT,
         metavar="N",
-        help=f"port; 0 chooses a free one (default {DEFAULT_PORT})",
+        help="port; 0 chooses a free one (http.port)",
     )
     for verb in (build, lint):
         verb.add_argument(
             "--output", metavar="DIR", help="directory of the pages (default: .lorelog/wiki of the project)"
         )
         verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
-    for verb in (build, serve, lint):
+    for verb in (build, lint):
         verb.add_argument("--all-projects", action="store_true", help="include all projects of the tenant")
-        add_project_option(verb)
         add_tenant_option(verb)
+    for verb in (build, serve, lint):
+        add_project_option(verb)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
+    if args.verb == "serve":
+        from lorelog.surfaces.cli.ui import serve_page
+
+        return serve_page("lorelog wiki serve", "records/wiki", project=args.project, port=args.port)
     with _open_records(args) as records:
-        return {"build": _build, "serve": _serve, "lint": _lint}[args.verb](args, records)
+        return (_build if args.verb == "build" else _lint)(args, records)
 
 
 @contextmanager
@@ -73,15 +75,14 @@ def _open_records(args: argparse.Namespace) -> Iterator[RecordScope]:
 
 
 def _output_folder(args: argparse.Namespace, records: RecordScope) -> Path:
-    from lorelog.services.records.wiki.files import default_wiki_folder
+    from lorelog.services.records.wiki import default_wiki_folder
 
     return Path(expand_path(args.output)).absolute() if args.output else default_wiki_folder(records.workspace)
 
 
 def _build(args: argparse.Namespace, records: RecordScope) -> int:
     from lorelog.services.places.project_folder import create_project_folder
-    from lorelog.services.records.wiki.files import EDITED_SUFFIX, write_pages
-    from lorelog.services.records.wiki.pages import compile_wiki
+    from lorelog.services.records.wiki import EDITED_SUFFIX, compile_wiki, write_pages
 
     wiki = compile_wiki(records, all_projects=args.all_projects)
     folder = _output_folder(args, records)
@@ -106,8 +107,7 @@ def _build(args: argparse.Namespace, records: RecordScope) -> int:
 
 
 def _lint(args: argparse.Namespace, records: RecordScope) -> int:
-    from lorelog.services.records.wiki.files import lint_wiki
-    from lorelog.services.records.wiki.pages import compile_wiki
+    from lorelog.services.records.wiki import compile_wiki, lint_wiki
 
     wiki = compile_wiki(records, all_projects=args.all_projects)
     folder = _output_folder(args, records)
@@ -142,51 +142,3 @@ def _show_finding(finding: LintFinding) -> None:
     if finding.page and finding.page not in finding.message:
         print(f"  page: {one_line(finding.page)}")
     print(f"  hint: {one_line(finding.hint)}")
-
-
-def _serve(args: argparse.Namespace, records: RecordScope) -> int:
-    from secrets import token_urlsafe
-
-    from lorelog.core.extras import require_extra
-    from lorelog.core.options import HttpOptions
-
-    require_extra("serve", "lorelog wiki serve")
-    from lorelog.surfaces.http.server import serve_app
-    from lorelog.surfaces.http.wiki import WikiApp
-
-    options = HttpOptions(host="127.0.0.1", port=args.port, token=token_urlsafe(32))
-    pages = LiveWikiPages(records, all_projects=args.all_projects)
-    pages()
-    serve_app(WikiApp(pages, options), options, started=lambda url: _print_link(f"{url}/?token={options.token}"))
-    return 0
-
-
-def _print_link(url: str) -> None:
-    print(f"Serving {url} (press Ctrl-C to stop)", flush=True)
-
-
-class LiveWikiPages:
-    """The current pages, compiled again whenever the ledger has grown."""
-
-    def __init__(self, records: RecordScope, *, all_projects: bool) -> None:
-        self._records = records
-        self._all_projects = all_projects
-        self._position: object = None
-        self._pages: Mapping[str, str] = {}
-
-    def __call__(self) -> Mapping[str, str]:
-        """Return the pages without their generated-file marks."""
-        from lorelog.services.records.wiki.pages import compile_wiki
-
-        tables = self._records.records.tables()
-        position = (tables.generation(), tables.position())
-        if position != self._position:
-            wiki = compile_wiki(self._records, all_projects=self._all_projects)
-            self._pages = {name: text.partition("\n")[2] for name, text in wiki.pages.items()} or {
-                "index.md": _EMPTY_PAGE
-            }
-            self._position = position
-        return self._pages
-
-
-_EMPTY_PAGE = "# Nothing is recorded here yet\n\nStart with `lorelog task start`.\n"

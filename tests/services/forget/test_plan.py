@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lorelog.core.errors import NotFound, UsageError
-from lorelog.services.forget.receipt import Receipt, find_receipt, read_receipt, verify, write_receipt
+from lorelog.services.forget.forget_plan import Receipt, find_receipt, read_receipt, verify, write_receipt
 from lorelog.services.forget.residues import find_residues, make_canaries
 
 TEXT = "The walrus sleeps under the harbour bridge, and nobody wakes it before noon on a Sunday."

@@ -13,7 +13,7 @@ from lorelog.core.memory import NewMemory
 from lorelog.core.options import ChunkOptions
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import MAX_HEADINGS
-from lorelog.services.forget.file_edit import reword_summary, take_out
+from lorelog.services.forget.entries import erase_sections, reword_summary
 from lorelog.services.forget.forget_plan import ForgottenEntry
 from lorelog.services.forget.quotes import Quotes, make_quotes
 from lorelog.services.memories.edit import edit_file
@@ -42,10 +42,10 @@ def test_every_other_byte_stays(tmp_path: Path, memory: str, end: str, mark: str
     starts = [data.index(f"### 10:0{number}".encode()) for number in range(3)] + [len(data)]
     number = "abc".index(memory)
 
-    left = take_out(data, [entry(memory, tmp_path / "j.md")], (), ChunkOptions())
+    left = erase_sections(data, [entry(memory, tmp_path / "j.md")], (), ChunkOptions())
 
     assert left == data[: starts[number]] + data[starts[number + 1] :]
-    assert take_out(left, [entry(memory, tmp_path / "j.md")], (), ChunkOptions()) == left
+    assert erase_sections(left, [entry(memory, tmp_path / "j.md")], (), ChunkOptions()) == left
 
 
 def test_nothing_that_is_appended_meanwhile_is_lost(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_nothing_that_is_appended_meanwhile_is_lost(tmp_path: Path) -> None:
         thread.start()
     for number in range(10):
         gone = [entry(f"old{number}", path)]
-        assert edit_file(path, lambda data, gone=gone: take_out(data, gone, (), ChunkOptions()))  # type: ignore[misc]
+        assert edit_file(path, lambda data, gone=gone: erase_sections(data, gone, (), ChunkOptions()))  # type: ignore[misc]
     for thread in threads:
         thread.join()
 
@@ -116,7 +116,7 @@ def test_a_chunk_of_merged_sections_is_taken_out_whole() -> None:
     key = deletion_keys(chunks, "/p")[number]
     gone = ForgottenEntry(key=key, memory="", source="/p/a.md", project="/p", root="/p", action="cut")
 
-    left = take_out(text.encode(), [gone], (), ChunkOptions()).decode()
+    left = erase_sections(text.encode(), [gone], (), ChunkOptions()).decode()
 
     chunk = chunks[number]
     assert chunk.end_line - chunk.start_line > 10

@@ -9,8 +9,7 @@ import pytest
 from tests.services.records.scopes import record_scope, say, say_verified
 
 from lorelog.services.records.record_scope import RecordScope
-from lorelog.services.records.wiki.files import LintFinding, lint_wiki, write_pages
-from lorelog.services.records.wiki.pages import compile_wiki
+from lorelog.services.records.wiki import LintFinding, compile_wiki, lint_wiki, write_pages
 
 
 @pytest.fixture

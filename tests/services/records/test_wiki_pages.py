@@ -24,8 +24,7 @@ from lorelog.services.records.markdown import (
     quote_text,
 )
 from lorelog.services.records.record_scope import RecordScope
-from lorelog.services.records.wiki.files import default_wiki_folder, read_pages, write_pages
-from lorelog.services.records.wiki.pages import compile_wiki
+from lorelog.services.records.wiki import compile_wiki, default_wiki_folder, read_pages, write_pages
 
 MARKDOWN = MarkdownIt("commonmark")
 """The most lenient Markdown parser: HTML is allowed."""

@@ -1,0 +1,360 @@
+"""Conversations from exports of ChatGPT, Claude.ai and agent files of Letta: each turn becomes an entry.
+
+A long turn is cut. Exports are ZIP archives or folders; of a conversation with several branches the one that the person saw last is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from lorelog.core.dataclasses import dataclass
+from lorelog.ingest.importers.export_files import (
+    base_name,
+    file_head,
+    is_zip,
+    member_head,
+    member_names,
+    read_array,
+    read_small_json,
+)
+from lorelog.ingest.importers.source import (
+    MAX_ENTRY_CHARS,
+    ImportedEntry,
+    ImportedItem,
+    MachinePlaces,
+    SkippedItem,
+    clean_tags,
+    list_of,
+    modification_time,
+    object_of,
+    parse_time,
+    text_of,
+)
+
+_CUT = "\n\n[cut here: the turn is longer than an entry can be]"
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One message of a conversation."""
+
+    is_user: bool
+    text: str
+    at: datetime | None
+    author: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatHead:
+    """What all turns of a conversation share."""
+
+    title: str
+    identity: str
+    at: datetime | None
+    place: str
+    tags: tuple[str, ...] = ()
+
+
+def read_turns(head: ChatHead, messages: Iterable[ChatMessage]) -> Iterator[ImportedEntry]:
+    """Yield an entry for each turn. Its text begins with the title: a turn alone seldom says what it is about."""
+    turn: list[ChatMessage] = []
+    number = 0
+    for message in (*messages, None):
+        if turn and (message is None or (message.is_user and not all(earlier.is_user for earlier in turn))):
+            number += 1
+            yield _make_entry(head, turn, number)
+            turn = []
+        if message is not None and message.text.strip():
+            turn.append(message)
+
+
+def _make_entry(head: ChatHead, turn: list[ChatMessage], number: int) -> ImportedEntry:
+    lines = [f"**{head.title}**"] if head.title else []
+    lines += [f"{'User' if message.is_user else 'Assistant'}: {message.text.strip()}" for message in turn]
+    text = "\n\n".join(lines)
+    if len(text) > MAX_ENTRY_CHARS:
+        text = text[: MAX_ENTRY_CHARS - len(_CUT)] + _CUT
+    answers = (message.author for message in turn if not message.is_user and message.author)
+    return ImportedEntry(
+        text=text,
+        kind="turn",
+        place=f"{head.place}, turn {number}",
+        tags=clean_tags("conversation", *head.tags),
+        at=next((message.at for message in turn if message.at), head.at),
+        author=next(answers, ""),
+        anchor=(("conversation", head.identity),) if head.identity else (),
+        archive=True,
+    )
+
+
+_CHATGPT_ROLES = {"user": True, "assistant": False}
+_TEXT_TYPES = frozenset({"text", "multimodal_text", "code"})
+
+
+class ChatGptSource:
+    """Export of ChatGPT: `conversations.json`, or several numbered files, in a ZIP archive or a folder.
+
+    A conversation is a tree of messages, because answers can be regenerated. The branch that the person last saw is read. The shape is
+    that of the download; it is not documented by its maker. Conversations without a time take that of their earliest message.
+    """
+
+    name = "chatgpt"
+    title = "ChatGPT export"
+    is_personal = True
+
+    def find(self, places: MachinePlaces) -> Iterator[Path]:
+        """Yield archives among the downloads that look like an export."""
+        for path in sorted((places.home / "Downloads").glob("*.zip")):
+            if path.is_file() and self.accepts(path):
+                yield path
+
+    def accepts(self, path: Path) -> bool:
+        """Return whether a path has conversations with a `mapping`."""
+        if not (path.is_dir() or is_zip(path) or path.suffix == ".json"):
+            return False
+        return any('"mapping"' in member_head(path, name) for name in _conversation_files(path)[:1])
+
+    def read(self, path: Path) -> Iterator[ImportedItem]:
+        """Yield the turns of conversations."""
+        for name in _conversation_files(path):
+            for number, value in enumerate(read_array(path, name), 1):
+                place = f"{name}, item {number}"
+                if isinstance(value, SkippedItem):
+                    yield value
+                elif not isinstance(value, dict) or not isinstance(value.get("mapping"), dict):
+                    yield SkippedItem(place, "it is not a conversation")
+                else:
+                    yield from _read_chatgpt_conversation(value, place)
+
+
+def _conversation_files(path: Path) -> list[str]:
+    if not path.is_dir() and not is_zip(path):
+        return [path.name]
+    return [name for name in member_names(path) if base_name(name).startswith("conversations")]
+
+
+def _read_chatgpt_conversation(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:
+    messages = list(_branch(value))
+    times = [message.at for message in messages if message.at]
+    at = parse_time(value.get("create_time")) or min(times, default=None) or parse_time(value.get("update_time"))
+    identity = text_of(value.get("conversation_id")) or text_of(value.get("id"))
+    yield from read_turns(ChatHead(text_of(value.get("title")), identity, at, place), messages)
+
+
+def _branch(value: dict[str, Any]) -> Iterator[ChatMessage]:
+    """Yield the messages of the branch that ends at the current node; without one, of the longest branch."""
+    nodes = value["mapping"]
+    name = value.get("current_node")
+    if name not in nodes:
+        leaves = [key for key, node in nodes.items() if not list_of(object_of(node).get("children"))]
+        name = max(leaves, key=lambda leaf: len(_path_to(nodes, leaf)), default=None)
+    for key in reversed(_path_to(nodes, name)):
+        message = _read_chatgpt_message(object_of(object_of(nodes[key]).get("message")))
+        if message is not None:
+            yield message
+
+
+def _path_to(nodes: dict[str, Any], name: object) -> list[str]:
+    """Return the nodes from one up to the root. A node that is reached twice ends the path."""
+    path: dict[str, None] = {}
+    while isinstance(name, str) and name in nodes and name not in path:
+        path[name] = None
+        name = object_of(nodes[name]).get("parent")
+    return list(path)
+
+
+def _read_chatgpt_message(message: dict[str, Any]) -> ChatMessage | None:
+    role = object_of(message.get("author")).get("role")
+    metadata = object_of(message.get("metadata"))
+    content = object_of(message.get("content"))
+    if role not in _CHATGPT_ROLES or metadata.get("is_visually_hidden_from_conversation"):
+        return None
+    if content.get("content_type", "text") not in _TEXT_TYPES:
+        return None
+    parts = [
+        part if isinstance(part, str) else text_of(object_of(part).get("text"))
+        for part in list_of(content.get("parts"))
+    ]
+    text = "\n\n".join(filter(None, map(str.strip, parts))) or text_of(content.get("text"))
+    return ChatMessage(
+        _CHATGPT_ROLES[role], text, parse_time(message.get("create_time")), text_of(metadata.get("model_slug"))
+    )
+
+
+class ClaudeAiSource:
+    """Export of Claude.ai: conversations, projects and the memory it kept.
+
+    The shapes are those of the download that Claude.ai offers: `conversations.json`, `projects.json` and `memories.json`, in a ZIP
+    archive or a folder. They are not documented by their maker.
+    """
+
+    name = "claude-ai"
+    title = "Claude.ai export"
+    is_personal = True
+
+    def find(self, places: MachinePlaces) -> Iterator[Path]:
+        """Yield archives among the downloads that look like an export."""
+        for path in sorted((places.home / "Downloads").glob("data-*batch-*.zip")):
+            if self.accepts(path):
+                yield path
+
+    def accepts(self, path: Path) -> bool:
+        """Return whether a path has conversations with `chat_messages`."""
+        if not (path.is_dir() or is_zip(path) or path.suffix == ".json"):
+            return False
+        names = _conversation_files(path)
+        return any('"chat_messages"' in member_head(path, name) for name in names[:1])
+
+    def read(self, path: Path) -> Iterator[ImportedItem]:
+        """Yield the turns of conversations, the documents of projects, and the memory."""
+        for name in member_names(path):
+            base = base_name(name)
+            if base.startswith("conversations") or not (path.is_dir() or is_zip(path)):
+                yield from _each(path, name, _read_claude_ai_conversation)
+            elif base.startswith("projects"):
+                yield from _each(path, name, _read_project)
+            elif base.startswith("memories"):
+                yield from _each(path, name, _read_memory)
+
+
+def _each(path: Path, name: str, read: Any) -> Iterator[ImportedItem]:
+    for number, value in enumerate(read_array(path, name), 1):
+        if isinstance(value, SkippedItem):
+            yield value
+        elif not isinstance(value, dict):
+            yield SkippedItem(f"{name}, item {number}", "it is not an object")
+        else:
+            yield from read(value, f"{name}, item {number}")
+
+
+def _read_claude_ai_conversation(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:
+    messages = value.get("chat_messages")
+    if not isinstance(messages, list):
+        yield SkippedItem(place, "it has no messages")
+        return
+    head = ChatHead(text_of(value.get("name")), text_of(value.get("uuid")), parse_time(value.get("created_at")), place)
+    yield from read_turns(head, (_read_claude_ai_message(object_of(message)) for message in messages))
+
+
+def _read_claude_ai_message(message: dict[str, Any]) -> ChatMessage:
+    parts = [object_of(part) for part in list_of(message.get("content"))]
+    text = "\n\n".join(filter(None, (text_of(part.get("text")) for part in parts if part.get("type") == "text")))
+    attached = [object_of(part) for part in list_of(message.get("attachments"))]
+    files = [f"[attached: {name}]" for part in attached if (name := text_of(part.get("file_name")))]
+    return ChatMessage(
+        message.get("sender") == "human",
+        "\n\n".join(filter(None, (text or text_of(message.get("text")), *files))),
+        parse_time(message.get("created_at")),
+    )
+
+
+def _read_project(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:
+    name, at = text_of(value.get("name")), parse_time(value.get("created_at"))
+    identity = text_of(value.get("uuid")) or name
+    prompt = text_of(value.get("prompt_template"))
+    if prompt:
+        text = f"**Instructions of the project {name}**\n\n{prompt}"
+        yield ImportedEntry(
+            text=text, kind="project instructions", place=place, type="note", at=at, key=f"{identity}#prompt"
+        )
+    for document in map(object_of, list_of(value.get("docs"))):
+        title, content = text_of(document.get("filename")), text_of(document.get("content"))
+        if content:
+            yield ImportedEntry(
+                text=f"**{title}** (project {name})\n\n{content}",
+                kind="project document",
+                place=f"{place}: {title}",
+                at=parse_time(document.get("created_at")) or at,
+                key=f"{identity}#{title}",
+                archive=True,
+            )
+
+
+def _read_memory(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:
+    texts = {"conversations": text_of(value.get("conversations_memory"))}
+    texts |= {f"project {name}": text_of(text) for name, text in object_of(value.get("project_memories")).items()}
+    for name, text in texts.items():
+        if text:
+            yield ImportedEntry(text=text, kind="memory", place=f"{place}: {name}", type="note", key=f"memory#{name}")
+
+
+_MAX_BYTES = 256 * 1024 * 1024
+_LETTA_ROLES = {"user": True, "assistant": False}
+
+
+class LettaSource:
+    """Agent files of Letta (`.af`): the blocks that an agent keeps in its context, and its conversation.
+
+    From the documented schema. Archival passages are not part of an agent file. System prompts and tools are not memory and are left out.
+    """
+
+    name = "letta"
+    title = "Letta agent file"
+    is_personal = True
+
+    def find(self, places: MachinePlaces) -> Iterator[Path]:
+        """Yield agent files in the project and among the downloads."""
+        for folder in (places.project, places.home / "Downloads"):
+            yield from sorted(path for path in folder.glob("*.af") if self.accepts(path))
+
+    def accepts(self, path: Path) -> bool:
+        """Return whether a path is an agent file."""
+        return path.suffix == ".af" and file_head(path).startswith("{")
+
+    def read(self, path: Path) -> Iterator[ImportedItem]:
+        """Yield blocks as memories and messages as archive."""
+        document = object_of(read_small_json(path, _MAX_BYTES))
+        agents = [object_of(agent) for agent in list_of(document.get("agents"))] or [document]
+        at = parse_time(document.get("created_at")) or modification_time(path)
+        owners = {
+            block: text_of(agent.get("name"))
+            for agent in agents
+            for block in list_of(agent.get("block_ids"))
+            if isinstance(block, str)
+        }
+        blocks = [*list_of(document.get("blocks")), *(b for agent in agents for b in list_of(agent.get("core_memory")))]
+        for number, block in enumerate(map(object_of, blocks), 1):
+            yield _read_block(block, f"{path.name}, block {number}", owners, at)
+        for agent in agents:
+            yield from _read_messages(agent, path, at)
+
+
+def _read_block(block: dict[str, Any], place: str, owners: dict[str, str], at: Any) -> ImportedItem:
+    label, value = text_of(block.get("label")), text_of(block.get("value"))
+    if not value:
+        return SkippedItem(place, "the block is empty")
+    description = text_of(block.get("description"))
+    head = f"**{label}**" + (f": {description}" if description else "")
+    return ImportedEntry(
+        text=f"{head}\n\n{value}" if label else value,
+        kind="block",
+        place=f"{place} ({label})" if label else place,
+        type="note",
+        tags=clean_tags(label),
+        at=at,
+        author=owners.get(text_of(block.get("id")), ""),
+        key=f"block#{text_of(block.get('id')) or label}",
+    )
+
+
+def _read_messages(agent: dict[str, Any], path: Path, at: Any) -> Iterator[ImportedItem]:
+    name = text_of(agent.get("name"))
+    messages = [
+        ChatMessage(_LETTA_ROLES[message["role"]], _message_text(message), parse_time(message.get("created_at")), name)
+        for message in map(object_of, list_of(agent.get("messages")))
+        if message.get("role") in _LETTA_ROLES
+    ]
+    yield from read_turns(ChatHead(name, text_of(agent.get("id")), at, f"{path.name}, {name or 'agent'}"), messages)
+
+
+def _message_text(message: dict[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content.strip()
+    parts = [object_of(part) for part in list_of(content)]
+    return "\n\n".join(
+        filter(None, (text_of(part.get("text")) for part in parts if part.get("type", "text") == "text"))
+    )

@@ -1,0 +1,496 @@
+"""Memories in the stores and exports of other tools: mem0, the MCP memory server, claude-mem and memd."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lorelog.core.errors import SourceError
+from lorelog.ingest.importers.export_files import database_tables, file_head, read_array
+from lorelog.ingest.importers.notes import matter_list, parse_matter
+from lorelog.ingest.importers.source import (
+    ImportedEntry,
+    ImportedItem,
+    MachinePlaces,
+    SkippedItem,
+    check_text,
+    clean_tags,
+    clean_type,
+    list_of,
+    modification_time,
+    object_of,
+    parse_time,
+    text_of,
+)
+from lorelog.ingest.transcripts.json_files import (
+    SQLITE_MAGIC,
+    bounded_column,
+    open_database,
+    open_stream,
+    read_members,
+    read_records,
+    table_columns,
+)
+from lorelog.ingest.transcripts.turns import TranscriptStats
+
+_MEM0_ARRAYS = frozenset({"results", "memories", "data"})
+_MAX_LINE_BYTES = 4_000_000
+_HEAD = ("id:", "created_at:", "type:", "confidence:")
+
+
+class Mem0Source:
+    """mem0: JSON of its platform or library, the Markdown that its plugin exports, and the library's `history.db`.
+
+    The library keeps texts in a vector store of the user's choice, and every change of them in `history.db`. The newest change of each
+    memory is its text; memories whose last change is a deletion are gone.
+    """
+
+    name = "mem0"
+    title = "mem0"
+    is_personal = True
+
+    def find(self, places: MachinePlaces) -> Iterator[Path]:
+        """Yield the library's history, and exports of the plugin."""
+        history = places.home / ".mem0" / "history.db"
+        if history.is_file():
+            yield history
+        for folder in (places.project, places.home / "Downloads"):
+            yield from sorted(folder.glob("mem0-export-*.md"))
+
+    def accepts(self, path: Path) -> bool:
+        """Return whether a path is one of its three forms."""
+        head = file_head(path)
+        if head.startswith(SQLITE_MAGIC.decode()):
+            return "history" in database_tables(path) and (path.parent.name == ".mem0" or "memory_id" in head)
+        if path.name.startswith("mem0-export-") and path.suffix == ".md":
+            return True
+        return (
+            head[:1] in "[{"
+            and '"memory"' in head
+            and any(word in head for word in ('"hash"', '"user_id"', '"agent_id"'))
+        )
+
+    def read(self, path: Path) -> Iterator[ImportedItem]:
+        """Yield the memories."""
+        head = file_head(path)
+        if head.startswith(SQLITE_MAGIC.decode()):
+            yield from _read_history(path)
+        elif head.startswith("["):
+            yield from _read_objects(path, read_array(path, path.name))
+        elif head.startswith("{"):
+            stats = TranscriptStats()
+            members = read_members(str(path), _MEM0_ARRAYS, stats)
+            yield from _read_objects(path, (value for name, value in members if name in _MEM0_ARRAYS))
+            if stats.broken:
+                yield SkippedItem(path.name, "the file ends unexpectedly")
+        else:
+            yield from _read_plugin_export(path)
+
+
+def _read_objects(path: Path, values: Iterator[Any]) -> Iterator[ImportedItem]:
+    for number, value in enumerate(values, 1):
+        place = f"{path.name}, item {number}"
+        if isinstance(value, SkippedItem):
+            yield value
+        elif not isinstance(value, dict):
+            yield SkippedItem(place, "it is not an object")
+        else:
+            text = text_of(value.get("memory")) or text_of(value.get("text")) or text_of(value.get("data"))
+            yield _make_entry(value, text, place)
+
+
+def _make_entry(value: Mapping[str, Any], text: str, place: str) -> ImportedItem:
+    if not text:
+        return SkippedItem(place, "it has no text")
+    metadata = object_of(value.get("metadata"))
+    author = text_of(value.get("agent_id")) or text_of(value.get("actor_id")) or text_of(value.get("user_id"))
+    identity = text_of(value.get("id"))
+    return ImportedEntry(
+        text=text,
+        kind="memory",
+        place=place,
+        type=clean_type(value.get("type") or metadata.get("type")) or "fact",
+        tags=clean_tags(*list_of(value.get("categories")), metadata.get("category")),
+        at=parse_time(value.get("created_at")) or parse_time(value.get("updated_at")),
+        author=author,
+        key=identity,
+        project=text_of(metadata.get("project")) or text_of(value.get("project")),
+    )
+
+
+def _read_history(path: Path) -> Iterator[ImportedItem]:
+    with open_database(str(path)) as connection:
+        columns = table_columns(connection).get("history", frozenset())
+        if not {"memory_id", "new_memory", "event"} <= columns:
+            raise SourceError(f"{path} has no history of memories", hint="name the file history.db of mem0")
+        optional = [
+            name if name in columns else "NULL" for name in ("created_at", "updated_at", "actor_id", "is_deleted")
+        ]
+        rows = connection.execute(
+            f"SELECT memory_id, new_memory, event, {', '.join(optional)} FROM history ORDER BY rowid"  # noqa: S608  (fixed names)
+        )
+        last: dict[str, tuple[Any, ...]] = {}
+        first_time: dict[str, Any] = {}
+        for row in rows:
+            identity = str(row[0])
+            first_time.setdefault(identity, row[3])
+            last[identity] = row
+    for identity, (_, text, event, created, updated, actor, is_deleted) in last.items():
+        place = f"history.db, memory {identity}"
+        if event == "DELETE" or is_deleted:
+            yield SkippedItem(place, "it was deleted in mem0")
+            continue
+        value = {"id": identity, "created_at": first_time[identity] or created or updated, "actor_id": actor}
+        yield _make_entry(value, text_of(text), place)
+
+
+def _read_plugin_export(path: Path) -> Iterator[ImportedItem]:
+    """Yield the blocks of the plugin's export: front matter and text, one after the other."""
+    matter: list[str] = []
+    body: list[str] = []
+    is_head, number = False, 0
+    with open_stream(str(path)) as stream:
+        lines = [
+            line.decode("utf-8", "replace").rstrip("\r\n")
+            for line in iter(lambda: stream.readline(_MAX_LINE_BYTES), b"")
+        ]
+    for position, line in enumerate((*lines, "---", "id: end")):
+        following = lines[position + 1] if position + 1 < len(lines) else "id:"
+        if line == "---" and not is_head and following.startswith(_HEAD):
+            if matter:
+                number += 1
+                yield _make_block(path, matter, body, number)
+            matter, body, is_head = [], [], True
+        elif line == "---" and is_head:
+            is_head = False
+        else:
+            (matter if is_head else body).append(line)
+
+
+def _make_block(path: Path, matter: list[str], body: list[str], number: int) -> ImportedItem:
+    values = parse_matter(matter)
+    words = matter_list(values.get("categories"))
+    files = [f"`{name}`" for name in matter_list(values.get("files"))]
+    text = "\n".join(body).strip()
+    text = f"{text}\n\nFiles: {', '.join(files)}" if text and files else text
+    return _make_entry({**values, "categories": words}, text, f"{path.name}, block {number}")
+
+
+_NAMES = ("memory.jsonl", "memory.json")
+_INSTALLED = "node_modules/@modelcontextprotocol/server-memory/dist"
+
+
+class McpMemorySource:
+    """File of the MCP memory server: entities with observations, and relations, one JSON object per line.
+
+    An entity is one entry, with its observations and relations: an observation alone does not name what it is about. The file has no dates, so
+    entries take the time of its last change.
+    """
+
+    name = "mcp-memory"
+    title = "MCP memory server"
+    is_personal = True
+
+    def find(self, places: MachinePlaces) -> Iterator[Path]:
+        """Yield files where the server writes by default and where people put them."""
+        folders = [places.project, places.home, places.project / _INSTALLED]
+        folders += [path / _INSTALLED for path in sorted((places.home / ".npm" / "_npx").glob("*"))]
+        for folder in folders:
+            for name in _NAMES:
+                if self.accepts(folder / name):
+                    yield folder / name
+
+    def accepts(self, path: Path) -> bool:
+        """Return whether a file begins with an entity or a relation."""
+        head = file_head(path)[:400].replace(" ", "")
+        return head.startswith("{") and ('"type":"entity"' in head or '"type":"relation"' in head)
+
+    def read(self, path: Path) -> Iterator[ImportedItem]:
+        """Yield an entry for each entity. Relations may precede their entities, so the file is read whole."""
+        stats = TranscriptStats()
+        entities: dict[str, dict[str, Any]] = {}
+        relations: dict[str, list[str]] = {}
+        for number, record in enumerate(read_records(str(path), stats), 1):
+            if record.get("type") == "entity":
+                name = _first_text(record, "name", "entityName", "id")
+                if not name:
+                    yield SkippedItem(f"{path.name}, record {number}", "the entity has no name")
+                    continue
+                entities.setdefault(name, record)
+            elif record.get("type") == "relation":
+                source, target = _first_text(record, "from", "from_id"), _first_text(record, "to", "to_id")
+                if source and target:
+                    words = _first_text(record, "relationType", "relation_type") or "relates to"
+                    relations.setdefault(source, []).append(f"- {words.replace('_', ' ')} {target}")
+        if stats.broken or stats.skipped:
+            yield SkippedItem(path.name, f"{stats.broken + stats.skipped:,} lines are not JSON objects")
+        at = modification_time(path)
+        for name, record in entities.items():
+            yield self._make_entry(name, record, relations.pop(name, []), path, at)
+        for name in relations:
+            yield SkippedItem(path.name, f"a relation names the entity {name!r}, which is not there")
+
+    def _make_entry(self, name: str, record: dict[str, Any], relations: list[str], path: Path, at: Any) -> ImportedItem:
+        kind = text_of(record.get("entityType"))
+        lines = [f"- {text}" for item in list_of(record.get("observations")) if (text := text_of(item))]
+        if not lines and not relations:
+            return SkippedItem(f"{path.name}, entity {name}", "it has no observations")
+        head = f"**{name}**" + (f" ({kind})" if kind else "")
+        return ImportedEntry(
+            text="\n".join((head, "", *lines, *relations)),
+            kind="entity",
+            place=f"{path.name}, entity {name}",
+            type="fact",
+            tags=clean_tags(kind),
+            at=at,
+            key=f"{path.name}#{name}",
+        )
+
+
+def _first_text(record: dict[str, Any], *names: str) -> str:
+    return next((text for name in names if (text := text_of(record.get(name)))), "")
+
+
+_TYPES = {"bugfix": "lesson", "discovery": "fact", "change": "fact", "refactor": "fact", "feature": "fact"}
+_SENSITIVE_TYPES = frozenset({"sensitive"})
+_TABLES = {"observations": "observation", "session_summaries": "session summary"}
+_CLAUDE_MEM_ARRAYS = {"observations": "observations", "summaries": "session_summaries", "sessions": "", "prompts": ""}
+_SUMMARY_PARTS = ("request", "investigated", "learned", "completed", "next_steps", "notes")
+_MAX_FILES = 20
+
+
+class ClaudeMemSource:
+    """claude-mem: its SQLite database, or the JSON that its export script writes.
+
+    Columns vary by version, so only those that are there are read. Observations are memories: they were written by a model, and keep
+    its name as author. Session summaries are archive material. Prompts are left out: `lorelog backfill` reads the conversations
+    themselves. Observations of the type `sensitive` are left out.
+    """
+
+    name = "claude-mem"
+    title = "claude-mem"
+    is_personal = False
+
+    def find(self, places: MachinePlaces) -> Iterator[Path]:
+        """Yield the database in the home."""
+        path = places.home / ".claude-mem" / "claude-mem.db"
+        if path.is_file():
+            yield path
+
+    def accepts(self, path: Path) -> bool:
+        """Return whether a path is its folder, its database or its export."""
+        if (path / "claude-mem.db").is_file():
+            return True
+        if {"observations", "sdk_sessions"} <= database_tables(path):
+            return True
+        head = file_head(path)
+        return head.startswith("{") and '"exportedAtEpoch"' in head
+
+    def read(self, path: Path) -> Iterator[ImportedItem]:
+        """Yield observations and session summaries."""
+        path = path / "claude-mem.db" if path.is_dir() else path
+        if file_head(path).startswith("{"):
+            yield from _read_export(path)
+        else:
+            yield from _read_database(path)
+
+
+def _read_database(path: Path) -> Iterator[ImportedItem]:
+    with open_database(str(path)) as connection:
+        columns = table_columns(connection)
+        if "observations" not in columns:
+            raise SourceError(f"{path} has no observations", hint="name the file claude-mem.db of claude-mem")
+        sessions = _read_sessions(connection, columns)
+        for table, kind in _TABLES.items():
+            for row in _rows(connection, table, columns.get(table, frozenset())):
+                yield _read_row(row, kind, sessions)
+
+
+def _rows(connection: sqlite3.Connection, table: str, columns: frozenset[str]) -> Iterator[dict[str, Any]]:
+    if not columns:
+        return
+    names = sorted(name for name in columns if name.isidentifier())
+    chosen = ", ".join(f'{bounded_column(f"{chr(34)}{name}{chr(34)}")} AS "{name}"' for name in names)
+    order = "created_at_epoch, id" if {"created_at_epoch", "id"} <= columns else "rowid"
+    for values in connection.execute(f'SELECT {chosen} FROM "{table}" ORDER BY {order}'):  # noqa: S608  (names of its own schema)
+        yield dict(zip(names, values, strict=True))
+
+
+def _read_sessions(connection: sqlite3.Connection, columns: Mapping[str, frozenset[str]]) -> dict[str, str]:
+    """Return Claude's session ids by claude-mem's."""
+    if not {"memory_session_id", "content_session_id"} <= columns.get("sdk_sessions", frozenset()):
+        return {}
+    rows = connection.execute("SELECT memory_session_id, content_session_id FROM sdk_sessions")
+    return {str(ours): str(theirs) for ours, theirs in rows if ours and theirs}
+
+
+def _read_export(path: Path) -> Iterator[ImportedItem]:
+    # Sessions follow the observations that name them, and the file may be large: it is read twice.
+    sessions = {
+        value["memory_session_id"]: text_of(value.get("content_session_id"))
+        for name, value in read_members(str(path), frozenset(_CLAUDE_MEM_ARRAYS), TranscriptStats())
+        if name == "sessions" and isinstance(value, dict) and text_of(value.get("memory_session_id"))
+    }
+    stats = TranscriptStats()
+    for name, value in read_members(str(path), frozenset(_CLAUDE_MEM_ARRAYS), stats):
+        if isinstance(value, dict) and _CLAUDE_MEM_ARRAYS.get(name):
+            yield _read_row(value, _TABLES[_CLAUDE_MEM_ARRAYS[name]], sessions)
+    if stats.broken:
+        yield SkippedItem(path.name, "the file ends unexpectedly")
+
+
+def _read_row(row: Mapping[str, Any], kind: str, sessions: Mapping[str, str]) -> ImportedItem:
+    place = f"{kind} {row.get('id', '?')}"
+    if text_of(row.get("type")) in _SENSITIVE_TYPES:
+        return SkippedItem(place, "claude-mem marked it as sensitive")
+    text = _observation_text(row) if kind == "observation" else _summary_text(row)
+    if not text:
+        return SkippedItem(place, "it has no text")
+    session = sessions.get(text_of(row.get("memory_session_id")), "")
+    native = text_of(row.get("type"))
+    is_observation = kind == "observation"
+    concepts = _texts(row.get("concepts")) if is_observation else []
+    return ImportedEntry(
+        text=text,
+        kind=kind,
+        place=place,
+        type=clean_type(_TYPES.get(native, native)) if is_observation else "",
+        tags=clean_tags(native, *concepts),
+        at=parse_time(row.get("created_at_epoch")) or parse_time(row.get("created_at")),
+        author=text_of(row.get("generated_by_model")) or text_of(row.get("agent_type")),
+        project=text_of(row.get("merged_into_project")) or text_of(row.get("project")),
+        anchor=(("session", session),) if session else (),
+        archive=not is_observation,
+    )
+
+
+def _observation_text(row: Mapping[str, Any]) -> str:
+    title = text_of(row.get("title"))
+    body = text_of(row.get("narrative")) or text_of(row.get("text")) or text_of(row.get("subtitle"))
+    facts = [f"- {fact}" for fact in _texts(row.get("facts"))]
+    files = [f"`{name}`" for name in _texts(row.get("files_modified"))[:_MAX_FILES]]
+    if not (title or body or facts):
+        return ""
+    parts = [f"**{title}**" if title else "", body, "\n".join(facts), f"Files: {', '.join(files)}" if files else ""]
+    return "\n\n".join(filter(None, parts))
+
+
+def _summary_text(row: Mapping[str, Any]) -> str:
+    parts = [(name, text_of(row.get(name))) for name in _SUMMARY_PARTS]
+    return "\n\n".join(f"**{name.replace('_', ' ').capitalize()}**\n\n{text}" for name, text in parts if text)
+
+
+def _texts(value: object) -> list[str]:
+    """Return the texts of a list, or of a JSON array in a text."""
+    if isinstance(value, str) and value.strip().startswith("["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return []
+    return [text for item in list_of(value) if (text := text_of(item))]
+
+
+_INACTIVE_STATES = frozenset({"archived", "expired", "superseded", "deleted"})
+_ADDING_TOOLS = frozenset({"memory.add", "memory.add_batch", "add"})
+
+
+class MemdSource:
+    """memd: Open Memory Format 1.0, and JSON lines of its batch files and search results.
+
+    memd's own files are not read; `memd export-omf` writes OMF. Claims about lifecycle and trust cannot be checked and are left
+    out. OMF documents of lorelog itself hold records too: `lorelog import FILE` reads those.
+    """
+
+    name = "memd"
+    title = "memd"
+    is_personal = False
+
+    def find(self, places: MachinePlaces) -> Iterator[Path]:
+        """Yield its data folder, of which the user has to make an export."""
+        if (places.home / ".memd" / "data").is_dir():
+            yield places.home / ".memd" / "data"
+
+    def accepts(self, path: Path) -> bool:
+        """Return whether a file is OMF or a batch file, or a folder is memd's."""
+        if path.is_dir():
+            return ".memd" in path.parts[-2:]
+        head = file_head(path)[:2_000]
+        if not head.startswith("{"):
+            return False
+        return '"omf"' in head or ('"tool"' in head and '"memory.' in head) or '"chunk_id"' in head
+
+    def read(self, path: Path) -> Iterator[ImportedItem]:
+        """Yield memories."""
+        if path.is_dir():
+            raise SourceError(
+                f"{path} holds memd's own files",
+                hint="run 'memd export-omf --output memories.json', then 'lorelog import memd memories.json'",
+            )
+        if '"omf"' in file_head(path)[:2_000]:
+            yield from _read_omf(path)
+        else:
+            yield from _read_lines(path)
+
+
+def _read_omf(path: Path) -> Iterator[ImportedItem]:
+    stats, number = TranscriptStats(), 0
+    for name, value in read_members(str(path), frozenset({"memories"}), stats):
+        if name == "memories":
+            number += 1
+            yield _checked(value, f"{path.name}, item {number}")
+    if stats.broken:
+        yield SkippedItem(f"{path.name}, item {number + 1}", "the document ends here unexpectedly")
+
+
+def _read_lines(path: Path) -> Iterator[ImportedItem]:
+    stats = TranscriptStats()
+    for number, record in enumerate(read_records(str(path), stats), 1):
+        place = f"{path.name}, record {number}"
+        tool = text_of(record.get("tool")) or text_of(record.get("op"))
+        if tool and tool not in _ADDING_TOOLS:
+            yield SkippedItem(place, f"{tool} adds no memory")
+            continue
+        values = object_of(record.get("arguments")) or object_of(record.get("params")) or record
+        several = list_of(values.get("chunks")) or list_of(values.get("memories")) or [values]
+        yield from (_checked(value, place) for value in several)
+    if stats.broken or stats.skipped:
+        yield SkippedItem(path.name, f"{stats.broken + stats.skipped:,} lines are not JSON objects")
+
+
+def _checked(value: object, place: str) -> ImportedItem:
+    if not isinstance(value, dict):
+        return SkippedItem(place, "it is not an object")
+    entry = read_omf_memory(value, place)
+    if isinstance(entry, ImportedEntry) and is_inactive(value):
+        return SkippedItem(place, f"it is {text_of(value.get('status')).lower()} in memd")
+    return entry
+
+
+def is_inactive(item: Mapping[str, Any]) -> bool:
+    """Return whether the other program had archived, replaced or deleted a memory."""
+    return str(item.get("status")).lower() in _INACTIVE_STATES
+
+
+def read_omf_memory(item: Mapping[str, Any], place: str) -> ImportedEntry | SkippedItem:
+    """Return the memory of an OMF item, or of an object with memd's names."""
+    extensions = object_of(item.get("extensions"))
+    theirs, ours = object_of(extensions.get("memd")), object_of(extensions.get("lorelog"))
+    content = item.get("content") if isinstance(item.get("content"), str) else item.get("text")
+    problem = check_text(content) if isinstance(content, str) else "it has no content"
+    if problem:
+        return SkippedItem(place, problem.replace("it has no text", "it has no content"))
+    kind = ours.get("type") or theirs.get("chunk_type") or item.get("chunk_type") or item.get("type")
+    times = (item.get("created_at"), item.get("timestamp_created"), theirs.get("created_at"), item.get("date"))
+    return ImportedEntry(
+        text=str(content),
+        kind="memory",
+        place=place,
+        type=clean_type(kind),
+        tags=clean_tags(*list_of(item.get("tags"))),
+        at=next((time for value in times if value and (time := parse_time(value))), None),
+        author=text_of(item.get("agent_id")) or text_of(theirs.get("agent_id")),
+        project=text_of(item.get("project_id")) or text_of(theirs.get("project_id")),
+    )

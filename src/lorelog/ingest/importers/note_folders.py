@@ -1,0 +1,382 @@
+"""Folders of Markdown notes as sources: Obsidian vaults, basic-memory, OKF bundles, and instruction files of agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lorelog.core.patterns import lazy_pattern
+from lorelog.ingest.importers.notes import MarkdownNote, matter_list, read_note, read_notes, split_note, walk_files
+from lorelog.ingest.importers.source import (
+    ImportedEntry,
+    ImportedItem,
+    MachinePlaces,
+    SkippedItem,
+    clean_tags,
+    clean_type,
+    list_of,
+    object_of,
+    parse_time,
+    text_of,
+)
+from lorelog.ingest.metadata import find_day
+
+_LINK = lazy_pattern(r"(?<!!)\[\[([^\]|#^\n]{1,300})(?:[#^][^\]|\n]*)?(?:\|[^\]\n]*)?\]\]")
+_OBSIDIAN_INLINE_TAG = lazy_pattern(r"(?<![\w#&/`])#([^\W\d_][\w/-]{0,60})")
+_CODE = lazy_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`", 16)
+_VAULT_FOLDERS = ("", "Documents", "Obsidian", "Documents/Obsidian", "vaults", "notes")
+
+
+class ObsidianSource:
+    """An Obsidian vault: tags, aliases and wikilinks become tags of the entry, and its text stays as it is.
+
+    `[[Target]]` becomes `link:<path of the note>` if exactly one note of the vault has that name. A link that several notes could
+    answer is not guessed: it is reported. Daily notes, named by their day, are archive material. Nothing in `.obsidian` or `.trash` is read.
+    """
+
+    name = "obsidian"
+    title = "Obsidian vault"
+    is_personal = True
+
+    def find(self, places: MachinePlaces) -> Iterator[Path]:
+        """Yield vaults in the usual folders of the home, one level deep."""
+        seen: set[Path] = set()
+        for folder in (places.home / name for name in _VAULT_FOLDERS):
+            if not folder.is_dir():
+                continue
+            try:
+                candidates = [folder, *sorted(path for path in folder.iterdir() if not path.name.startswith("."))]
+            except OSError:
+                continue
+            for path in candidates:
+                if path not in seen and (path / ".obsidian").is_dir():
+                    seen.add(path)
+                    yield path
+
+    def accepts(self, path: Path) -> bool:
+        """Return whether a folder is a vault."""
+        return (path / ".obsidian").is_dir()
+
+    def read(self, path: Path) -> Iterator[ImportedItem]:
+        """Yield the notes."""
+        names = _name_notes(path)
+        for note in read_notes(path):
+            if isinstance(note, SkippedItem):
+                yield note
+            elif note.text.strip():
+                yield from _read_obsidian_note(note, names)
+            else:
+                yield SkippedItem(note.name, "it has no text")
+
+
+def _name_notes(root: Path) -> dict[str, list[str]]:
+    """Return the paths of notes by the names that a link may use, in lower case."""
+    names: dict[str, list[str]] = {}
+    for path in walk_files(root):
+        if isinstance(path, Path):
+            whole = path.relative_to(root).with_suffix("").as_posix() if path != root else path.stem
+            for name in {whole.lower(), path.stem.lower()}:
+                names.setdefault(name, []).append(whole)
+    return names
+
+
+def _read_obsidian_note(note: MarkdownNote, names: Mapping[str, list[str]]) -> Iterator[ImportedItem]:
+    is_daily = bool(find_day(note.path.stem))
+    matter = matter_list(note.matter.get("tags")) + matter_list(note.matter.get("tag"))
+    aliases = [f"alias:{alias}" for alias in matter_list(note.matter.get("aliases") or note.matter.get("alias"))]
+    for heading, text in split_note(note):
+        prose = _CODE.sub(" ", text)
+        links, ambiguous = _resolve_links(prose, names)
+        place = f"{note.name}, {heading}" if heading else note.name
+        for target in ambiguous:
+            yield SkippedItem(place, f"the link [[{target}]] could be several notes; the note is imported without it")
+        title = text.lstrip().startswith("#") or heading
+        yield ImportedEntry(
+            text=text if title else f"**{note.path.stem}**\n\n{text}",
+            kind="daily note" if is_daily else "note",
+            place=place,
+            type=clean_type(note.matter.get("type")) or "note",
+            tags=clean_tags(*matter, *_OBSIDIAN_INLINE_TAG.findall(prose), *aliases, *links),
+            at=note.at,
+            key=f"{note.name}#{heading}",
+            archive=is_daily,
+        )
+
+
+def _resolve_links(text: str, names: Mapping[str, list[str]]) -> tuple[list[str], list[str]]:
+    """Return the tags of links, and the links that several notes could answer."""
+    tags: list[str] = []
+    ambiguous: list[str] = []
+    for found in dict.fromkeys(_LINK.findall(text)):
+        target = found.strip().removesuffix(".md")
+        paths = names.get(target.lower(), [])
+        if len(paths) > 1:
+            ambiguous.append(target)
+        elif target:
+            tags.append(f"link:{paths[0] if paths else target}")
+    return tags, ambiguous
+
+
+_OBSERVATION = lazy_pattern(r"^\s*[-*] \[([^\]\n\[( ][^\]\n\[]{0,60})\] ", 8)
+_RELATION = lazy_pattern(r"\[\[([^\]|\n]{1,200})(?:\|[^\]\n]*)?\]\]")
+_BASIC_INLINE_TAG = lazy_pattern(r"(?<![\w#&/])#([A-Za-z][\w/-]{1,60})")
+_CHECKBOXES = frozenset({"x", "X", "-", "/"})
+_BASIC_SAMPLE_FILES = 50
+
+
+class BasicMemorySource:
+    """Notes of basic-memory: Markdown with observations (`- [category] text #tag (context)`) and relations (`- uses [[Target]]`).
+
+    A note is one entry, whole: its observations are about the note's subject. Categories and relations become tags, so that
+    `--tag category:decision` and `--tag link:brewing-methods` find it. From the documented format.
+    """
+
+    name = "basic-memory"
+    title = "basic-memory"
+    is_personal = True
+
+    def find(self, places: MachinePlaces) -> Iterator[Path]:
+        """Yield the folder in the home where it keeps notes by default."""
+        path = places.home / "basic-memory"
+        if path.is_dir():
+            yield path
+
+    def accepts(self, path: Path) -> bool:
+        """Return whether a folder has notes with permalinks."""
+        if not path.is_dir():
+            return False
+        for number, note in enumerate(read_notes(path)):
+            if isinstance(note, MarkdownNote) and note.matter.get("permalink"):
+                return True
+            if number >= _BASIC_SAMPLE_FILES:
+                break
+        return False
+
+    def read(self, path: Path) -> Iterator[ImportedItem]:
+        """Yield the notes."""
+        for note in read_notes(path):
+            if isinstance(note, SkippedItem):
+                yield note
+                continue
+            if not note.text.strip():
+                yield SkippedItem(note.name, "it has no text")
+                continue
+            yield from _read_basic_note(note)
+
+
+def _read_basic_note(note: MarkdownNote) -> Iterator[ImportedItem]:
+    title = text_of(note.matter.get("title")) or note.path.stem
+    for heading, text in split_note(note):
+        categories = [
+            f"category:{word}" for word in dict.fromkeys(_OBSERVATION.findall(text)) if word not in _CHECKBOXES
+        ]
+        links = [f"link:{target}" for target in dict.fromkeys(_RELATION.findall(text))]
+        yield ImportedEntry(
+            text=text if text.lstrip().startswith("#") else f"**{title}**\n\n{text}",
+            kind="note",
+            place=f"{note.name}, {heading}" if heading else note.name,
+            type=clean_type(note.matter.get("type")) or "note",
+            tags=clean_tags(
+                *matter_list(note.matter.get("tags")), *categories, *links, *_BASIC_INLINE_TAG.findall(text)
+            ),
+            at=note.at,
+            key=f"{text_of(note.matter.get('permalink')) or note.name}#{heading}",
+        )
+
+
+_RESERVED = frozenset({"index.md", "log.md"})
+_OKF_SAMPLE_FILES = 20
+
+
+class OkfSource:
+    """Bundles of the Open Knowledge Format, version 0.2: folders of Markdown whose front matter says who wrote and who verified a concept.
+
+    Who verified it there proves nothing here: the claims are kept as tags, and the entry's trust is computed like any other's.
+    Deprecated concepts and `index.md` and `log.md`, which are about the bundle, are left out. A date in `stale_after` is named in a tag. From the specification.
+    """
+
+    name = "okf"
+    title = "OKF bundle"
+    is_personal = False
+
+    def find(self, places: MachinePlaces) -> Iterator[Path]:
+        """Yield bundles in the project that declare their version."""
+        for path in (places.project, places.project / "okf", places.project / "knowledge"):
+            if _declares_version(path):
+                yield path
+
+    def accepts(self, path: Path) -> bool:
+        """Return whether a folder declares OKF's version, or its first files have types and `generated` or `verified`."""
+        if not path.is_dir():
+            return False
+        if _declares_version(path):
+            return True
+        for number, note in enumerate(read_notes(path)):
+            if (
+                isinstance(note, MarkdownNote)
+                and note.matter.get("type")
+                and {"generated", "verified"} & note.matter.keys()
+            ):
+                return True
+            if number >= _OKF_SAMPLE_FILES:
+                break
+        return False
+
+    def read(self, path: Path) -> Iterator[ImportedItem]:
+        """Yield the concepts."""
+        for note in read_notes(path):
+            if isinstance(note, SkippedItem):
+                yield note
+            elif note.path.name not in _RESERVED:
+                yield _read_concept(note)
+
+
+def _declares_version(path: Path) -> bool:
+    try:
+        with (path / "index.md").open("rb") as stream:
+            return b"okf_version" in stream.read(1_000)
+    except OSError:
+        return False
+
+
+def _read_concept(note: MarkdownNote) -> ImportedItem:
+    matter = note.matter
+    if not text_of(matter.get("type")):
+        return SkippedItem(note.name, "its front matter has no type")
+    if text_of(matter.get("status")) == "deprecated":
+        return SkippedItem(note.name, "it is deprecated")
+    if not note.text.strip():
+        return SkippedItem(note.name, "it has no text")
+    generated = object_of(matter.get("generated"))
+    title, about = text_of(matter.get("title")), text_of(matter.get("description"))
+    head = "\n\n".join(filter(None, (f"**{title}**" if title and title not in note.text[:300] else "", about)))
+    stale = text_of(matter.get("stale_after"))
+    known = text_of(object_of(matter.get("lorelog")).get("memory"))
+    text = note.text if known or not head or (about and about in note.text) else f"{head}\n\n{note.text}"
+    return ImportedEntry(
+        text=text if known else "\n\n".join(filter(None, (text, *_origins(matter)))),
+        kind="concept",
+        place=note.name,
+        type=clean_type(matter.get("type")).lower(),
+        tags=clean_tags(
+            *matter_list(matter.get("tags")),
+            *(f"verified-by:{actor}" for actor in _verifiers(matter.get("verified"))),
+            f"stale-after:{stale}" if stale else "",
+        ),
+        at=parse_time(generated.get("at")) or parse_time(matter.get("timestamp")) or note.at,
+        author=text_of(generated.get("by")),
+        key=note.name,
+        known_id=known,
+    )
+
+
+def _origins(matter: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a concept is about and comes from, as lines of text: nothing else would keep it."""
+    resource = text_of(matter.get("resource"))
+    if resource:
+        yield f"Resource: {resource}"
+    for source in map(object_of, list_of(matter.get("sources"))):
+        if text_of(source.get("resource")):
+            yield f"Source: {' '.join(filter(None, (text_of(source.get('title')), text_of(source.get('resource')))))}"
+
+
+def _verifiers(value: object) -> list[str]:
+    events: list[Any] = [value] if isinstance(value, dict) else list_of(value)
+    return [actor for event in events if (actor := text_of(object_of(event).get("by")))]
+
+
+_PROJECT_FILES = (
+    *("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md", "QWEN.md"),
+    *(".cursorrules", ".windsurfrules", ".clinerules", ".github/copilot-instructions.md", "MEMORY.md"),
+)
+_PROJECT_FOLDERS = (
+    *(".cursor/rules", ".windsurf/rules", ".clinerules", ".claude/rules", ".github/instructions", ".serena/memories"),
+)
+_HOME_FILES = (".claude/CLAUDE.md", ".codex/AGENTS.md", ".gemini/GEMINI.md", ".qwen/QWEN.md")
+_HOME_FOLDERS = (".codex/memories",)
+_SUFFIXES = (".md", ".mdc", ".txt")
+_NAMES = frozenset(Path(name).name.lower() for name in (*_PROJECT_FILES, *_HOME_FILES))
+
+
+class RulesSource:
+    """Instruction files of coding agents: CLAUDE.md, AGENTS.md, GEMINI.md, rules of Cursor, Windsurf, Cline and Copilot, and the memories that Codex and Serena keep as Markdown.
+
+    Each section is an entry, with its headings. It is text from a file, not the user's word to lorelog: the origin `import` stays.
+    """
+
+    name = "rules"
+    title = "CLAUDE.md, AGENTS.md, GEMINI.md and rules files"
+    is_personal = False
+
+    def find(self, places: MachinePlaces) -> Iterator[Path]:
+        """Yield the files and folders of the project and of the home."""
+        folders = (
+            (places.project, (*_PROJECT_FILES, *_PROJECT_FOLDERS)),
+            (places.home, (*_HOME_FILES, *_HOME_FOLDERS)),
+        )
+        for base, names in folders:
+            for name in names:
+                path = base / name
+                is_file = name in (_PROJECT_FILES if base == places.project else _HOME_FILES) and path.is_file()
+                if is_file or (path.is_dir() and any(True for _ in walk_files(path, _SUFFIXES, hidden=True))):
+                    yield path
+
+    def accepts(self, path: Path) -> bool:
+        """Return whether a path is such a file, a folder of rules, or a project that has some."""
+        if path.is_file():
+            return path.name.lower() in _NAMES or path.suffix == ".mdc"
+        return path.is_dir() and (path.name == "rules" or any(_files_of(path)))
+
+    def read(self, path: Path) -> Iterator[ImportedItem]:
+        """Yield the sections of a file, of all files in a folder of rules, or of a project."""
+        whole = not path.is_file() and any(_files_of(path))
+        for file in _files_of(path) if whole else walk_files(path, _SUFFIXES, hidden=True):
+            if isinstance(file, SkippedItem):
+                yield file
+                continue
+            if file.is_symlink() and not file.resolve().is_relative_to(path.resolve()):
+                yield SkippedItem(file.name, "it is a link that leads out of the folder")
+                continue
+            note = read_note(file, path)
+            if isinstance(note, SkippedItem):
+                yield note
+            else:
+                yield from _read_sections(note, is_users=_is_users(path))
+
+
+def _files_of(project: Path) -> Iterator[Path | SkippedItem]:
+    for name in _PROJECT_FILES:
+        if (project / name).is_file():
+            yield project / name
+    for name in _PROJECT_FOLDERS:
+        if (project / name).is_dir():
+            yield from walk_files(project / name, _SUFFIXES, hidden=True)
+
+
+def _is_users(path: Path) -> bool:
+    """Return whether a path is in an agent's folder of the home, and so belongs to the user."""
+    return any(
+        path.absolute().is_relative_to(Path.home() / Path(name).parts[0]) for name in (*_HOME_FILES, *_HOME_FOLDERS)
+    )
+
+
+def _read_sections(note: MarkdownNote, *, is_users: bool) -> Iterator[ImportedItem]:
+    scope = ", ".join(matter_list(note.matter.get("globs") or note.matter.get("applyTo")))
+    about = text_of(note.matter.get("description"))
+    found = False
+    for heading, text in split_note(note, always=True):
+        found = True
+        head = "\n\n".join(filter(None, (about if not heading else "", f"For files: {scope}" if scope else "")))
+        yield ImportedEntry(
+            text=f"{text}\n\n{head}" if head else text,
+            kind="rule",
+            place=f"{note.name}, {heading}" if heading else note.name,
+            type="rule",
+            tags=clean_tags(f"file:{note.path.name}", *matter_list(note.matter.get("tags"))),
+            at=note.at,
+            key=f"{note.name}#{heading}",
+            is_users=is_users,
+        )
+    if not found:
+        yield SkippedItem(note.name, "it has no text")

@@ -1,1 +1,0 @@
-"""A project's records as browsable Markdown pages. Everything in the wiki is derived; edit records, not pages."""
