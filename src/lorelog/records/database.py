@@ -15,7 +15,7 @@ from lorelog.core.record import Json, Record
 from lorelog.core.sqlite_file import DatabaseSchema
 from lorelog.records.trust import source_ids
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 APPLICATION_ID = 0x6C6F7265  # "lore"
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -51,13 +51,11 @@ CREATE TABLE entities (name TEXT NOT NULL, type TEXT NOT NULL, role TEXT NOT NUL
 CREATE INDEX entities_by_name ON entities (name, place);
 CREATE TABLE challenges (id TEXT NOT NULL, task TEXT NOT NULL, project TEXT NOT NULL, place INTEGER NOT NULL);
 CREATE INDEX challenges_by_id ON challenges (id, place);
-CREATE TABLE contributors (name TEXT NOT NULL, task TEXT NOT NULL, project TEXT NOT NULL, place INTEGER NOT NULL);
-CREATE INDEX contributors_by_name ON contributors (name, place);
 CREATE TABLE relations (source TEXT NOT NULL, target TEXT NOT NULL, relation TEXT NOT NULL, place INTEGER NOT NULL);
 CREATE INDEX relations_by_source ON relations (source);
 CREATE INDEX relations_by_target ON relations (target, place);
 """
-TABLES = ("records", "tasks", "runs", "datasets", "entities", "challenges", "contributors", "relations", "meta")
+TABLES = ("records", "tasks", "runs", "datasets", "entities", "challenges", "relations", "meta")
 COLUMNS = (
     *("id", "seq", "kind", "at", "project", "task", "thread", "agent", "session", "reply_to", "relation"),
     *("supports_claim", "supersedes", "origin", "status", "fields", "signature", "hash", "verified", "redacted"),
@@ -90,8 +88,6 @@ def insert_record(db: sqlite3.Connection, record: Record) -> None:
         db.execute("INSERT INTO entities VALUES (?, ?, ?, ?, ?, ?)", (*entity, *origin))
     if record.text("challenge_id"):
         db.execute("INSERT INTO challenges VALUES (?, ?, ?, ?)", (record.text("challenge_id"), *origin))
-    for name in record.texts("contributors"):
-        db.execute("INSERT INTO contributors VALUES (?, ?, ?, ?)", (name, *origin))
 
 
 def row_to_record(row: tuple[object, ...]) -> Record:

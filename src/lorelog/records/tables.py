@@ -69,17 +69,6 @@ class ToolRun:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedSubject:
-    """A dataset, entity, challenge or contributor that records name, with the number of records and the last time."""
-
-    name: str
-    kind: str
-    """An entity's type, or a dataset's version."""
-    records: int
-    last_at: str
-
-
-@dataclass(frozen=True, slots=True)
 class RecordRelation:
     """A reference from one record to another."""
 
@@ -400,21 +389,14 @@ class RecordTables:
         )
         return [ToolRun(**dict(zip(_RUN_COLUMNS, row, strict=True))) for row in rows]
 
-    def datasets(self, project: str | None = None, limit: int = 100) -> list[NamedSubject]:
-        """Return the datasets that records name, the most recently named first."""
-        return self._named_subjects("datasets", "version", project, limit)
-
-    def entities(self, project: str | None = None, limit: int = 100) -> list[NamedSubject]:
-        """Return the entities that records name, the most recently named first."""
-        return self._named_subjects("entities", "type", project, limit)
-
-    def challenges(self, project: str | None = None, limit: int = 100) -> list[NamedSubject]:
-        """Return the challenges that records belong to, the most recently named first."""
-        return self._named_subjects("challenges", "''", project, limit, name="id")
-
-    def contributors(self, project: str | None = None, limit: int = 100) -> list[NamedSubject]:
-        """Return the contributors that records name, the most recently named first."""
-        return self._named_subjects("contributors", "''", project, limit)
+    def entity_counts(self, kind: str, project: str | None = None, limit: int = 100) -> dict[str, int]:
+        """Return the entities of a kind that records name, with the number of records, the most recently named first."""
+        rows = self._rows(
+            "SELECT name, count(*) FROM entities WHERE type = ?1 AND (?2 IS NULL OR project = ?2)"
+            " GROUP BY name ORDER BY max(place) DESC LIMIT ?3",
+            (kind, project, limit),
+        )
+        return dict(rows)
 
     def related_projects(self, projects: Sequence[str], limit: int = 5) -> list[RelatedProject]:
         """Return other projects that name the same entities, datasets or challenges, the most shared names first."""
@@ -460,17 +442,6 @@ class RecordTables:
     def _tasks(self, clause: str, values: Sequence[object]) -> list[Task]:
         rows = self._rows(f"SELECT {', '.join(_TASK_COLUMNS)} FROM tasks {clause}", values)
         return [Task(**dict(zip(_TASK_COLUMNS, row, strict=True))) for row in rows]
-
-    def _named_subjects(
-        self, table: str, kind: str, project: str | None, limit: int, *, name: str = "name"
-    ) -> list[NamedSubject]:
-        where, values = ("WHERE t.project = ?", [project]) if project is not None else ("", [])
-        rows = self._rows(
-            f"SELECT t.{name}, {kind}, count(*), max(r.at) FROM {table} t JOIN records r ON r.place = t.place {where}"
-            f" GROUP BY t.{name}, {kind} ORDER BY max(t.place) DESC LIMIT ?",
-            [*values, limit],
-        )
-        return [NamedSubject(*row) for row in rows]
 
     def _load_into(self, ids: Iterable[str], records: dict[str, Record]) -> None:
         for record in self.by_ids(ids):

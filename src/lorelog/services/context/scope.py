@@ -139,9 +139,9 @@ def _count_by_subsystem(scope: ContextScope, prefix: str) -> tuple[Counter[str],
     if scope.record_scope.records.exists():
         tables = scope.record_scope.records.tables()
         for project in [None] if scope.projects is None else scope.projects:
-            for entity in tables.entities(project, _MAX_ENTITIES):
-                if entity.kind == SUBSYSTEM_ENTITY and entity.name.startswith(prefix):
-                    records[entity.name] += entity.records
+            for name, count in tables.entity_counts(SUBSYSTEM_ENTITY, project, _MAX_ENTITIES).items():
+                if name.startswith(prefix):
+                    records[name] += count
     return memories, records
 
 
