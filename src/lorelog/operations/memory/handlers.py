@@ -173,7 +173,7 @@ def find_near_duplicates(
     engine: Engine, request: schema.NearDuplicatesRequest, call: RequestContext
 ) -> DuplicatesReply:
     """Find memories that say nearly the same, and suggest which one to keep. Changes nothing."""
-    from lorelog.services.memories.near_duplicates import NearDuplicateOptions
+    from lorelog.services.memories.lifecycle import NearDuplicateOptions
 
     options = NearDuplicateOptions(Filters(types=tuple(request.types)), request.threshold, request.limit)
     return engine.lifecycle().near_duplicates(options, all_projects=request.all_projects)
