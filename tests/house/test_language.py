@@ -12,7 +12,7 @@ from lorelog.language.lexicon import lexicon
 SOURCE = Path(lorelog.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if not path.is_relative_to(SOURCE / "language"))
 MIN_WORDS, MIN_SHARE = 12, 0.5
-MAX_STOP_LISTS, MAX_SPLITTERS = 12, 2
+MAX_STOP_LISTS, MAX_SPLITTERS = 12, 0
 """These only fall."""
 
 

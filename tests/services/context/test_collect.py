@@ -11,7 +11,6 @@ import pytest
 from lorelog import Hit, Lorelog, to_dict
 from lorelog.models.embed.builtin import TokenCounter
 from lorelog.retrieval.token_estimate import estimate_tokens
-from lorelog.services.context.relevance import compile_glob
 
 BILLING = ["ctx:subsystem:billing", "ctx:file:src/billing/tax.py"]
 
@@ -176,24 +175,6 @@ def test_whoever_finished_such_a_task_is_suggested(memory: Lorelog) -> None:
     (only,) = memory.context.suggest_agent("rounding must be exact").recommendations
     assert only.agent_name == "mara"
     assert "finished the similar task" in only.reasons[0]
-
-
-@pytest.mark.parametrize(
-    ("pattern", "path", "fits"),
-    [
-        ("src/billing/**", "src/billing/a/b.py", True),
-        ("src/*/tax.py", "src/billing/tax.py", True),
-        ("src/*/tax.py", "src/billing/eu/tax.py", False),
-        ("**/*.sql", "db/m/1.sql", True),
-        ("**/*.sql", "1.sql", True),
-        ("*.py", "src/deep/a.py", True),
-        ("src/a.py", "src/aXpy", False),
-        ("src/billing/**", "src/billing2/a.py", False),
-    ],
-)
-def test_triggers_are_globs(pattern: str, path: str, fits: bool) -> None:  # noqa: FBT001
-    """`*` stays within a directory, `**` does not, a bare name fits anywhere, and all else means itself."""
-    assert (compile_glob(pattern).fullmatch(path) is not None) is fits
 
 
 def test_a_context_holds_of_each_sort(memory: Lorelog) -> None:

@@ -11,9 +11,7 @@ everything. Finished tasks come from the records and are added to it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.document import StoredChunk
@@ -32,6 +30,7 @@ from lorelog.services.context.scope import (
     subsystems_of,
     tag_values,
 )
+from lorelog.services.delivery.wildcard import matches_path
 from lorelog.services.search.postprocess import add_token_costs
 
 BASE_SCORE, KEYWORD_SCORE, HOT_SCORE, SUBSYSTEM_SCORE, TRIGGER_SCORE, FILE_SCORE = 0.1, 0.03, 0.05, 0.15, 0.6, 0.2
@@ -88,15 +87,6 @@ def suggest_agents(
     return sorted(suggestions, key=lambda suggestion: (-suggestion.score, suggestion.agent))[:k], len(suggestions)
 
 
-@lru_cache(maxsize=512)
-def compile_glob(pattern: str) -> re.Pattern[str]:
-    """Return a glob as a pattern: `*` and `?` stay within a directory, `**` does not; a bare name matches anywhere."""
-    parts = re.split(r"(\*\*/|/\*\*$|\*\*|\*|\?)", pattern.removeprefix("./"))
-    wildcards = {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    anywhere = "" if "/" in pattern else "(?:.*/)?"
-    return re.compile(anywhere + "".join(wildcards.get(part) or re.escape(part) for part in parts))
-
-
 def _score_memory(memory: StoredChunk, words: frozenset[str], files: Sequence[str]) -> _AgentScore:
     chunk = memory.chunk
     case = _AgentScore(BASE_SCORE, [f"memory {memory.id} names it"])
@@ -113,7 +103,7 @@ def _score_memory(memory: StoredChunk, words: frozenset[str], files: Sequence[st
         case.reasons.append(f"belongs to the subsystem {', '.join(subsystems)}")
     paths = [path.removeprefix("./") for path in files]
     case.triggers = [
-        glob for glob in tag_values(chunk.tags, TRIGGER_TAG) if any(map(compile_glob(glob).fullmatch, paths))
+        glob for glob in tag_values(chunk.tags, TRIGGER_TAG) if any(matches_path(glob, path) for path in paths)
     ]
     if case.triggers:
         case.score += TRIGGER_SCORE

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.tracebacks.finder import bare_type, find_traces, normalize_message
+from lorelog.language.lexicon import lexicon
 from lorelog.services.cues.cue import Cue, read_cues
 from lorelog.services.cues.directives import SPAN, code_words, command_cues
 from lorelog.services.delivery.shell_command import split_command, word_set
@@ -32,12 +33,7 @@ _REJECTED_CALL = lazy_pattern(
     r"rejected (?:(?P<edit>Edit|MultiEdit|Write|NotebookEdit|edit|write|apply_patch|patch)|Bash|bash|shell|exec|exec_command|shell_command|local_shell) "
     r"(?P<subject>\S.*)"
 )
-_READING_PROGRAMS = word_set(
-    """
-    cd ls cat echo printf grep rg ag find fd head tail pwd wc sed awk which sort uniq cut tr jq tree stat file du df ps
-    env date true sleep test export source mkdir python python3 node
-    """
-)
+_READING_PROGRAMS = lexicon("reading_programs")
 """Programs that say nothing about the call they are part of."""
 _COMMIT = lazy_pattern(
     r"\b(?:before|prior to|when(?:ever)?|while|on|for|in|after)\s+(?:(?:you|we|I)\s+)?(?:(?:every|each|any|a|the)\s+)?(?:git\s+)?commit(?:s|ting)?\b"
@@ -110,14 +106,7 @@ _BROAD_FOLDERS = word_set(
     src lib app apps packages pkg code source sources dist build and/or
     """
 )
-_FILE_SUFFIXES = word_set(
-    """
-    py pyi ts tsx js jsx mjs cjs go rs java kt kts rb php c h cc cpp hpp cs swift scala sql sh bash zsh md mdx rst txt
-    json yaml yml toml ini cfg conf lock xml html css scss less vue svelte proto graphql tf env ipynb gradle cmake mk
-    lua ex exs erl hs ml clj dart jl ps1 bat csv tsv svg r rmd qmd zig nim cr gd m mm fs fsx vb pl pm groovy sbt bzl nix tex
-    bib adoc xcconfig plist storyboard resx csproj sln props parquet avsc prisma hcl tfvars rego
-    """
-)
+_FILE_SUFFIXES = lexicon("file_suffixes")
 _AVOIDED_SYMBOL = lazy_pattern(
     r"\b(?:don['\u2019]?t|do not|never|stop|avoid|must not|should not|instead of|rather than|not|statt|anstatt|niemals|nie)\s+"
     r"(?:(?:use|using|call|calling|verwende|benutze)\s+)?`?((?:[A-Za-z_]\w*(?:\.|::|->|#))+[A-Za-z_]\w+)(?![\w/.@-]*[\w/@])",
@@ -138,7 +127,7 @@ class DerivedCues:
     """
 
     def __init__(self, file: Path, version: str, *, is_read: bool = True) -> None:
-        """Open the file, and read it unless the cues of a few texts are derived anew."""
+        """Open the file, and read it unless only the cues of a few texts are derived."""
         self._file = file
         self._version = version
         self._known = self._read() if is_read else {}

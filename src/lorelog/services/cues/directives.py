@@ -31,58 +31,11 @@ TOOL_FAMILIES: tuple[frozenset[str], ...] = tuple(
     )
 )
 """Programs that are used in place of each other."""
-PROGRAMS = word_set(
-    """
-    clear cp ln mkdir ls tee touch npm-run-all standard-version systemd-run yt-dlp kotlin rscript jupyter-lab mongoimport
-    ab ack act adb aider air alembic allure amplify ansible ansible-galaxy ansible-playbook ant antora apk apt apt-get ar
-    argocd artisan asciidoctor asdf ash astro autoconf autoflake autopep8 ava awk aws az babel bandit basedpyright bash
-    bats bazel bazelisk behave biome black blender bower brew browserify browserslist buck buck2 buf buildah buildctl
-    buildkite-agent bun bundle bundler bunx busted cabal caddy capistrano cargo cargo-make cat cdk celery certbot cfn-lint
-    changeset chef chezmoi chmod chown chpasswd circleci clang clang++ clang-format clang-tidy clippy clj clojure cmake
-    cocoapods codecov codex codesign coffee colima commitizen commitlint composer conan conda coverage cpack cpanm crane
-    createdb cron crontab cross crystal ctags ctest cucumber curl cypress cz dagger dart dbmate dbt dd deno deptry detox
-    devbox devenv dig direnv django-admin dlx dnf docker docker-compose dockerd doctl dotenv dotnet doxygen dpkg drizzle-kit
-    dropdb drush dune dvc earthly eas eb ecs-cli electron electron-builder elixir elm emacs esbuild eslint expo fabric
-    fastlane fd ffmpeg find firebase flake8 flask flit flutter fly flyctl flyway forge fvm g++ gatsby gcc gcloud gdb gem gh
-    ghc ghcup git git-lfs gitlab-runner gitleaks glab gleam go godot gofmt gofumpt goimports golangci-lint golint goose
-    gopls goreleaser gotestsum gpg gradle gradlew graphql-codegen grep grunt gsutil guard gulp gunicorn gzip hadolint hardhat
-    hatch haxe helm helmfile helix heroku hg hugo husky hypercorn iex inv invoke ionic isort istioctl java javac jekyll
-    jenkins jest jetpack jib journalctl jq julia jupyter just k3d k3s k6 k9s karma kill killall kind knex ko kompose
-    kotlinc ktfmt ktlint kubeadm kubectl kubectx kubens kustomize lefthook lein lerna less lftp liquibase lint-staged
-    lorelog lsof lua luarocks lune magick make mago mamba mariadb markdownlint maturin mdbook melos mercurial meson micro
-    micromamba migrate minikube mintlify mise mix mkdocs mocha molecule mongo mongodump mongorestore mongosh moon mv mvn
-    mvnw mycli mypy mysql mysqladmin mysqldump nano nc nerdctl netlify newman next nextest ng nginx nightwatch nim nimble
-    ninja nix nix-build nix-env nix-shell nmap nodemon nodenv node nohup nomad nose2 nosetests nox npm npm-check-updates npx
-    nrwl nuget nuxt nvim nvm nx nyc ocaml oh-my-posh opam openssl orval oxlint pack packer pandoc pants parcel patch pdm pdm
-    perl pest pg_dump pg_restore php php-cs-fixer phpcs phpstan phpunit pip pip-compile pip-sync pip3 pipenv pipx pixi
-    pkill plantuml playwright pm2 pnpm pnpx pod podman podman-compose poe poetry powershell pre-commit prettier prisma
-    procs protoc ps psalm psql pulumi puppet pwsh py.test pycodestyle pydocstyle pyenv pyinstaller pylint pyre pyright
-    pytest python python3 pyupgrade quarto quasar rails rake rbenv rclone react-native rebar3 rector redis-cli redis-server
-    remix renovate restic rg rm rmdir rollup rome rsbuild rspec rspack rsync rubocop ruby ruff runhaskell rush rust-analyzer
-    rustc rustfmt rustup rye sam sbt scala scala-cli scalafmt schemathesis scons scp screen sed semantic-release semgrep
-    sentry-cli sequelize serverless service sh shellcheck shfmt shred sidekiq skaffold slidev snakemake snyk sops sourcery
-    sphinx-build spotless sqlc sqlfluff sqlite3 sqlx ssh ssh-keygen stack standard stern storybook strace stylelint
-    su sudo supabase supervisorctl svelte-kit svn swc swift swift-format swiftformat swiftlint syft systemctl tailwindcss tar
-    task taskfile tauri tcpdump telepresence templ terraform terraform-docs terragrunt terser tflint tilt tmux tofu tox tox-uv
-    trash trivy trufflehog truncate ts-node tsc tslint tsup tsx turbo turbopack twine ty typeorm typst ufw umount uncrustify
-    unittest unzip uv uvicorn uvx vagrant valgrind vault vcpkg velero vercel vi vim vite vitest vue-cli vulture vuepress
-    wasm-pack watch watchexec watchman webpack wget wine wp wrangler xargs xcodebuild xcodegen xcrun xmake xvfb-run yalc
-    yamllint yapf yarn yay youtube-dl yq yum zellij zig zip zsh
-    """
-)
+PROGRAMS = lexicon("programs")
 """Programs that a bare word names where a text says to avoid it."""
 LANGUAGES = word_set("go java ruby python python3 php swift node dart julia lua perl scala elixir crystal nim zig haxe")
 """Programs that are also languages: "never use python for scripts" is about code, too."""
-EVERYDAY_WORDS = word_set(
-    """
-    ab act air ant ash astro ava babel black blender buck cat caddy chef clippy coffee colima composer cross cucumber dagger
-    dune expo fabric find flask fly flash forge gem gleam goose guard gulp grunt hatch helm helix ionic istio jetpack just
-    karma kill kind ko less lint make mago melos micro migrate mintlify mise mix mocha mold moon next nightwatch nomad pack
-    packer pants parcel patch pest pod poetry prettier procs puppet quasar rails rake remix restic rollup rome rush rye sam
-    screen service shred sourcery spotless stack standard stern storybook task templ tilt trash truncate turbo ty vault
-    velero watch wine touch clear coverage invoke dig changeset jenkins husky cron electron zip taskfile allure ack
-    """
-)
+EVERYDAY_WORDS = lexicon("program_words")
 """Programs whose names are also words: outside of code they need a program to compare with, or a verb of running."""
 _MAX_CODE_WORDS, _MAX_BARE_WORDS = 8, 4
 _FLAGS = re.IGNORECASE
@@ -137,13 +90,7 @@ _GIT_COMMANDS = {
     "stash": "git stash",
 }  # fmt: skip
 _ORDERS = frozenset({"don't", "dont", "do not", "never", "must not", "should not", "niemals"})
-_KEYWORDS = word_set(
-    """
-    let const var def class import from return if for while new async await function select insert update delete create
-    drop alter public private type interface fn pub use mod struct enum package export throw raise try except lambda with
-    else not in is null none true false undefined any void int str string float bool this self super static final
-    """
-)
+_KEYWORDS = lexicon("code_keywords")
 """First words of code that are not programs."""
 _GENERIC_NOUNS = word_set("file files code changes test tests command commands locally manually yourself anymore statt")
 _SUBCOMMANDS = word_set("get set go up out off new put use make stop next last first own like keep let say t d m")
@@ -203,7 +150,7 @@ def command_cues(text: str, *, is_complete: bool) -> Iterator[str]:
 
 
 def code_words(span: str) -> tuple[str, ...]:
-    """Return the literal words of a command in code, without what follows a placeholder; empty if it is no command."""
+    """Return the literal words of a command in code, without what follows a placeholder; empty if it is not a command."""
     span = span.strip().removeprefix("$ ")
     if span.startswith("-") or "\n" in span:
         return ()

@@ -35,7 +35,7 @@ _MIN_MAPPED_BYTES = 65_536
 MAX_COMMANDS_COMPARED = 64
 MAX_MATCHES = 20
 DAY_WINDOW = 3
-"""Days from a cue's day on which a session is shown the memory: nobody works every day."""
+"""Days from a cue's day on which a session is shown the memory, because people do not work every day."""
 PATH, EXTENSION, COMMAND, SYMBOL, ERROR, EVENT, DAY = "p", "x", "c", "s", "e", "v", "d"
 """First letters of the keys."""
 SYMBOL_NAMES, ERROR_WORDS = "S", "E"

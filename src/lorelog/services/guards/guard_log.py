@@ -8,7 +8,7 @@ and an agent cannot change a guard that a person wrote or approved. A guard that
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.services.delivery import guard_check
 from lorelog.services.delivery.files import short_digest
-from lorelog.services.delivery.guard_check import AGENT, BLOCK, MAX_DISMISSALS, ON, PERSON, RETIRED, WARN
+from lorelog.services.delivery.guard_check import AGENT, BLOCK, MAX_DISMISSALS, OFF, ON, PERSON, RETIRED, WARN
 from lorelog.services.memory_state.append_log import AppendLog
 
 MAX_PATTERN_CHARS = 300
@@ -72,18 +72,18 @@ class Guard:
     id: str
     conditions: GuardConditions
     action: str
-    """What it does when it is on: warn or block. An agent's guard that nobody approved never blocks."""
+    """What it does when it is on: warn or block. An agent's guard without approval never blocks."""
     message: str
     memory: str
     project: str
-    state: str
-    """`on`, `off` or `retired`."""
     created_by: str
-    approved: bool
+    state: str = OFF
+    """`on`, `off` or `retired`."""
+    approved: bool = False
     """True if a person approved it."""
-    dismissals: int
-    created: str
-    changed: str
+    dismissals: int = 0
+    created: str = ""
+    changed: str = ""
 
     @property
     def by_person(self) -> bool:
@@ -279,31 +279,31 @@ def describe_conditions(conditions: GuardConditions) -> str:
 
 def guard_from_draft(draft: GuardDraft, by: str) -> Guard:
     """Return the guard that adding a draft would make, for a replay."""
+    names = ("conditions", "action", "message", "memory", "project")
     return Guard(
         id=guard_id(draft.project, draft.conditions),
-        conditions=draft.conditions,
-        action=draft.action,
-        message=draft.message,
-        memory=draft.memory,
-        project=draft.project,
-        state="off",
         created_by=by,
-        approved=False,
-        dismissals=0,
-        created="",
-        changed="",
+        **{name: getattr(draft, name) for name in names},
     )
 
 
 def _guard_from_fields(fields: Mapping[str, Any]) -> Guard:
-    conditions = GuardConditions(
-        tool=fields["tool"], paths=tuple(fields["paths"]), command=fields["command"], content=fields["content"]
+    names = (
+        "id",
+        "message",
+        "memory",
+        "project",
+        "state",
+        "created_by",
+        "approved",
+        "dismissals",
+        "created",
+        "changed",
     )
-    names: Sequence[str] = ("id", "message", "memory", "project", "state", "created_by", "approved", "dismissals")
     return Guard(
-        conditions=conditions,
+        conditions=GuardConditions(
+            tool=fields["tool"], paths=tuple(fields["paths"]), command=fields["command"], content=fields["content"]
+        ),
         action=guard_check.effective_action(dict(fields)),
-        created=fields["created"],
-        changed=fields["changed"],
         **{name: fields[name] for name in names},
     )

@@ -2,7 +2,7 @@
 
 A sentence becomes a candidate if it forbids something that a tool call shows: a command ("use pnpm, not npm"), a file
 ("don't edit migrations/") or a text ("no default exports"). A sentence with a condition ("don't commit without asking")
-does not, because a pattern cannot check the condition. A candidate is switched on by nobody but the user.
+does not, because a pattern cannot check the condition. Only the user switches a candidate on.
 
 Only memories that were written on this machine count. What came with a repository, an import or a tool never becomes
 a guard.
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lorelog.core.dataclasses import dataclass
 from lorelog.core.patterns import lazy_pattern
+from lorelog.language.sentences import split_sentences
 from lorelog.services.cues.directives import PROGRAMS, avoided_commands, chosen_programs
 from lorelog.services.delivery.files import read_standing
 from lorelog.services.delivery.guard_check import PERSON, WARN, CallView
@@ -129,7 +130,6 @@ _SUBCOMMANDS = word_set(
     destroy deploy up down upgrade update init exec rm delete sync migrate prune restore lint format watch dev serve
     """
 )
-_SENTENCE_END = lazy_pattern(r"[.!?;]+(?=\s|$)|\n+")
 _FORBID = (
     r"(?:(?:please\s+)?(?:don't|dont|don’t|do not|never|must not|mustn't|should not|shouldn't|may not|can't)\s+(?:ever\s+)?"
     r"(?:want\s+(?:you\s+)?to\s+)?|stop\s+|no\s+more\s+|avoid\s+)"
@@ -201,12 +201,10 @@ _NO_BRANCHES = frozenset(("it", "this", "that", "git", "github", "remote", "me")
 def derive_candidates(text: str) -> list[GuardCandidate]:
     """Return the candidates of a correction; none for sentences with a condition, and for questions."""
     found: dict[GuardConditions, GuardCandidate] = {}
-    start = 0
-    for end in [*_SENTENCE_END.finditer(text), None]:
-        sentence = text[start : end.start() if end else len(text)].strip()
-        start = end.end() if end else len(text)
+    for whole in split_sentences(text.replace("; ", "\n")):
+        sentence = whole.rstrip(".!; ")
         is_question = _QUESTION.match(sentence) and not sentence.lower().startswith("do not")
-        if is_question or (end and "?" in end[0]) or _CONDITION.search(re.sub(r"`[^`]*`", "x", sentence)):
+        if is_question or "?" in sentence or _CONDITION.search(re.sub(r"`[^`]*`", "x", sentence)):
             continue
         for candidate in (*_forbidden_commands(sentence), *_protected_files(sentence), *_forbidden_texts(sentence)):
             found.setdefault(candidate.conditions, candidate)

@@ -100,7 +100,7 @@ class Backfill:
     dry_run: bool = False
     """Report the turns without writing them."""
     upgrade: bool = False
-    """Replace notes that an older version wrote and nobody edited."""
+    """Replace unedited notes of an older version."""
 
     @property
     def since_timestamp(self) -> float:
@@ -337,7 +337,7 @@ class _SessionCapture:
         return row is not None and row.state == DONE and not has_entry(Path(row.journal), row.memory)
 
     def _upgrade_drafts(self, turn: ParsedTurn) -> Iterator[_TurnDraft]:
-        """Yield the note that replaces the notes of an older version, if nobody edited those."""
+        """Yield the note that replaces the notes of an older version, if those are unedited."""
         written = [row for row in self._written_rows(turn) if row.state != EMPTY]
         if not written or any(row.state == WRITING for row in written):
             return

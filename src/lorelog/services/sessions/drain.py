@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field, fields, replace
+from lorelog.core.dataclasses import dataclass, fields, replace
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, SourceError, UsageError
 from lorelog.core.processes import try_file_lock
 from lorelog.core.session import HookEvent
@@ -56,7 +56,7 @@ SessionKey = tuple[str, str]
 """A host and its session."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class DrainReport:
     """Result of one pass over the spool."""
 
@@ -74,6 +74,10 @@ class DrainReport:
     notes: tuple[str, ...] = ()
     pause_s: float | None = None
     """Seconds until the next retry; None if nothing is left."""
+
+    def add_notes(self, *notes: str) -> None:
+        """Add notes, each once."""
+        self.notes = tuple(dict.fromkeys((*self.notes, *notes)))
 
     def __add__(self, other: DrainReport) -> DrainReport:
         """Return the sum of two passes, with the remaining events of the later one."""
@@ -93,26 +97,10 @@ class _RetryState:
     failed: bool = False
 
 
-@dataclass(slots=True)
-class _DrainCounts:
-    events: int = 0
-    captured: int = 0
-    waiting: int = 0
-    failed: int = 0
-    parked: int = 0
-    notes: dict[str, None] = field(default_factory=dict)
-
-    def add(self, counts: _DrainCounts) -> None:
-        self.events += counts.events
-        self.captured += counts.captured
-        self.parked += counts.parked
-        self.notes |= counts.notes
-
-
 @dataclass(frozen=True, slots=True)
 class _SessionOutcome:
     session: SessionKey
-    counts: _DrainCounts
+    counts: DrainReport
     retry: _RetryState | None = None
     """Retry that blocks the session."""
     error: BaseException | None = None
@@ -150,7 +138,7 @@ class Drainer:
             return self._drain_pass()
 
     def _drain_pass(self) -> DrainReport:
-        counts = _DrainCounts()
+        counts = DrainReport()
         blocked: dict[SessionKey, _RetryState] = {}
         """Sessions with a failed or waiting event."""
         running: set[SessionKey] = set()
@@ -167,7 +155,7 @@ class Drainer:
             outcome = self._next_outcome()
             if outcome is not None:
                 running.discard(outcome.session)
-                counts.add(outcome.counts)
+                counts += outcome.counts
                 if outcome.error is not None:
                     raise outcome.error
                 if outcome.retry is not None:
@@ -178,17 +166,10 @@ class Drainer:
             counts.failed += behind if retry.failed else 0
             counts.waiting += 0 if retry.failed else behind
         due = min((retry.due for retry in blocked.values()), default=None)
-        return DrainReport(
-            events=counts.events,
-            captured=counts.captured,
-            waiting=counts.waiting,
-            failed=counts.failed,
-            parked=counts.parked,
-            notes=tuple(counts.notes),
-            pause_s=None if due is None else max(0.0, due - time.monotonic()),
-        )
+        counts.pause_s = None if due is None else max(0.0, due - time.monotonic())
+        return counts
 
-    def _events_by_session(self, counts: _DrainCounts) -> dict[SessionKey, list[str]]:
+    def _events_by_session(self, counts: DrainReport) -> dict[SessionKey, list[str]]:
         """Return the events in the spool by session, in order."""
         pending: dict[SessionKey, list[str]] = {}
         paths = spool.list_events(self._home)
@@ -219,7 +200,7 @@ class Drainer:
 
     def _drain_session(self, session: SessionKey, paths: Sequence[str]) -> None:
         """Capture the events of one session until none is left or one blocks the rest."""
-        counts = _DrainCounts()
+        counts = DrainReport()
         retry: _RetryState | None = None
         fault: BaseException | None = None
         try:
@@ -232,17 +213,17 @@ class Drainer:
             fault = error
         self._outcomes.put(_SessionOutcome(session, counts, retry, fault))
 
-    def _read(self, path: str, counts: _DrainCounts) -> dict[str, Any] | None:
+    def _read(self, path: str, counts: DrainReport) -> dict[str, Any] | None:
         try:
             return spool.read_event(path)
         except SourceError as error:
             if os.path.lexists(path):
                 spool.park_event(path, error.message)
                 counts.parked += 1
-                counts.notes[error.message] = None
+                counts.add_notes(error.message)
             return None
 
-    def _process_event(self, path: str, event: dict[str, Any], counts: _DrainCounts) -> _RetryState | None:
+    def _process_event(self, path: str, event: dict[str, Any], counts: DrainReport) -> _RetryState | None:
         """Capture an event; return its retry, or None if it is done."""
         retry = self._retries.get(path)
         if retry is not None and retry.due > time.monotonic():
@@ -262,16 +243,16 @@ class Drainer:
         spool.remove_event(path)
         del self._retries[path]
         counts.events += 1
-        counts.notes.update(dict.fromkeys(reply.get("notes", ())))
+        counts.add_notes(*reply.get("notes", ()))
         return None
 
     def _handle_failure(
-        self, path: str, error: Exception, retry: _RetryState, counts: _DrainCounts
+        self, path: str, error: Exception, retry: _RetryState, counts: DrainReport
     ) -> _RetryState | None:
         message = error.message if isinstance(error, LorelogError) else f"{type(error).__name__}: {error}"
         if retry.tries == 0:
             self._on_fault("capture", error)
-        counts.notes[message] = None
+        counts.add_notes(message)
         if isinstance(error, UsageError) or _file_age(path) > GIVE_UP_S:
             spool.park_event(path, message)
             counts.parked += 1

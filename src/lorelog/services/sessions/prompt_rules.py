@@ -41,35 +41,9 @@ _SURE_SCORE, _SURE_SHARE = 2.0, 0.25
 _GENERIC, _COMMON, _SUBJECT, _RARE = 0.25, 0.5, 0.85, 1.0
 
 _STOP_WORDS = lexicon("function_words")
-_GENERIC_WORDS = _word_set(
-    """
-    add write create change update fix run implement build check look show find see read edit modify work try start
-    file code function method class line change feature thing project app application part place name value type page
-    issue problem error bug step piece example data list item result output input text number object user users
-    give take handle support improve clean move open close call help explain describe answer question tell
-    small big large simple full whole current old correct different specific existing possible quick quickly
-    src dist tmp bin row column field custom real plain random public private main major minor extra user-facing default manage generate save outside inside
-    code codebase repo source folder directory logic stuff method line content implementation version
-    """
-)
-_COMMON_WORDS = _word_set(
-    """
-    test tests commit branch main push merge pr dependency package install config docs comment log api server client
-    database db query table schema model view route endpoint request response service module component library import
-    export variable parameter argument string array async error exception message format style lint typecheck script
-    command terminal shell docker image container env environment ci deploy release version tag migration backend frontend
-    ui button form css html json yaml python javascript typescript react git github token key secret auth login
-    performance cache memory thread lock job task queue event hook plugin tool cli flag option default path
-    crate gem doc readme markdown template refactor rename delete debug mock unit integration fixture coverage
-    """
-)
-_RULED_VERBS = _word_set(
-    """
-    commit push merge rebase squash deploy release publish install upgrade downgrade migrate delete rename refactor format
-    lint mock stub test document comment translate log print restart reset revert amend force-push cache retry parse
-    summarize abbreviate estimate guess assume apologize skip disable ignore hardcode duplicate copy download upload
-    """
-)
+_GENERIC_WORDS = lexicon("generic_task_words")
+_COMMON_WORDS = lexicon("common_task_words")
+_RULED_VERBS = lexicon("ruled_verbs")
 _SYNONYMS = {
     "spec": "test", "dep": "dependency", "dependencies": "dependency",
     "package": "dependency", "library": "dependency", "lib": "dependency", "doc": "docs", "documentation": "docs",

@@ -73,6 +73,7 @@ NOTE_FIELDS = {
     "asked": "request",
     "went on with": "request",
     "outcome": "outcome",
+    "found": "outcome",
     "files": "files",
     "commands": "commands",
     "errors": "errors",

@@ -15,11 +15,11 @@ from lorelog.core.document import StoredChunk
 from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import LifecycleState
 from lorelog.core.session import parse_iso_time
+from lorelog.services.sessions.recent import parse_note
 from lorelog.services.standing.memories import plain_text, split_statement
 from lorelog.services.usage.history import Delivery, DeliveryFilter, list_deliveries, local_day
 
 MAX_TEXT_CHARS = 600
-_LABEL = lazy_pattern(r"- (User asked|Went on with|Outcome|Found|Files|Commands|Errors|Ended):\s?(.*)")
 _HOST = lazy_pattern(r"<!--[^>]*?\bhost:([\w.-]+)")
 
 
@@ -168,11 +168,9 @@ def _add_delivery(found: dict[tuple[str, str, str], TimelineSession], delivery: 
 
 def read_turn(stored: StoredChunk, at: str) -> TimelineTurn:
     """Return a turn from its note. A note that a model worded has no labels: its first line is what was asked."""
-    parts = _read_bullets(stored.chunk.text.splitlines())
+    parts = parse_note([line for line in stored.chunk.text.splitlines() if not line.startswith("#")])
     anchor = stored.chunk.anchor
-    asked = " ".join(parts.get("User asked") or parts.get("Went on with") or ())
-    outcome = " ".join((*parts.get("Outcome", ()), *parts.get("Found", ())))
-    worded = parts.get("", [])
+    asked, outcome, worded = " ".join(parts["request"]), " ".join(parts["outcome"]), parts["text"]
     if not asked and worded:
         asked, worded = worded[0], worded[1:]
     return TimelineTurn(
@@ -180,25 +178,8 @@ def read_turn(stored: StoredChunk, at: str) -> TimelineTurn:
         at=at,
         asked=asked[:MAX_TEXT_CHARS],
         outcome=(outcome or " ".join(worded))[:MAX_TEXT_CHARS],
-        files=tuple(", ".join(parts.get("Files", ())).split(", ")) if parts.get("Files") else (),
-        commands=tuple(line.strip("`") for line in parts.get("Commands", ())),
-        errors=tuple(parts.get("Errors", ())),
-        ended=" ".join(parts.get("Ended", ())),
+        files=tuple(", ".join(parts["files"]).split(", ")) if parts["files"] else (),
+        commands=tuple(line.strip("`") for line in parts["commands"]),
+        errors=tuple(parts["errors"]),
+        ended=" ".join(parts["ended"]),
     )
-
-
-def _read_bullets(lines: Sequence[str]) -> dict[str, list[str]]:
-    """Return the texts of a note's bullets by their label; those without a label under the empty text."""
-    parts: dict[str, list[str]] = {}
-    label = ""
-    for line in lines:
-        bare = line.strip()
-        match = _LABEL.match(line)
-        if match is not None:
-            label = match[1]
-            parts.setdefault(label, []).extend([match[2]] if match[2] else [])
-        elif bare and not bare.startswith("#"):
-            if line.startswith("- "):
-                label = ""
-            parts.setdefault(label, []).append(bare.removeprefix("- "))
-    return parts

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 MIN_PROBABILITY = 0.85
-"""A memory below it is not shown: precision counts more than recall, as for all that nobody asked for."""
+"""A memory below it is not shown: unrequested memories must be relevant, so precision counts more than recall."""
 MAX_TOPIC_MEMORIES = 2
 """Memories that a prompt brings by their topics."""
 TOPIC_PREFIX = "topic="

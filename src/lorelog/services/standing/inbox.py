@@ -2,7 +2,7 @@
 
 Not every text counts as a rule of the user. What an agent, a tool, an import or a repository says does not, and of the corrections in
 conversations only those count that clearly last (`is_lasting_rule`). A person decides about the others: approved, such a text is
-written anew as the person's own memory, which supersedes the first one, so both stay in their files and who said what
+written again as the person's own memory, which supersedes the first one, so both stay in their files and who said what
 remains visible. Summaries, and imported text that is not a rule, are only marked as reviewed. Guards have a log of their own.
 """
 
@@ -79,7 +79,7 @@ class Inbox:
 
 
 def make_item(stored: StoredChunk) -> InboxItem | None:
-    """Return the item of a memory; None if nobody has to decide about it."""
+    """Return the item of a memory; None if it needs no decision."""
     chunk, anchor = stored.chunk, stored.chunk.anchor
     if anchor is None or not anchor.memory or stored.machine or chunk.piece:
         return None

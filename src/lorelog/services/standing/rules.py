@@ -24,6 +24,7 @@ from typing import Any
 from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.memory import NewMemory
 from lorelog.core.patterns import lazy_pattern
+from lorelog.language.sentences import split_sentences
 from lorelog.services.cues.directives import FAMILY_OF, PROGRAMS
 from lorelog.services.delivery.shell_command import word_set
 
@@ -72,14 +73,13 @@ _POINTING = lazy_pattern(
 _USE_PROGRAM = lazy_pattern(_LEAD + r"use [`'\"]?([\w.+-]+?)[`'\"]?[.!]*$", _FLAGS)
 _MOMENT = lazy_pattern(r"\b(?:this time|for now|now|yet|this one|that one)\b", _FLAGS)
 _CLAUSE_END = lazy_pattern(r"[,;:(\u2013\u2014]|\s-\s")
-_SENTENCE = lazy_pattern(r"(?<=[.!?;])\s+|\n+")
 
 
 def is_lasting_rule(text: str) -> bool:
     """Return True if a sentence of a captured correction is a rule for later sessions."""
     if len(text) > MAX_RULE_CHARS:
         return False
-    return any(map(_is_rule, _SENTENCE.split(text.strip())))
+    return any(map(_is_rule, split_sentences(text.replace("; ", "\n"))))
 
 
 def _is_rule(sentence: str) -> bool:
