@@ -189,7 +189,7 @@ def has_entry(path: Path, memory: str) -> bool:
     except OSError as error:
         raise StoreUnwritable(f"{path} cannot be read: {error.strerror}", hint="make it a readable file") from error
     try:
-        return stat.S_ISREG(os.fstat(descriptor).st_mode) and _id_marker(memory) in _read_bytes(descriptor)
+        return stat.S_ISREG(os.fstat(descriptor).st_mode) and _id_marker(memory) in read_bytes(descriptor)
     finally:
         os.close(descriptor)
 
@@ -235,9 +235,9 @@ def _append_missing(
     try:
         if not acquire_file_lock(descriptor, _WAIT_S):
             raise StoreBusy(f"{path} is locked by another program", hint="nothing was added; try again")
-        if not _is_same_file(path, descriptor):
+        if not is_same_file(path, descriptor):
             return None
-        before = _complete_torn_entry(descriptor, _read_bytes(descriptor), entries.values())
+        before = _complete_torn_entry(descriptor, read_bytes(descriptor), entries.values())
         # An earlier attempt wrote them, or an editor that replaced the file had read our entry first.
         placed = {
             identity: _locate_existing(path, identity, entry, before)
@@ -252,7 +252,7 @@ def _append_missing(
             placed |= _locate_new(path, missing, first)
         if not before:
             sync_folder(path.parent)
-        if not _is_same_file(path, descriptor):
+        if not is_same_file(path, descriptor):
             return None
     finally:
         os.close(descriptor)
@@ -300,7 +300,7 @@ def _locate_new(path: Path, entries: Mapping[str, str], first: int) -> dict[str,
     return placed
 
 
-def _is_same_file(path: Path, descriptor: int) -> bool:
+def is_same_file(path: Path, descriptor: int) -> bool:
     """Return whether the path still names the open file: editors save by replacing it."""
     ours = os.fstat(descriptor)
     try:
@@ -407,13 +407,10 @@ def _separator(before: bytes, now: datetime) -> str:
     return "\n" if before.endswith(b"\n") else "\n\n"
 
 
-def _read_bytes(descriptor: int) -> bytes:
-    size = os.fstat(descriptor).st_size
+def read_bytes(descriptor: int) -> bytes:
+    """Return the whole content of an open file; its position stays."""
     parts, offset = [], 0
-    while offset < size:
-        part = os.pread(descriptor, size - offset, offset)
-        if not part:
-            break
+    while part := os.pread(descriptor, 1 << 20, offset):
         parts.append(part)
         offset += len(part)
     return b"".join(parts)
