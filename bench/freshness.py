@@ -20,10 +20,11 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.freshness_history import measure_history, report_histories
+from msgspec.structs import replace
 
 from lorelog.core.freshness import UNCHECKED_VERDICT
 from lorelog.core.memory import NewMemory

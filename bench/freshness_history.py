@@ -14,12 +14,13 @@ import subprocess
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.code.truth import Tooling
 from bench.freshness_truth.definitions import Definition
 from bench.freshness_truth.fates import DRIFTED, FRESH, GONE, UNSURE, Fates, combined, read_state
+from msgspec.structs import replace
 
 from lorelog.core.freshness import UNCHECKED_VERDICT
 from lorelog.engine import Engine

@@ -12,7 +12,6 @@ a turn are filled in where the reader of the transcript did not.
 """
 
 import argparse
-import dataclasses
 import gzip
 import random
 import re
@@ -23,6 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.session import TurnDigest
@@ -147,9 +148,9 @@ def read_turns(data: Path) -> Iterator[tuple[str, TurnDigest, str]]:
 def complete(turn: ParsedTurn, before: str) -> TurnDigest:
     """Return the digest of a turn with the fields that its version knows but the reader left empty."""
     digest: Any = turn.digest
-    names = {item.name for item in dataclasses.fields(digest)}
+    names = {item.name for item in msgspec.structs.fields(digest)}
     if "asked" in names and not digest.asked:
-        digest = dataclasses.replace(digest, asked=before[-2000:])
+        digest = msgspec.structs.replace(digest, asked=before[-2000:])
     pick = getattr(turn_note, "pick_findings", None)
     if (
         pick is not None
@@ -160,7 +161,7 @@ def complete(turn: ParsedTurn, before: str) -> TurnDigest:
         earlier = turn.turn.assistant
         for text in reversed(digest.assistant_texts):
             earlier = earlier.removesuffix(text.strip()).rstrip()
-        digest = dataclasses.replace(
+        digest = msgspec.structs.replace(
             digest, findings=tuple([found for part in earlier.split("\n\n") for found in pick(part)][-MAX_FOUND:])
         )
     completed: TurnDigest = digest

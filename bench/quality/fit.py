@@ -19,7 +19,7 @@ import base64
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from bench.quality.pipeline import Bench
 from bench.quality.samples import SAMPLE_BYTES, SAMPLE_QUESTIONS, sample_bytes
 from bench.quality.sets import JudgedSet, Question, load, names_in
 from bench.quality.vectors import KeptEmbedder, VectorFolder
+from msgspec.structs import asdict
 
 from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import Embedder

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,6 +18,7 @@ from bench.quality.layout import Layout
 from bench.quality.rivals import CUT, PlainBM25, memsearch
 from bench.quality.sets import JudgedSet, Question
 from bench.quality.vectors import KeptEmbedder, VectorFolder
+from msgspec.structs import replace
 
 from lorelog.core.document import ChunkKey
 from lorelog.core.query import Filters, Hit

@@ -10,6 +10,7 @@ from typing import Any
 from bench.quality.calibration import Calibration, calibrate
 from bench.quality.measuring import SetResult
 from bench.quality.pipeline import RANKINGS
+from msgspec import structs
 
 from lorelog.retrieval.ranking_metrics import mean_interval, metric_names, paired_difference
 
@@ -167,7 +168,7 @@ def as_json(results: Sequence[SetResult]) -> dict[str, Any]:
 def _set_json(result: SetResult) -> dict[str, Any]:
     bar = BARS.get(result.name)
     rankings = {
-        ranking: {name: asdict(mean_interval(values)) for name, values in measured.items()}
+        ranking: {name: structs.asdict(mean_interval(values)) for name, values in measured.items()}
         for ranking, measured in result.values.items()
     }
     return {

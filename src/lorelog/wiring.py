@@ -14,9 +14,11 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.config import PROJECT_FILE, USER_FILE, Settings, load_settings
 from lorelog.config.settings import environment_digest, settings_stamp
-from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.core.options import (
     LANGUAGE_PROVIDERS,
@@ -180,8 +182,7 @@ _MAX_MODELS = 4
 """Limits of a long-running process. A user has a tenant or two, and one model."""
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Struct, frozen=True):
     """Where a command runs: the home of the index, the project, and the environment."""
 
     home: Path

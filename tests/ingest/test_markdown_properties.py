@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from lorelog.core.dataclasses import replace
 from lorelog.core.document import Chunk
 from lorelog.core.options import ChunkOptions
 from lorelog.ingest import outline

@@ -107,7 +107,7 @@ def options(tmp_path: Path, port: int) -> EmbedOptions:
 
 
 def changed(options: EmbedOptions, **more: Any) -> EmbedOptions:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     ollama = {name: more.pop(name) for name in list(more) if hasattr(options.ollama, name)}
     return replace(options, ollama=replace(options.ollama, **ollama), **more)

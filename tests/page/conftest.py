@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from examples.demo_world import fill
+from msgspec.structs import replace
 from tests.page.browser import Browser, Tab, find_chromium
 
 from lorelog.core.options import HttpOptions

@@ -81,7 +81,7 @@ def test_a_person_is_a_person_also_at_a_server_that_an_agent_started(
     served: PageWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server's own environment does not decide whose word it is: the ticket does."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from lorelog.surfaces.page.app import identify_caller
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from lorelog.core.record import RecordDraft
 from lorelog.records.kinds import complete_draft

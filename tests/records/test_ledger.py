@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import force_setattr
 from tests.records.drafts import draft
 
 from lorelog.core.errors import StoreError, StoreIncompatible, StoreUnwritable, UsageError
@@ -88,7 +89,7 @@ def test_a_batch_with_one_bad_draft_writes_nothing(tmp_path: Path, bad: str) -> 
         "twice": good,
     }[bad]
     if bad == "kind":
-        object.__setattr__(wrong, "kind", "digest")
+        force_setattr(wrong, "kind", "digest")
 
     with pytest.raises(UsageError):
         ledger.append([good, wrong])

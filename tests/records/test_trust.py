@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lorelog.core.record import CANDIDATE_TRUST, DIGEST_TRUST, Promotion, Record, TrustTier
 from lorelog.records.kinds import KINDS

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from lorelog.retrieval.calibration import UNMEASURED, EncoderCalibration, calibration_of, load_calibrations
 from lorelog.retrieval.relevance import (
@@ -62,7 +63,7 @@ def test_a_probability(
 @given(ASKED, HIT, SHARE, ENCODER)
 def test_rises_with_coverage(asked: QueryFeatures, hit: Found, more: float, encoder: EncoderCalibration) -> None:
     """More coverage never lowers it."""
-    better = replace(hit, reading=replace(hit.reading, coverage=max(hit.reading.coverage, more)))
+    better = replace(hit, reading=structs.replace(hit.reading, coverage=max(hit.reading.coverage, more)))
     assert likely(asked, better, encoder) >= likely(asked, hit, encoder)
 
 

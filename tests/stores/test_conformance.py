@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.stores.making import anchored, chunk, update, vector
 
-from lorelog.core.dataclasses import replace
 from lorelog.core.document import Anchor, Chunk
 from lorelog.core.errors import ModelFault, NotFound, StoreBusy, UsageError
 from lorelog.core.ports import MIN_BM25_WORDS, ChunkNeighbours, DocumentUpdate, Store, SummaryLink, Supersession, Vector

@@ -6,13 +6,13 @@ import json
 import os
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from mcp import Client
+from msgspec.structs import replace
 from tests.surfaces.conftest import Shell
 from tests.surfaces.test_hook import PAYLOAD, context_of, hook
 

@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -65,8 +65,7 @@ def split_qualified(text: str) -> tuple[str, str]:
     return (parts[-2] if len(parts) > 1 else "", parts[-1].removesuffix("()") if parts else "")
 
 
-@dataclass(frozen=True, slots=True)
-class NamePattern:
+class NamePattern(Struct, frozen=True):
     """A condition on the table of names."""
 
     where: str

@@ -14,7 +14,7 @@ import re
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -39,8 +39,7 @@ _CONTROL = bytes(byte for byte in range(32) if byte not in b"\t\n\r\f\v\b\x1b")
 _MINIFIED_MEAN_LINE, _MIN_MINIFIED_BYTES, _MINIFIED_LONGEST_LINE = 400, 4000, 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedSource:
+class DecodedSource(Struct, frozen=True):
     """The UTF-8 text of a source file."""
 
     source: bytes

@@ -13,11 +13,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from lorelog.code.languages.hooks import CALLABLES, CLASSES, CONTAINER, VARIABLES, LanguageHooks, SymbolCandidate
 from lorelog.code.names import Comments, Tokens
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind, UseKind
-from lorelog.core.dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Query
@@ -42,8 +43,7 @@ _PATH_SEPARATORS = re.compile(r"\s*(?:::|->|\?\.|!!?\.|\\)\s*")
 _TYPE_ARGUMENTS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
 
 
-@dataclass(slots=True)
-class QueryMatches:
+class QueryMatches(Struct):
     """The captures of a query."""
 
     definitions: dict[int, SymbolCandidate] = field(default_factory=dict)
@@ -201,8 +201,7 @@ def _merge_candidates(candidate: SymbolCandidate, other: SymbolCandidate, source
     return first
 
 
-@dataclass(slots=True)
-class _Region:
+class _Region(Struct):
     """A byte range that is a definition, a scope, or both."""
 
     start: int

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from lorelog.code.database import (
     BASES_SEPARATOR,
     MAX_PER_FILE,
@@ -27,13 +29,11 @@ from lorelog.code.database import (
 )
 from lorelog.code.names import Similarity, module_ends_with, module_tail, name_patterns, split_qualified
 from lorelog.core.code import ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import FileStamp
 from lorelog.core.sqlite_file import is_corruption, translate_error
 
 
-@dataclass(frozen=True, slots=True)
-class CodeRoot:
+class CodeRoot(Struct, frozen=True):
     """An indexed working tree."""
 
     path: str
@@ -54,8 +54,7 @@ class CodeRoot:
         return not self.parts or any(path == part or path.startswith(f"{part}/") for part in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class _FileEntry:
+class _FileEntry(Struct, frozen=True):
     root: str
     path: str
     language: str
@@ -66,8 +65,7 @@ class _FileEntry:
         return f"{self.root.rstrip('/')}/{self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class CodeFile(_FileEntry):
+class CodeFile(_FileEntry, frozen=True):
     """A file as of its last index run; its language is empty if it is not code, or could not be read."""
 
     stamp: FileStamp
@@ -81,8 +79,7 @@ class CodeFile(_FileEntry):
     """Why the content is not indexed: too large, binary, unreadable, timed out."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDefinition(_FileEntry):
+class StoredDefinition(_FileEntry, frozen=True):
     """A definition and its file."""
 
     symbol: Symbol
@@ -90,8 +87,7 @@ class StoredDefinition(_FileEntry):
     """Its index among the symbols of its file, which `NameUse.enclosing` refers to."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredUse(_FileEntry):
+class StoredUse(_FileEntry, frozen=True):
     """A use of a name and its file."""
 
     use: NameUse
@@ -99,8 +95,7 @@ class StoredUse(_FileEntry):
     """The innermost enclosing definition; None at the top level of a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredImport(_FileEntry):
+class StoredImport(_FileEntry, frozen=True):
     """An import and its file."""
 
     what: ImportStatement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
 
 SettingValue = str | int | float | bool | tuple[str, ...]
 """The type of a validated value."""
@@ -31,8 +31,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One setting. `pattern` is matched against a whole text, or against each entry of a list."""
 
     key: str

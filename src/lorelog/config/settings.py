@@ -25,9 +25,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
+from msgspec import Struct, field
+from msgspec.structs import fields, replace
+
 from lorelog.config.schema import RENAMED_KEYS, SECTIONS, SETTINGS, SETTINGS_BY_KEY
 from lorelog.config.setting import Setting, SettingKind, SettingValue
-from lorelog.core.dataclasses import dataclass, field, fields, replace
 from lorelog.core.errors import ConfigError
 from lorelog.core.grammar import nearest_name
 from lorelog.core.options import (
@@ -50,7 +52,6 @@ from lorelog.core.options import (
     TraceOptions,
     WatchOptions,
 )
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Fusion, Lane
 
 USER_FILE = "config.toml"
@@ -72,8 +73,8 @@ _RENAMED_SECTIONS = frozenset(key.partition(".")[0] for key in RENAMED_KEYS)
 """Sections that existed under memsearch."""
 _MEMSEARCH_SECTIONS = frozenset({"milvus", "plugins", "memsearch"})
 """Sections of memsearch that have no counterpart of the same name."""
-CONTROL_CHARACTERS = lazy_pattern(r"[\x00-\x1f\x7f]")
-WHOLE_NUMBER = lazy_pattern(r"[+-]?[0-9]{1,18}")
+CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 LIST_HINT = "`lorelog config list` shows every setting"
 BOOLEAN_WORDS = {
     "true": True,
@@ -226,8 +227,7 @@ DEFAULT_ORIGIN = "default"
 OptionsType = TypeVar("OptionsType")
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenValue:
+class ChosenValue(Struct, frozen=True):
     """A value and the layer that chose it."""
 
     key: str
@@ -245,8 +245,7 @@ class Secret(str):
         return "'…'"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The effective settings. Layers above the defaults are in `choices`; relative paths start at `base`."""
 
     base: str

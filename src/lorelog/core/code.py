@@ -9,7 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.serializable import Serializable
 
 
@@ -46,8 +47,7 @@ class SourceSpan(NamedTuple):
     end_column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol(Serializable):
+class Symbol(Serializable, Struct, frozen=True):
     """A definition."""
 
     name: str
@@ -104,8 +104,7 @@ class ImportStatement(NamedTuple):
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileExtract:
+class FileExtract(Struct, frozen=True):
     """Symbols, uses and imports of one file."""
 
     language: str
@@ -141,8 +140,7 @@ class CodeVerb(StrEnum):
     SEARCH = "search"
 
 
-@dataclass(frozen=True, slots=True)
-class CodeLocation(Serializable):
+class CodeLocation(Serializable, Struct, frozen=True):
     """A position in a file of a working tree."""
 
     root: str
@@ -157,16 +155,14 @@ class CodeLocation(Serializable):
         return f"{self.root.rstrip('/')}/{self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class CodeDefinition(Serializable):
+class CodeDefinition(Serializable, Struct, frozen=True):
     """A symbol, and the position of its name."""
 
     spot: CodeLocation
     symbol: Symbol
 
 
-@dataclass(frozen=True, slots=True)
-class CodeReference(Serializable):
+class CodeReference(Serializable, Struct, frozen=True):
     """A use of a symbol."""
 
     spot: CodeLocation
@@ -180,8 +176,7 @@ class CodeReference(Serializable):
     """Current text of the line."""
 
 
-@dataclass(frozen=True, slots=True)
-class CodeCaller(Serializable):
+class CodeCaller(Serializable, Struct, frozen=True):
     """A caller of a symbol, and the call."""
 
     spot: CodeLocation
@@ -199,8 +194,7 @@ class CodeCaller(Serializable):
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ImportSite(Serializable):
+class ImportSite(Serializable, Struct, frozen=True):
     """A file that imports a module or a name from it."""
 
     spot: CodeLocation
@@ -211,8 +205,7 @@ class ImportSite(Serializable):
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FileOutline(Serializable):
+class FileOutline(Serializable, Struct, frozen=True):
     """A file and its symbols."""
 
     root: str
@@ -231,8 +224,7 @@ class FileOutline(Serializable):
         return f"{self.root.rstrip('/')}/{self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class CodeReply(Serializable):
+class CodeReply(Serializable, Struct, frozen=True):
     """Reply to a code query. Fields that the query does not concern are empty."""
 
     verb: CodeVerb

@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
+
 from lorelog.core.digests import sha256
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import Serializable
 
 TURN_TYPE = "turn"
@@ -23,18 +24,17 @@ DATE_IN_TEXT, DATE_OF_FILE = "text", "file"
 
 HEADING_SEPARATOR = " > "
 _TIMESTAMP_PATTERN = r"(?:session[ \t]+)?(?:\d{4}-\d\d-\d\d)?[T \t]*(?:\d{1,2}:\d\d(?::\d\d)?)?"
-_TIMESTAMP_ONLY = lazy_pattern(_TIMESTAMP_PATTERN, re.IGNORECASE)
+_TIMESTAMP_ONLY = re.compile(_TIMESTAMP_PATTERN, re.IGNORECASE)
 _RECORD_HEADING_PATTERN = r"\d{4}-\d\d-\d\d \d\d:\d\d [a-z ]{1,40} #\d+(?: by [^\n]*)?"
 """Heading of a record: time, kind, number, agent."""
-_UNINFORMATIVE_TITLE = lazy_pattern(rf"{_TIMESTAMP_PATTERN}|{_RECORD_HEADING_PATTERN}", re.IGNORECASE)
-_UNINFORMATIVE_HEADING = lazy_pattern(
+_UNINFORMATIVE_TITLE = re.compile(rf"{_TIMESTAMP_PATTERN}|{_RECORD_HEADING_PATTERN}", re.IGNORECASE)
+_UNINFORMATIVE_HEADING = re.compile(
     rf"\A#{{1,6}}[ \t]+(?:{_RECORD_HEADING_PATTERN}|{_TIMESTAMP_PATTERN})[ \t]*(?:\n+|\Z)", re.IGNORECASE
 )
 """Headings that say nothing about the text below them."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileStamp:
+class FileStamp(Struct, frozen=True):
     """A file's metadata from the file system, without its contents."""
 
     size: int
@@ -50,8 +50,7 @@ class FileStamp:
         return cls(status.st_size, max(-most, min(most, status.st_mtime_ns)), status.st_ino & most)
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True):
     """A Markdown file from a scan: real path, the root above it, and its stamp."""
 
     path: str
@@ -59,8 +58,7 @@ class SourceFile:
     stamp: FileStamp
 
 
-@dataclass(frozen=True, slots=True)
-class Document(Serializable):
+class Document(Serializable, Struct, frozen=True):
     """A Markdown file in the index."""
 
     source: str
@@ -78,8 +76,7 @@ class Document(Serializable):
     date_source: str = DATE_IN_TEXT
 
 
-@dataclass(frozen=True, slots=True)
-class Anchor(Serializable):
+class Anchor(Serializable, Struct, frozen=True):
     """The comment under a heading that states the origin of a memory.
 
     All dialects map to this class. `transcript` is the conversation's address under any of the dialects' names
@@ -109,8 +106,7 @@ class Anchor(Serializable):
         return tuple(memory for memory in dict.fromkeys(self.supersedes.split(",")) if memory and memory != self.memory)
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk(Serializable):
+class Chunk(Serializable, Struct, frozen=True):
     """The unit of retrieval: a run of whole lines of one section.
 
     `content` is exactly lines `start_line..end_line` (1-based, inclusive) joined by newlines, unless a single line
@@ -139,7 +135,7 @@ class Chunk(Serializable):
 
     def __post_init__(self) -> None:
         if not self.content_hash:
-            object.__setattr__(self, "content_hash", short_hash(self.content))
+            force_setattr(self, "content_hash", short_hash(self.content))
 
     @property
     def embedded_text(self) -> str:
@@ -217,8 +213,7 @@ def chunk_id(source: str, start_line: int, end_line: int, content_hash: str, mod
     return short_hash(f"markdown:{source}:{start_line}:{end_line}:{content_hash}:{model}")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredChunk(Serializable):
+class StoredChunk(Serializable, Struct, frozen=True):
     """A chunk as a store returns it, with the store's own fields."""
 
     key: ChunkKey

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.serializable import Serializable
 
 
@@ -17,8 +18,7 @@ class Freshness(StrEnum):
     UNCHECKED = "unchecked"
 
 
-@dataclass(frozen=True, slots=True)
-class FreshnessFinding(Serializable):
+class FreshnessFinding(Serializable, Struct, frozen=True):
     """One thing that a memory mentions, and its state."""
 
     kind: str
@@ -30,8 +30,7 @@ class FreshnessFinding(Serializable):
     """The change, as a phrase that follows the name: `moved to src/a.py`. Empty if there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class FreshnessVerdict(Serializable):
+class FreshnessVerdict(Serializable, Struct, frozen=True):
     """State of the code that a memory mentions, in the caller's working tree."""
 
     freshness: Freshness = Freshness.UNCHECKED

@@ -7,7 +7,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.document import Document, StoredChunk
 from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.query import NO_LIFECYCLE_STATE, Filters, LifecycleState, VectorCoverage
@@ -15,8 +16,7 @@ from lorelog.core.record import CANDIDATE_TRUST, Trust
 from lorelog.core.serializable import ReplyItems, Serializable
 
 
-@dataclass(frozen=True, slots=True)
-class NewMemory:
+class NewMemory(Struct, frozen=True):
     """A memory to add."""
 
     text: str
@@ -47,8 +47,7 @@ class AdmissionDecision(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionResult(Serializable):
+class AdmissionResult(Serializable, Struct, frozen=True):
     """Whether a memory is kept, for how long, and why."""
 
     decision: AdmissionDecision
@@ -57,8 +56,7 @@ class AdmissionResult(Serializable):
     """Last ISO day it is shown; empty means forever."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddReply(Serializable):
+class AddReply(Serializable, Struct, frozen=True):
     """Location of a new memory. `searchable` is False if it is safe in its file but could not be indexed yet."""
 
     memory: str
@@ -77,8 +75,7 @@ class AddReply(Serializable):
     """The same memory was there before, and nothing was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class SupersedeReply(Serializable):
+class SupersedeReply(Serializable, Struct, frozen=True):
     """Which memory replaced which."""
 
     old: str
@@ -91,8 +88,7 @@ class SupersedeReply(Serializable):
         return self.added.id
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiryReply(Serializable):
+class ExpiryReply(Serializable, Struct, frozen=True):
     """Until when a memory is shown, and from when on it is due for review."""
 
     memory: str
@@ -102,8 +98,7 @@ class ExpiryReply(Serializable):
     """False if nothing changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class FeedbackReply(Serializable):
+class FeedbackReply(Serializable, Struct, frozen=True):
     """A recorded relevance judgement."""
 
     id: str
@@ -114,8 +109,7 @@ class FeedbackReply(Serializable):
     changed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicate(Serializable):
+class Duplicate(Serializable, Struct, frozen=True):
     """A memory in a group of near duplicates."""
 
     stored: StoredChunk
@@ -123,8 +117,7 @@ class Duplicate(Serializable):
     """Similarity to the memory to keep, 0 to 1; 1 for that one itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class DuplicatesReply(ReplyItems[tuple[Duplicate, ...]]):
+class DuplicatesReply(ReplyItems[tuple[Duplicate, ...]], Struct, frozen=True):
     """Groups of near-duplicate memories, the one to keep first."""
 
     items_field = "groups"
@@ -139,8 +132,7 @@ class DuplicatesReply(ReplyItems[tuple[Duplicate, ...]]):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EpisodeReply(Serializable):
+class EpisodeReply(Serializable, Struct, frozen=True):
     """The memory that summarizes an episode."""
 
     summary: AddReply
@@ -153,8 +145,7 @@ class EpisodeReply(Serializable):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FileProblem(Serializable):
+class FileProblem(Serializable, Struct, frozen=True):
     """A problem with one path; the run continued."""
 
     path: str
@@ -162,8 +153,7 @@ class FileProblem(Serializable):
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownItemScores(Serializable):
+class KnownItemScores(Serializable, Struct, frozen=True):
     """How well vectors alone find chunks by questions generated from the chunks."""
 
     hit_at_5: float
@@ -172,8 +162,7 @@ class KnownItemScores(Serializable):
     """Mean reciprocal rank."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReembedReport(Serializable):
+class ReembedReport(Serializable, Struct, frozen=True):
     """Result of re-embedding the index, or of rolling back."""
 
     old: str
@@ -190,8 +179,7 @@ class ReembedReport(Serializable):
     """True if the index serves the new vectors now."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexReport(Serializable):
+class IndexReport(Serializable, Struct, frozen=True):
     """Result of an index run."""
 
     files: int
@@ -215,8 +203,7 @@ class IndexReport(Serializable):
     """None unless re-embedding was requested."""
 
 
-@dataclass(frozen=True, slots=True)
-class CoveredChunk(Serializable):
+class CoveredChunk(Serializable, Struct, frozen=True):
     """A chunk that a summary covers, at its current location."""
 
     content_hash: str
@@ -228,8 +215,7 @@ class CoveredChunk(Serializable):
     date: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExpandReply(Serializable):
+class ExpandReply(Serializable, Struct, frozen=True):
     """The whole section around a chunk."""
 
     chunk: StoredChunk
@@ -260,8 +246,7 @@ class ExpandReply(Serializable):
         return self.chunk.id
 
 
-@dataclass(frozen=True, slots=True)
-class ListReply(ReplyItems[Any]):
+class ListReply(ReplyItems[Any], Struct, frozen=True):
     """Documents or memories, newest first, and whether there are more. Its items are the ones that were listed."""
 
     items_field = "memories"
@@ -277,8 +262,7 @@ class ListReply(ReplyItems[Any]):
         return self.memories or self.documents
 
 
-@dataclass(frozen=True, slots=True)
-class GetReply(Serializable):
+class GetReply(Serializable, Struct, frozen=True):
     """A memory by its id. A deleted one is distinguished from an unknown one, without its text."""
 
     memory: StoredChunk | None = None
@@ -295,8 +279,7 @@ class GetReply(Serializable):
         return self.memory is not None or bool(self.deleted_at)
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteReply(Serializable):
+class DeleteReply(Serializable, Struct, frozen=True):
     """A memory hidden from the index, or restored to it."""
 
     id: str
@@ -310,8 +293,7 @@ class DeleteReply(Serializable):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HealthCheck(Serializable):
+class HealthCheck(Serializable, Struct, frozen=True):
     """Result of one check, and what to do if it failed."""
 
     name: str
@@ -320,8 +302,7 @@ class HealthCheck(Serializable):
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HealthReply(ReplyItems[HealthCheck]):
+class HealthReply(ReplyItems[HealthCheck], Struct, frozen=True):
     """Health of an index."""
 
     items_field = "checks"
@@ -341,8 +322,7 @@ NO_LLM = "none"
 """Provider name of an extractive summary."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompactOptions:
+class CompactOptions(Struct, frozen=True):
     """What to summarize, with which model, and where the summary is written."""
 
     filters: Filters = field(default_factory=Filters)
@@ -354,8 +334,7 @@ class CompactOptions:
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DroppedLine(Serializable):
+class DroppedLine(Serializable, Struct, frozen=True):
     """A line of the model's output that was rejected."""
 
     text: str
@@ -364,8 +343,7 @@ class DroppedLine(Serializable):
     """Number of the batch, from 1; 0 for the merge of batches."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompactBatch(Serializable):
+class CompactBatch(Serializable, Struct, frozen=True):
     """Sources that are summarized together."""
 
     chunks: int
@@ -378,8 +356,7 @@ class CompactBatch(Serializable):
     """True if sentences were extracted because no model was asked or its output did not hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompactReply(Serializable):
+class CompactReply(Serializable, Struct, frozen=True):
     """The memory that summarizes the chosen chunks."""
 
     worded_by: str

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.query import Filters, Fusion, Lane, TrustFilter
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkOptions:
+def _repr_without(value: Struct, secret: str) -> str:
+    """Return the representation of a value without a field that must not be logged."""
+    shown = ", ".join(f"{name}={getattr(value, name)!r}" for name in value.__struct_fields__ if name != secret)
+    return f"{type(value).__name__}({shown})"
+
+
+class ChunkOptions(Struct, frozen=True):
     """How Markdown is split into chunks."""
 
     max_chunk_size: int = 1500
@@ -21,8 +28,7 @@ class ChunkOptions:
         return f"3 {self.max_chunk_size} {self.overlap_lines}"
 
 
-@dataclass(frozen=True, slots=True)
-class ScanOptions:
+class ScanOptions(Struct, frozen=True):
     """Which files under the roots are read."""
 
     exclude: tuple[str, ...] = ()
@@ -57,8 +63,7 @@ AUTO_PROVIDER = "auto"
 """Leave the choice to the model; not a value that could itself prefix a text."""
 
 
-@dataclass(frozen=True, slots=True)
-class OllamaOptions:
+class OllamaOptions(Struct, frozen=True):
     """Whether and how an Ollama server is run in a container when none answers."""
 
     manage: bool = False
@@ -71,14 +76,13 @@ class OllamaOptions:
     """Folder in which processes coordinate its start and record its last use."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedOptions:
+class EmbedOptions(Struct, frozen=True):
     """Which model embeds, and its limits."""
 
     provider: str = "builtin"
     model: str = ""
     base_url: str = ""
-    api_key: str = field(default="", repr=False)
+    api_key: str = ""
     """Resolved secret; never shown, logged or stored."""
     key_variable: str = ""
     """The environment variable named in the settings, if any."""
@@ -94,13 +98,15 @@ class EmbedOptions:
     cache_folder: str = ""
     """Folder for a copy of the built-in model that loads faster; empty: none is kept."""
 
+    def __repr__(self) -> str:
+        return _repr_without(self, "api_key")
+
 
 RERANK_PROVIDERS = ("onnx", "local")
 """Accepted values for the cross-encoder's runtime; each has a module in `models/`."""
 
 
-@dataclass(frozen=True, slots=True)
-class RerankOptions:
+class RerankOptions(Struct, frozen=True):
     """Which cross-encoder reranks the first candidates, and its time limit; none if `model` is empty."""
 
     provider: str = "onnx"
@@ -110,8 +116,7 @@ class RerankOptions:
     threads: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SearchOptions:
+class SearchOptions(Struct, frozen=True):
     """What to return and how to rank it."""
 
     k: int = 5
@@ -138,8 +143,7 @@ class SearchOptions:
     """Whether only the best chunk of a memory is returned."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(Struct, frozen=True):
     """Which memories are listed."""
 
     include_superseded: bool = False
@@ -148,8 +152,7 @@ class ListOptions:
     """Only memories that are due for review."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordOptions:
+class RecordOptions(Struct, frozen=True):
     """The writer of new records."""
 
     writer: str = ""
@@ -161,8 +164,7 @@ class RecordOptions:
 DEFAULT_COLLECTION = "lorelog"
 
 
-@dataclass(frozen=True, slots=True)
-class StoreOptions:
+class StoreOptions(Struct, frozen=True):
     """Where the lanes are kept: next to the catalog, or in Milvus."""
 
     uri: str = ""
@@ -183,8 +185,7 @@ class StoreOptions:
         return bool(self.uri) and "://" not in self.uri
 
 
-@dataclass(frozen=True, slots=True)
-class CacheOptions:
+class CacheOptions(Struct, frozen=True):
     """Caches of a process that answers many queries."""
 
     answers: bool = True
@@ -202,8 +203,7 @@ HOLD_MODES = ("unseen", "always", "off")
 """When a rule of the user stops a matching tool call once."""
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonOptions:
+class DaemonOptions(Struct, frozen=True):
     """How long the daemon stays, and its additional services."""
 
     warm: str = "auto"
@@ -217,8 +217,7 @@ class DaemonOptions:
     """Whether it also serves HTTP."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchOptions:
+class WatchOptions(Struct, frozen=True):
     """How file changes are followed."""
 
     enabled: bool = True
@@ -229,13 +228,12 @@ class WatchOptions:
     """Seconds between full passes that repair missed events; 0 disables them."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpOptions:
+class HttpOptions(Struct, frozen=True):
     """HTTP address and credentials."""
 
     host: str = "127.0.0.1"
     port: int = 8222
-    token: str = field(default="", repr=False)
+    token: str = ""
     """Resolved secret; never logged."""
     require_token: bool = True
     """Whether the home's own token is required if none is configured."""
@@ -243,9 +241,11 @@ class HttpOptions:
     channels: tuple[str, ...] = ()
     """Project directories of Loop's channels, as `CHANNEL_ID=/path`."""
 
+    def __repr__(self) -> str:
+        return _repr_without(self, "token")
 
-@dataclass(frozen=True, slots=True)
-class CaptureOptions:
+
+class CaptureOptions(Struct, frozen=True):
     """What is captured from agents' sessions."""
 
     enabled: bool = True
@@ -255,8 +255,7 @@ class CaptureOptions:
     """Whether the entries of each session have a heading of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
+class SessionOptions(Struct, frozen=True):
     """What a session is shown without asking."""
 
     budget: int = 600
@@ -272,14 +271,13 @@ SUMMARY_PROVIDERS = (*LANGUAGE_PROVIDERS, "llm")
 """Accepted values for notes; `none` extracts sentences, `llm` uses the provider of section [llm]."""
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageOptions:
+class LanguageOptions(Struct, frozen=True):
     """Which language model writes, and its limits."""
 
     provider: str = "none"
     model: str = ""
     base_url: str = ""
-    api_key: str = field(default="", repr=False)
+    api_key: str = ""
     """Resolved secret; never shown, logged or stored."""
     key_variable: str = ""
     """Variable that holds the key; empty means the provider's own."""
@@ -291,9 +289,11 @@ class LanguageOptions:
     """Tokens of input and output together; 0 means the provider's usual window."""
     ollama: OllamaOptions = field(default_factory=OllamaOptions)
 
+    def __repr__(self) -> str:
+        return _repr_without(self, "api_key")
 
-@dataclass(frozen=True, slots=True)
-class SummarizeOptions(LanguageOptions):
+
+class SummarizeOptions(LanguageOptions, frozen=True):
     """Which model writes session notes, and its limits."""
 
     timeout_s: float = 60.0
@@ -309,8 +309,7 @@ class SummarizeOptions(LanguageOptions):
         return replace(self, model=model) if model else self
 
 
-@dataclass(frozen=True, slots=True)
-class TraceOptions:
+class TraceOptions(Struct, frozen=True):
     """Whether calls and errors are traced, and how much is kept."""
 
     enabled: bool = True
@@ -318,8 +317,7 @@ class TraceOptions:
     megabytes: int = 64
 
 
-@dataclass(frozen=True, slots=True)
-class SpendOptions:
+class SpendOptions(Struct, frozen=True):
     """Daily token limits of language models."""
 
     notes: int = 200_000

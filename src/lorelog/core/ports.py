@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.document import Chunk, ChunkKey, Document, FileStamp, StoredChunk
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
 from lorelog.core.serializable import Serializable
@@ -20,8 +21,7 @@ Vector = bytes
 """Little-endian float32 numbers. Stores are given vectors of unit length or all zeros, see `Embedder`."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedTexts:
+class EmbeddedTexts(Struct, frozen=True):
     """The vectors of some texts, in the order of the texts."""
 
     vectors: tuple[Vector, ...]
@@ -90,8 +90,7 @@ class Reranker(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
+class Completion(Struct, frozen=True):
     """The text a language model wrote, and its tokens as far as the model reports them."""
 
     text: str
@@ -132,8 +131,7 @@ class Analyser(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentUpdate:
+class DocumentUpdate(Struct, frozen=True):
     """A document and its chunks, which replace the earlier chunks of that source: all of them, or those from a line on."""
 
     document: Document
@@ -146,8 +144,7 @@ class DocumentUpdate:
     """Where the next version may continue this one; the store keeps it with the document."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedSection:
+class IndexedSection(Struct, frozen=True):
     """The section of a chunk, subsections included, put together from its chunks."""
 
     stamp: FileStamp
@@ -160,8 +157,7 @@ MAX_SECTION_CHARS = 1 << 18
 """A longer section is taken to end there."""
 
 
-@dataclass(frozen=True, slots=True)
-class PendingText:
+class PendingText(Struct, frozen=True):
     """A text without a vector, and one of the files that contain it."""
 
     vector_key: str
@@ -169,8 +165,7 @@ class PendingText:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoreStats(Serializable):
+class StoreStats(Serializable, Struct, frozen=True):
     """Sizes of an index."""
 
     documents: int
@@ -194,8 +189,7 @@ FORMER_BUILTIN_MODELS = ("builtin/e5-small-v2",)
 """An update replaced them: nobody chose another model, and their vectors can no longer be searched."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReembedState:
+class ReembedState(Struct, frozen=True):
     """Which model's vectors an index serves, and which shadow vectors are being made to replace them."""
 
     own: str
@@ -218,8 +212,7 @@ class ReembedState:
         return is_former and self.own.startswith("builtin/") and self.declined != self.own
 
 
-@dataclass(frozen=True, slots=True)
-class VectorPair:
+class VectorPair(Struct, frozen=True):
     """A chunk with its served vector and its shadow vector."""
 
     stored: StoredChunk
@@ -231,8 +224,7 @@ REPAIR_NOTE = "repairs"
 """Name of the store's note about the last damage that was repaired: a time, a space, and what was damaged."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoreComparison(Serializable):
+class StoreComparison(Serializable, Struct, frozen=True):
     """Differences between the lanes and the catalog they are built from."""
 
     place: str
@@ -257,8 +249,7 @@ class StoreComparison(Serializable):
         return not (self.missing or self.unlike or self.surplus or self.damage)
 
 
-@dataclass(frozen=True, slots=True)
-class Supersession:
+class Supersession(Struct, frozen=True):
     """One memory replaces another, according to its anchor."""
 
     old: str
@@ -271,8 +262,7 @@ class Supersession:
     """True if another machine wrote it: it hides remote chunks only, never local ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryLink:
+class SummaryLink(Struct, frozen=True):
     """One memory summarizes some chunks."""
 
     summary: str
@@ -289,8 +279,7 @@ dialogue turns, lexical lane only: nDCG@10 .465 without it, .508 with; no other 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkNeighbours:
+class ChunkNeighbours(Struct, frozen=True):
     """Length of a chunk's text in characters, and the chunks around it in its document."""
 
     length: int

@@ -8,7 +8,8 @@ from functools import partial
 from math import fsum
 from typing import TYPE_CHECKING, NamedTuple
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.document import DATE_IN_TEXT, Anchor, ChunkKey
 from lorelog.core.errors import UsageError
 from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
@@ -42,8 +43,7 @@ class TrustFilter(StrEnum):
     VERIFIED = "verified"
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
+class Filters(Struct, frozen=True):
     """Conditions a hit must satisfy regardless of its score. Empty fields admit everything."""
 
     projects: tuple[str, ...] | None = None
@@ -75,8 +75,7 @@ class Filters:
                 raise UsageError(f"{value!r} is not valid text")
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Struct, frozen=True):
     """One analysed word of a query."""
 
     text: str
@@ -98,8 +97,7 @@ def make_candidates(keys: Iterable[ChunkKey], scores: Iterable[float]) -> list[C
     return list(map(partial(tuple.__new__, Candidate), zip(keys, scores, strict=True)))
 
 
-@dataclass(frozen=True, slots=True)
-class ScorePart(Serializable):
+class ScorePart(Serializable, Struct, frozen=True):
     """One named part of a score."""
 
     name: str
@@ -107,8 +105,7 @@ class ScorePart(Serializable):
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation(Serializable):
+class Explanation(Serializable, Struct, frozen=True):
     """Breakdown of a hit's score: the parts add up to the score."""
 
     parts: tuple[ScorePart, ...]
@@ -126,8 +123,7 @@ class HitForm(StrEnum):
     SNIPPET = "snippet"
 
 
-@dataclass(frozen=True, slots=True)
-class PackedHit(Serializable):
+class PackedHit(Serializable, Struct, frozen=True):
     """A hit under a token budget: its form, its lines, and the text."""
 
     form: HitForm
@@ -140,8 +136,7 @@ class PackedHit(Serializable):
     """Id of a better hit whose section contains this one; `text` is then empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class SupportingRecord(Serializable):
+class SupportingRecord(Serializable, Struct, frozen=True):
     """A record that supports a hit."""
 
     record: str
@@ -151,8 +146,7 @@ class SupportingRecord(Serializable):
     tier: TrustTier
 
 
-@dataclass(frozen=True, slots=True)
-class LifecycleState(Serializable):
+class LifecycleState(Serializable, Struct, frozen=True):
     """Lifecycle of a memory after it was written."""
 
     superseded_by: str = ""
@@ -178,8 +172,7 @@ class ValueRole(StrEnum):
     """Dates do not tell which of the two is current."""
 
 
-@dataclass(frozen=True, slots=True)
-class ValueChange(Serializable):
+class ValueChange(Serializable, Struct, frozen=True):
     """A value that a hit states, and the different one that another hit states for the same thing."""
 
     role: ValueRole
@@ -192,8 +185,7 @@ class ValueChange(Serializable):
     other_date: str
 
 
-@dataclass(frozen=True, slots=True)
-class Hit(Serializable):
+class Hit(Serializable, Struct, frozen=True):
     """One result: location, text and explanation."""
 
     id: str
@@ -244,16 +236,14 @@ class Hit(Serializable):
         return self.anchor.origin if self.anchor is not None else ""
 
 
-@dataclass(frozen=True, slots=True)
-class VectorCoverage(Serializable):
+class VectorCoverage(Serializable, Struct, frozen=True):
     """How much of the searched index has vectors of the current model."""
 
     chunks: int
     with_vectors: int
 
 
-@dataclass(frozen=True, slots=True)
-class DroppedHit(Serializable):
+class DroppedHit(Serializable, Struct, frozen=True):
     """A hit that a token budget left out."""
 
     id: str
@@ -265,8 +255,7 @@ class DroppedHit(Serializable):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetReport(Serializable):
+class BudgetReport(Serializable, Struct, frozen=True):
     """How a token budget was spent. `spent` is the sum of the hits' costs and at most `budget`."""
 
     budget: int
@@ -275,8 +264,7 @@ class BudgetReport(Serializable):
     """Best first."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchReply(ReplyItems[Hit]):
+class SearchReply(ReplyItems[Hit], Struct, frozen=True):
     """The hits, best first, and notes for the reader about the search."""
 
     items_field = "hits"

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.serializable import Serializable
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -54,8 +55,7 @@ class Promotion(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordContent:
+class RecordContent(Struct, frozen=True, kw_only=True):
     """The author's part of a record, whether or not it is written yet."""
 
     project: str = ""
@@ -78,8 +78,7 @@ class RecordContent:
     signature: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordDraft(RecordContent):
+class RecordDraft(RecordContent, frozen=True):
     """A record to be written. The ledger assigns its position, and an id and a time if missing."""
 
     kind: str
@@ -88,8 +87,7 @@ class RecordDraft(RecordContent):
     """UTC, ISO 8601 with milliseconds: `2026-03-05T14:30:00.000Z`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record(RecordContent):
+class Record(RecordContent, frozen=True):
     """One line of a ledger."""
 
     id: str
@@ -115,8 +113,7 @@ class Record(RecordContent):
         return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
-@dataclass(frozen=True, slots=True)
-class Trust(Serializable):
+class Trust(Serializable, Struct, frozen=True):
     """Trust of a record, and the reason."""
 
     tier: TrustTier

@@ -6,21 +6,21 @@ that prints them escapes them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.digests import sha256
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import ReplyItems, Serializable
 
 if TYPE_CHECKING:
     from lorelog.core.stack_trace import LocatedTrace
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall(Serializable):
+class ToolCall(Serializable, Struct, frozen=True):
     """A tool call of the assistant: input and result, each cut to a few lines."""
 
     name: str
@@ -31,8 +31,7 @@ class ToolCall(Serializable):
     """True if input or result is longer than shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptTurn(Serializable):
+class TranscriptTurn(Serializable, Struct, frozen=True):
     """One request and the work on it, up to the next request."""
 
     id: str
@@ -52,8 +51,7 @@ class TranscriptTurn(Serializable):
     tools_left_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptReply(ReplyItems["TranscriptTurn"]):
+class TranscriptReply(ReplyItems["TranscriptTurn"], Struct, frozen=True):
     """Turns of a conversation, in order."""
 
     items_field = "turns"
@@ -80,7 +78,7 @@ class TranscriptReply(ReplyItems["TranscriptTurn"]):
 
 
 MOMENTS = ("session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end")
-_UNIQUE_TURN_ID = lazy_pattern(
+_UNIQUE_TURN_ID = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?:msg|item|turn)_[\w-]{12,}"
 )
 """Ids that are globally unique, across sessions."""
@@ -94,8 +92,7 @@ class TurnSummarizer(Protocol):
         """Return bullets about a turn, or None."""
 
 
-@dataclass(frozen=True, slots=True)
-class HookEvent:
+class HookEvent(Struct, frozen=True):
     """A session event as the hook spooled it: the address of the conversation, never its text."""
 
     host: str
@@ -155,8 +152,7 @@ _TEXT_FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAction:
+class ToolAction(Struct, frozen=True):
     """An action of a turn with a tool."""
 
     tool: str
@@ -174,8 +170,7 @@ STATEMENT_KINDS = ("correction", "preference", "decision", "plan")
 """Memory types of the entries that hold the user's own words."""
 
 
-@dataclass(frozen=True, slots=True)
-class UserStatement:
+class UserStatement(Struct, frozen=True):
     """Words of the user that correct, answer or decide: an entry of its own besides the turn's note."""
 
     kind: str
@@ -188,8 +183,7 @@ class UserStatement:
     """Name that is unique in the turn and stable: its memory id is made from it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnDigest:
+class TurnDigest(Struct, frozen=True):
     """The parts of a turn that a note is written from: the request, the last texts, the actions."""
 
     request: str = ""
@@ -206,8 +200,7 @@ class TurnDigest:
     """Sentences worth keeping from earlier texts of the assistant, which `assistant_texts` lacks."""
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedTurn(Serializable):
+class CapturedTurn(Serializable, Struct, frozen=True):
     """A turn that is now in a journal."""
 
     turn: str
@@ -218,8 +211,7 @@ class CapturedTurn(Serializable):
     """Start of the turn: ISO, with its local UTC offset."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureReply(Serializable):
+class CaptureReply(Serializable, Struct, frozen=True):
     """Result of a session event."""
 
     captured: tuple[CapturedTurn, ...] = ()
@@ -234,8 +226,7 @@ class CaptureReply(Serializable):
     """Notes of an older version that were replaced."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostCaptures(Serializable):
+class HostCaptures(Serializable, Struct, frozen=True):
     """Captures of one host."""
 
     host: str
@@ -247,8 +238,7 @@ class HostCaptures(Serializable):
     today: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionStatus(Serializable):
+class SessionStatus(Serializable, Struct, frozen=True):
     """Captures of all hosts, and pending events."""
 
     hosts: tuple[HostCaptures, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
 
 TRACE_LANGUAGES = ("python", "javascript", "rust", "go", "java", "csharp", "ruby", "php", "generic")
 """Supported formats; `generic` is a message with a location, or a message alone."""
@@ -19,8 +19,7 @@ class StackFrame(NamedTuple):
     column: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StackTrace:
+class StackTrace(Struct, frozen=True):
     """An error as a program printed it."""
 
     language: str
@@ -38,8 +37,7 @@ class StackTrace:
         return self.causes[-1] if self.causes else self
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedTrace:
+class LocatedTrace(Struct, frozen=True):
     """A stack trace and its location in a text."""
 
     trace: StackTrace

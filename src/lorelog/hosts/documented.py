@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.hosts import HOST_ALIASES, HOST_TITLES, resolve_host
 from lorelog.hosts.bundles import COMMAND, SKILL_NAME, render_skill
 
@@ -24,8 +25,7 @@ BLOCK_START, BLOCK_END = "<!-- lorelog:start -->", "<!-- lorelog:end -->"
 _SKILL = f"skills/{SKILL_NAME}/SKILL.md"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentedHost:
+class DocumentedHost(Struct, frozen=True, kw_only=True):
     """What a host's documentation asks for."""
 
     title: str

@@ -11,7 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.errors import ModelError, ModelFault
 from lorelog.core.ports import Embedder, Vector
 from lorelog.core.vectors import is_finite_vector, needs_numpy, unit_vector
@@ -48,8 +49,7 @@ class BatchSizer:
             self.size = max(self.size // 2, min(_FIRST_BATCH, self.limit))
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedReport:
+class EmbedReport(Struct, frozen=True):
     """Counts of one embedding run."""
 
     embedded: int = 0

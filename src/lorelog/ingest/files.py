@@ -31,19 +31,20 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.digests import sha256
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import SourceError, UsageError
 from lorelog.core.memory import FileProblem
 from lorelog.core.options import ScanOptions
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.gitignore import (
     MAX_IGNORE_FILE_BYTES,
     MAX_PATTERN_CHARS,
@@ -53,8 +54,7 @@ from lorelog.ingest.gitignore import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoreRules:
+class IgnoreRules(Struct, frozen=True):
     """The rules that apply in one directory."""
 
     layers: tuple[tuple[str, IgnorePatterns], ...] = ()
@@ -121,8 +121,7 @@ def real_paths(paths: Sequence[str]) -> frozenset[str]:
 MARKDOWN_SUFFIXES = (".md", ".markdown")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanResult:
+class ScanResult(Struct, frozen=True, kw_only=True):
     """The result of a scan. Paths are real paths; each tuple is sorted."""
 
     files: tuple[SourceFile, ...] = ()
@@ -333,7 +332,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 
 
 
 _REPLACEMENT = "\ufffd"
-_NULS = lazy_pattern("\0+")
+_NULS = re.compile("\0+")
 """A power cut leaves a run of them; one sign stands for it."""
 _ALLOWED_BAD_CHARS = 16
 _ALLOWED_BAD_SHARE = 0.1
@@ -344,8 +343,7 @@ PARSE_SECONDS, PARSE_SECONDS_PER_MB = 5.0, 5.0
 """Processor time to parse any file, and in addition for each million characters: ten times what the worst ones take."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileText:
+class FileText(Struct, frozen=True):
     """A file's text, the SHA-256 of its bytes in hex, and a note if some of them are not text."""
 
     text: str

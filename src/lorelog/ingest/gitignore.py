@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
 
 MAX_PATTERN_CHARS = 1_000
 """A longer pattern is not used, and is reported: a path has at most 4,096 characters."""
@@ -45,8 +45,7 @@ class BadPattern(ValueError):
     """A pattern that can match nothing. The message completes a sentence that names the pattern."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pattern:
+class _Pattern(Struct, frozen=True):
     """One parsed pattern."""
 
     text: str
@@ -56,8 +55,7 @@ class _Pattern:
     """Whether it is compared with the whole path and not with the name alone."""
 
 
-@dataclass(slots=True)
-class _Block:
+class _Block(Struct):
     """Consecutive patterns with the same sign; without those for directories only."""
 
     names: set[str] = field(default_factory=set)

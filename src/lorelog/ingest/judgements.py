@@ -8,48 +8,45 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from math import isfinite
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.errors import SourceError
 from lorelog.core.memory import FileProblem
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.files import os_error_text, printable_path
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_LINE_SUFFIX = lazy_pattern(r"(?:#L(\d+)(?:-L?(\d+))?|:(\d+)(?:-(\d+))?)\Z")
+_LINE_SUFFIX = re.compile(r"(?:#L(\d+)(?:-L?(\d+))?|:(\d+)(?:-(\d+))?)\Z")
 _MAX_SHOWN_CHARS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedQuestion:
+class JudgedQuestion(Struct, frozen=True):
     """A question and the id by which judgements refer to it."""
 
     id: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionSet:
+class QuestionSet(Struct, frozen=True):
     """The questions of a file, and its malformed lines."""
 
     questions: tuple[JudgedQuestion, ...]
     problems: tuple[FileProblem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class JudgementSet:
+class JudgementSet(Struct, frozen=True):
     """Gains by question id and document name, both as written in the file."""
 
     gains: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     problems: tuple[FileProblem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentReference:
+class DocumentReference(Struct, frozen=True):
     """A document's path or id, optionally with a line range (1-based, inclusive)."""
 
     name: str

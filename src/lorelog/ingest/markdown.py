@@ -14,6 +14,7 @@ otherwise in `Chunk.context` only. So the embedded text contains the heading exa
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -22,10 +23,11 @@ from itertools import accumulate
 from pathlib import PurePath
 from typing import NamedTuple
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, HEADING_SEPARATOR, Anchor, Chunk
 from lorelog.core.options import ChunkOptions
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.files import ParseTimer
 from lorelog.ingest.metadata import (
     FrontMatter,
@@ -39,8 +41,8 @@ from lorelog.ingest.metadata import (
 from lorelog.ingest.outline import Outline, Section, heading_limit, is_blank, read_outline, read_sections
 
 _CJK = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
-_SENTENCE_END = lazy_pattern(rf"[。！？；…][”’」』）\s]{{0,8}}|[.!?;][\"'”’)\]]{{0,3}}(?:\s{{1,8}}|(?=[{_CJK}]))")
-_LINK_DEFINITION = lazy_pattern(r"""\[(?!\^)(?:\\.|[^\\\[\]])+\]:[ \t]*\S+(?:[ \t]+(?:"[^"]*"|'[^']*'|\([^()]*\)))?""")
+_SENTENCE_END = re.compile(rf"[。！？；…][”’」』）\s]{{0,8}}|[.!?;][\"'”’)\]]{{0,3}}(?:\s{{1,8}}|(?=[{_CJK}]))")
+_LINK_DEFINITION = re.compile(r"""\[(?!\^)(?:\\.|[^\\\[\]])+\]:[ \t]*\S+(?:[ \t]+(?:"[^"]*"|'[^']*'|\([^()]*\)))?""")
 """`[label]: address "title"`; a footnote (`[^1]: text`) is text."""
 _ZERO_WIDTH_JOINER = "\u200d"
 
@@ -90,8 +92,7 @@ def _is_combining(line: str, column: int) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SectionPiece:
+class SectionPiece(Struct, frozen=True):
     """Whole lines `first..last`; with `cut`, only these columns of the last line."""
 
     first: int
@@ -142,8 +143,7 @@ def _section_blocks(outline: Outline, section: Section) -> Iterator[tuple[int, i
             number += 1
 
 
-@dataclass(frozen=True, slots=True)
-class _SplitLimits:
+class _SplitLimits(Struct, frozen=True):
     characters: int
     overlap_lines: int
 
@@ -250,11 +250,10 @@ class _PiecePacker:
         return self._offsets[last - base + 1] - self._offsets[first - base] - 1
 
 
-_BLANK_RUN = lazy_pattern(r"\n(?:[ \t]*\n){2,}")
+_BLANK_RUN = re.compile(r"\n(?:[ \t]*\n){2,}")
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedDocument:
+class ParsedDocument(Struct, frozen=True):
     """A Markdown file's title, date and chunks."""
 
     title: str
@@ -406,8 +405,7 @@ def _find_resume_point(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _ChunkFactory:
+class _ChunkFactory(Struct, frozen=True):
     """Builds the chunks of one file, or of its end from `start` on."""
 
     outline: Outline

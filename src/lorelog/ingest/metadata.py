@@ -33,9 +33,9 @@ from datetime import date
 from pathlib import PurePath
 from urllib.parse import unquote
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import Anchor
-from lorelog.core.patterns import lazy_pattern
 
 MAX_TAGS, MAX_TAG_CHARS = 100, 200
 """Tags of a file's front matter, or of one anchor."""
@@ -47,14 +47,13 @@ _MAX_TYPE_CHARS = 64
 _MAX_FIELD_CHARS = 4_096
 """Of an anchor's other fields: the longest path."""
 
-_DAY = lazy_pattern(r"(?<![0-9A-Za-z_.-])([0-9]{4})-([0-9]{2})-([0-9]{2})(?![0-9])")
-_TIME = lazy_pattern(
+_DAY = re.compile(r"(?<![0-9A-Za-z_.-])([0-9]{4})-([0-9]{2})-([0-9]{2})(?![0-9])")
+_TIME = re.compile(
     r"[*_`\[(\s]*(?:session\s+)?([0-9]{1,2}):([0-9]{2})(?::[0-9]{2})?(?![0-9:])(?:\s*([ap])\.?m\b)?", re.IGNORECASE
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PartialDatetime:
+class PartialDatetime(Struct, frozen=True):
     """A day and a time of day, either of which may be unknown."""
 
     day: str = ""
@@ -108,14 +107,13 @@ def _find_time(text: str) -> str:
 
 _FENCES = {"---": (("---", "..."), ":"), "+++": (("+++",), "=")}
 _KEY = {
-    ":": lazy_pattern(r"([\"']?)([A-Za-z_][\w.-]*)\1[ \t]*:(?:[ \t]|$)"),
-    "=": lazy_pattern(r"([\"']?)([A-Za-z_][\w.-]*)\1[ \t]*="),
+    ":": re.compile(r"([\"']?)([A-Za-z_][\w.-]*)\1[ \t]*:(?:[ \t]|$)"),
+    "=": re.compile(r"([\"']?)([A-Za-z_][\w.-]*)\1[ \t]*="),
 }
-_ITEM = lazy_pattern(r"[ \t]*-[ \t]+(.*)")
+_ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
+class FrontMatter(Struct, frozen=True):
     """The supported front matter fields of a file."""
 
     title: str = ""
@@ -206,14 +204,14 @@ def _list(values: Sequence[str]) -> tuple[list[str], int]:
     return list(dict.fromkeys(word for value in read if (word := _scalar(value.strip())))), len(words) - len(read)
 
 
-_ANCHOR_KEY = lazy_pattern(r"(?:^|(?<=\s))([a-z][a-z_-]*):(?=\S)")
+_ANCHOR_KEY = re.compile(r"(?:^|(?<=\s))([a-z][a-z_-]*):(?=\S)")
 _ADDRESSES = ("transcript", "rollout", "db")
 _LISTS = frozenset(("tags", "covers", "cues"))
 """Fields with limits of their own; the hashes of `covers` are stored with one chunk only."""
 _MULTIWORD_KEYS = frozenset((*_ADDRESSES, "tags"))
-_SEPARATORS = lazy_pattern(r"[,\s]+")
-_COVERS = lazy_pattern(r"\s*covers:([\s,0-9a-f]+)")
-_HASH = lazy_pattern(r"[0-9a-f]{16}")
+_SEPARATORS = re.compile(r"[,\s]+")
+_COVERS = re.compile(r"\s*covers:([\s,0-9a-f]+)")
+_HASH = re.compile(r"[0-9a-f]{16}")
 
 
 def parse_anchor(comment: str) -> Anchor | None:

@@ -22,24 +22,24 @@ its own heading. `section_bounds` includes them, because a reader who expands a 
 
 from __future__ import annotations
 
+import re
 import sys
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from lorelog.core.dataclasses import dataclass
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
+
 from lorelog.ingest.files import ParseTimer
 from lorelog.ingest.metadata import front_matter_length, is_front_matter_fence
 
 COMMENT_OPEN = "<!--"
 COMMENT_CLOSE = "-->"
 
-_BACKTICKS = lazy_pattern("`+")
-_COMMENT_TOKEN = lazy_pattern("`+|<!--")
+_BACKTICKS = re.compile("`+")
+_COMMENT_TOKEN = re.compile("`+|<!--")
 
 
-@dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(Struct, frozen=True):
     """An HTML comment: its first line (from 0) and the text between its delimiters."""
 
     line: int
@@ -144,22 +144,21 @@ MAX_JOURNAL_HEADINGS = 50_000
 MERGED_CHARS = 1_000
 """Sections beyond the limit are merged until they have so many characters."""
 
-_JOURNAL_NAME = lazy_pattern(r"\d{4}-\d{2}-\d{2}\.md")
+_JOURNAL_NAME = re.compile(r"\d{4}-\d{2}-\d{2}\.md")
 _FENCE_START_CHARS = frozenset("`~-+*0123456789")
 _BLOCK_START_CHARS = _FENCE_START_CHARS | frozenset("#=")
 _LINES_PER_CHECK = 1_024
-_FENCE = lazy_pattern(r"[ \t]*((?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*)(`{3,}|~{3,})")
-_NOT_A_TITLE = lazy_pattern(
+_FENCE = re.compile(r"[ \t]*((?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*)(`{3,}|~{3,})")
+_NOT_A_TITLE = re.compile(
     r"(?:[-*+]|[0-9]{1,9}[.)])(?:[ \t]|$)"  # list item
     r"|[>|]"  # quote, table
     r"|<[A-Za-z/!?]"  # HTML block
     r"|\[[^\]]+\]:"  # link definition
 )
-_THEMATIC_BREAK = lazy_pattern(r"[ \t]*([-*_])(?:[ \t]*\1){2,}[ \t]*$")
+_THEMATIC_BREAK = re.compile(r"[ \t]*([-*_])(?:[ \t]*\1){2,}[ \t]*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """A heading and its lines: one, or two if it is underlined. Level 0 begins merged sections, and has no line."""
 
     first: int
@@ -168,8 +167,7 @@ class Heading:
     title: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outline:
+class Outline(Struct, frozen=True, kw_only=True):
     """The lines of a text and their classification."""
 
     lines: Sequence[str]
@@ -378,8 +376,7 @@ def _may_be_title(bare: str) -> bool:
     return len(bare) <= MAX_TITLE_CHARS and "\r" not in bare.rstrip()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Section(Struct, frozen=True, kw_only=True):
     """A run of lines without blank lines at either end. Lines count from 0, both ends inclusive."""
 
     first: int

@@ -34,7 +34,6 @@ from itertools import chain, compress, islice, pairwise
 from operator import not_
 from typing import NamedTuple
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Term
 from lorelog.language.lexicon import lexicon
 
@@ -72,11 +71,11 @@ _MARKS = (
 
 _MAX_JOINTS = 30
 _SUFFIX = r"(?:\+\+|#(?!\w))?+"  # C++, C#
-_ASCII_TOKEN = lazy_pattern(rf"\w++(?:[-./:@']{{1,4}}\w++){{0,{_MAX_JOINTS}}}+{_SUFFIX}", re.ASCII)
+_ASCII_TOKEN = re.compile(rf"\w++(?:[-./:@']{{1,4}}\w++){{0,{_MAX_JOINTS}}}+{_SUFFIX}", re.ASCII)
 
-_NAME_RUN = lazy_pattern(r"[^\W_]+")
-_DIACRITICS = lazy_pattern("[\u0300-\u036f]+")
-_INVISIBLE = lazy_pattern("[\u00ad\u200c\u200d]+")
+_NAME_RUN = re.compile(r"[^\W_]+")
+_DIACRITICS = re.compile("[\u0300-\u036f]+")
+_INVISIBLE = re.compile("[\u00ad\u200c\u200d]+")
 _ODD_LETTERS = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"}
 )
@@ -148,21 +147,21 @@ MAX_TOKEN_CHARS = 64
 Piece = tuple[str, bool]
 """A text, and whether it is a part (to be stemmed) rather than a compound (kept unchanged)."""
 
-_SPLIT_LEVELS = (lazy_pattern(r"[/:@]+|-\.|\.-"), lazy_pattern(r"\."), lazy_pattern(r"[-_]+"))
-_DASHES = lazy_pattern(r"--+|\.\.+")  # between words, not inside one
+_SPLIT_LEVELS = (re.compile(r"[/:@]+|-\.|\.-"), re.compile(r"\."), re.compile(r"[-_]+"))
+_DASHES = re.compile(r"--+|\.\.+")  # between words, not inside one
 _EDGES = "-_./:@'"
-_VERSION = lazy_pattern(r"(?:^|(?<=[-_]))[vV]?(\d+(?:\.\d+)+)")
-_NUMBERS = lazy_pattern(r"\d+(?:-\d+)+")
-_TIMESTAMP = lazy_pattern(r"(\d{4}-\d\d-\d\d)[Tt](\d.*)")
-_HUMPS = lazy_pattern(
+_VERSION = re.compile(r"(?:^|(?<=[-_]))[vV]?(\d+(?:\.\d+)+)")
+_NUMBERS = re.compile(r"\d+(?:-\d+)+")
+_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d.*)")
+_HUMPS = re.compile(
     r"[A-Z]{2,}s(?![a-z])"  # IDs, APIs
     r"|[A-Z0-9]+(?=[A-Z][a-z])"  # HTTP of HTTPServer
     r"|[A-Z0-9]++(?![a-z])"
     r"|[A-Z]?[a-z0-9]+"
     r"|[A-Z0-9]+"
 )
-LETTERS_AND_NUMBER = lazy_pattern(r"([^\W\d_]{2,})(\d+)|(\d+)([^\W\d_]{2,})")
-_SYMBOL_SUFFIX = lazy_pattern(r"(?:\+\+|#)$")
+LETTERS_AND_NUMBER = re.compile(r"([^\W\d_]{2,})(\d+)|(\d+)([^\W\d_]{2,})")
+_SYMBOL_SUFFIX = re.compile(r"(?:\+\+|#)$")
 _CONTRACTION_ENDINGS = frozenset({"s", "t", "re", "ve", "ll", "d", "m"})
 _NEGATION_STEMS = {"ca": "can", "wo": "will", "sha": "shall"}
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from lorelog.core.patterns import lazy_pattern
-
 UNITS = {
     name: (unit, factor)
     for unit, factor, names in (
@@ -34,7 +32,7 @@ UNITS = {
 UNIT = rf"(?:\s?-?(?:{'|'.join(sorted(UNITS, key=len, reverse=True))})(?!\w))"
 """Source of a pattern for a unit after a number."""
 NUMBER = r"\d+(?:[.,_]\d+)*"
-QUANTITY = lazy_pattern(rf"v?(?P<number>{NUMBER})(?P<unit>{UNIT})?", re.IGNORECASE)
+QUANTITY = re.compile(rf"v?(?P<number>{NUMBER})(?P<unit>{UNIT})?", re.IGNORECASE)
 
 
 def parse_quantity(number: str, unit: str | None) -> tuple[str, str] | None:

@@ -6,14 +6,14 @@ and `v1. then` stay whole; Chinese and Japanese full stops end one anywhere.
 
 from __future__ import annotations
 
-from lorelog.core.patterns import lazy_pattern
+import re
 
-SENTENCE_END = lazy_pattern(
+SENTENCE_END = re.compile(
     r"(?<=[.!?\u2026])(?<!\b[eEiI]\.[gGeE]\.)(?<!\bvs\.)(?<!\betc\.)(?<!\A\d\.)(?<!\A\d\d\.)[\"')\]*_\u201d]*\s+(?=[^a-z\s])"
     r"|(?<=[\u3002\uff01\uff1f])\s*(?=\S)"
 )
 """White space between two sentences of a line."""
-CLAUSE_END = lazy_pattern(
+CLAUSE_END = re.compile(
     r"[.;!?\n()]+(?=\s|\Z)|,(?=\s|\Z)|\s[-\u2013\u2014]+\s|[\u2013\u2014]"
     r"|\s(?:and|but|so|then|or|because|since|while|which|where|until|instead|rather|therefore|thus|that)(?=\s)"
 )

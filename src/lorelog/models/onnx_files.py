@@ -11,29 +11,27 @@ import os
 import re
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.extras import install_hint
-from lorelog.core.patterns import lazy_pattern
 
 TOKENIZER = "tokenizer.json"
 WEIGHTS = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 """Where exporters put the network; the first match is used."""
 
 _CONNECT_TIMEOUT_S = 5.0
-_ID = lazy_pattern(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFiles:
+class ModelFiles(Struct, frozen=True):
     """A model's weights and tokenizer; optional configuration files are next to the tokenizer."""
 
     weights: Path
     tokenizer: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelPurpose:
+class ModelPurpose(Struct, frozen=True, kw_only=True):
     """Wording of messages about a model, and optional files to download with it."""
 
     noun: str

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from lorelog.core.errors import UsageError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Filters
 
 if TYPE_CHECKING:
     from lorelog.operations.operation import RequestContext
     from lorelog.operations.requests import FilteredRequest
 
-_PERIOD = lazy_pattern(r"(\d{1,5})\s*([dwmy])")
+_PERIOD = re.compile(r"(\d{1,5})\s*([dwmy])")
 _UNIT_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 
 

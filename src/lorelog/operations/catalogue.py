@@ -15,7 +15,7 @@ import msgspec
 
 from lorelog.core.errors import UsageError
 from lorelog.operations.operation import SURFACES, Operation
-from lorelog.operations.replies import Json
+from lorelog.operations.replies import Json, OperationReply
 
 _FAMILIES = {
     "memory": ("search", "memory", "store", "backup", "forget"),
@@ -119,10 +119,10 @@ def _standalone_schema(kind: type, *, complete: bool = False) -> Json:
 def _reply_schema(reply: type, ref_template: str) -> tuple[Json, Json]:
     """Return the schema of a reply and its definitions.
 
-    JSON has every field of a dataclass, also one that equals its default, so all of them are required.
+    JSON has every field of a value, also one that equals its default, so all of them are required.
     """
     (schema,), definitions = msgspec.json.schema_components([reply], ref_template=ref_template)
-    for name in {kind.__name__ for kind in _dataclasses(msgspec.inspect.type_info(reply))}:
+    for name in {kind.__name__ for kind in _values(msgspec.inspect.type_info(reply))}:
         definition = definitions[name]
         definition["required"] = list(definition["properties"])
         for field in definition["properties"].values():
@@ -130,9 +130,9 @@ def _reply_schema(reply: type, ref_template: str) -> tuple[Json, Json]:
     return schema, definitions
 
 
-def _dataclasses(node: object) -> Iterator[type]:
-    """Yield the dataclasses in a type described by msgspec."""
-    if isinstance(node, msgspec.inspect.DataclassType):
+def _values(node: object) -> Iterator[type]:
+    """Yield the values in a type described by msgspec: structs that are not declared as replies."""
+    if isinstance(node, msgspec.inspect.StructType) and not issubclass(node.cls, OperationReply):
         yield node.cls
     if isinstance(node, tuple):
         parts: Iterable[object] = node
@@ -141,4 +141,4 @@ def _dataclasses(node: object) -> Iterator[type]:
     else:
         return
     for part in parts:
-        yield from _dataclasses(part)
+        yield from _values(part)

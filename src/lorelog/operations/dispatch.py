@@ -12,9 +12,10 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from lorelog.core.caller import detect_agent
-from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.grammar import nearest_name
 from lorelog.core.ports import Progress
@@ -31,8 +32,7 @@ from lorelog.wiring import Location, open_engine, resolve_location
 _NULLABLE_FIELDS: dict[type[OperationRequest], frozenset[str]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class ClientIdentity:
+class ClientIdentity(Struct, frozen=True):
     """The client of a call: its working directory and environment."""
 
     directory: str

@@ -8,14 +8,13 @@ import time
 from collections import Counter, defaultdict, deque
 from threading import Lock
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
 
 _MAX_DURATIONS = 1_000
 """Durations kept per operation. Percentiles cover the most recent calls, and memory stays bounded."""
 
 
-@dataclass(frozen=True, slots=True)
-class OperationCount:
+class OperationCount(Struct, frozen=True):
     """Counters of one operation."""
 
     op: str
@@ -32,8 +31,7 @@ class OperationCount:
         return durations[min(len(durations) - 1, int(share * len(durations)))] if durations else 0.0
 
 
-@dataclass(slots=True)
-class Meter:
+class Meter(Struct):
     """The counters of one process. Thread-safe."""
 
     started: float = field(default_factory=time.monotonic)

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import LorelogError
 from lorelog.core.ports import Progress
 from lorelog.engine import Engine
@@ -41,8 +40,7 @@ class ShellCommand(Struct, frozen=True):
     """Help of a verb, unless it is the operation's summary."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
+class RequestContext(Struct, frozen=True):
     """Properties of a call that handlers need beside the request."""
 
     directory: str
@@ -62,8 +60,7 @@ class RequestContext:
     """Releases the write slot during slow work, so that other writers can proceed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operation(Generic[RequestT, ValueT]):
+class Operation(Struct, Generic[RequestT, ValueT], frozen=True):
     """One operation. The handler's docstring is its help text on every surface.
 
     The handler returns a value for Python. `to_reply` converts it to `reply` where the JSON has other fields.

@@ -18,15 +18,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from lorelog.core.atomic_file import sync_folder
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import StoreIncompatible, UsageError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import MAX_NESTING, REDACTION_KIND, Record, RecordDraft, exceeds_max_nesting
 from lorelog.records.redaction import (
     HASH_PATTERN,
@@ -37,14 +38,13 @@ from lorelog.records.redaction import (
     redact_values,
 )
 
-_SEALED = lazy_pattern(r"ledger-(\d{6,})\.jsonl")
+_SEALED = re.compile(r"ledger-(\d{6,})\.jsonl")
 _BLOCK = 65536
 _MAX_OPEN_ATTEMPTS = 3
 SEALED_MODE = 0o400
 
 
-@dataclass(frozen=True, slots=True)
-class Segments:
+class Segments(Struct, frozen=True):
     """The ledger files in a folder."""
 
     folder: Path
@@ -162,8 +162,7 @@ _TEXT_FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerLine:
+class LedgerLine(Struct, frozen=True):
     """A decoded line."""
 
     values: Mapping[str, Any]
@@ -336,8 +335,7 @@ def _is_record(values: object) -> bool:
 MISSING_SEGMENT = "this segment is missing"
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerPosition:
+class LedgerPosition(Struct, frozen=True):
     """A position between two lines, and the state of the chain before it. The default is before the first line."""
 
     segment: int = 1
@@ -348,8 +346,7 @@ class LedgerPosition:
     """True if the chain is known to be unbroken up to this position."""
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerEntry:
+class LedgerEntry(Struct, frozen=True):
     """A line of a ledger, or a missing segment (line 0)."""
 
     record: Record | None
@@ -429,8 +426,7 @@ def iter_redaction_records(segments: Segments) -> Iterator[Record]:
                     yield line.record()
 
 
-@dataclass(frozen=True, slots=True)
-class _SegmentFile:
+class _SegmentFile(Struct, frozen=True):
     segments: Segments
     number: int
     is_last: bool
@@ -511,8 +507,7 @@ def _format_missing(first: int, last: int) -> str:
     return f"record {first} is" if first == last else f"records {first} to {last} are"
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerFault:
+class LedgerFault(Struct, frozen=True):
     """A deviation from the written ledger. Line 0 stands for the whole file."""
 
     file: str
@@ -520,8 +515,7 @@ class LedgerFault:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerVerification:
+class LedgerVerification(Struct, frozen=True):
     """The result of a verification."""
 
     lines: int
@@ -539,8 +533,7 @@ class LedgerVerification:
         return not self.faults
 
 
-@dataclass(frozen=True, slots=True)
-class AcknowledgedLine:
+class AcknowledgedLine(Struct, frozen=True):
     """The last line whose write was confirmed to a caller."""
 
     seq: int

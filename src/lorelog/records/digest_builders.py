@@ -14,7 +14,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.record import UNPAGED_KINDS, Record, Trust
 from lorelog.records.digests import (
     DIGEST_TITLES,
@@ -211,8 +213,7 @@ _LIBRARY_SOURCES: Mapping[DigestRole, tuple[RecordContentFilter, ...]] = {
 """The records from which each library is made."""
 
 
-@dataclass(frozen=True, slots=True)
-class DigestScope:
+class DigestScope(Struct, frozen=True):
     """The projects whose records a digest covers."""
 
     projects: tuple[str, ...] | None
@@ -226,24 +227,21 @@ class DigestScope:
         return "tenant" if self.projects is None else f"project:{self.projects[0]}"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordLibrary:
+class RecordLibrary(Struct, frozen=True):
     """The items of one role, and their digest."""
 
     digest: Digest
     items: tuple[DigestItem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskDigestLine:
+class TaskDigestLine(Struct, frozen=True):
     """A task summarised in one sentence."""
 
     task: Task
     line: DigestLine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectBrief:
+class ProjectBrief(Struct, frozen=True, kw_only=True):
     """A summary of a project's tasks and decisions for a newcomer."""
 
     digest: Digest
@@ -470,8 +468,7 @@ _MAX_RUNS_READ = 50
 _STATUS_KINDS = ("task_progress", "task_finish", "revision")
 
 
-@dataclass(frozen=True, slots=True)
-class TaskFact:
+class TaskFact(Struct, frozen=True):
     """One entry of a list field in the records of a task."""
 
     name: str
@@ -479,16 +476,14 @@ class TaskFact:
     record: Record
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeEntry:
+class ResumeEntry(Struct, frozen=True):
     """A text of a resume, formatted by trust, and its digest line."""
 
     text: str
     line: DigestLine
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeRun:
+class ResumeRun(Struct, frozen=True):
     """A tool run in a resume."""
 
     run: ToolRun
@@ -496,8 +491,7 @@ class ResumeRun:
     line: DigestLine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskResume:
+class TaskResume(Struct, frozen=True, kw_only=True):
     """The state of a task, for someone who continues it."""
 
     digest: Digest
@@ -557,8 +551,7 @@ def build_resume(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ResumeFacts:
+class _ResumeFacts(Struct, frozen=True, kw_only=True):
     """The records of a resume, before their trust is looked up."""
 
     start: Record | None

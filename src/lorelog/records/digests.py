@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 
-from lorelog.core.dataclasses import KW_ONLY, dataclass, replace
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.record import CANDIDATE_TRUST, DIGEST_TRUST, UNTRUSTED_ORIGINS, Record, Trust
 from lorelog.language.lexicon import lexicon
 
 MAX_CITED_RECORDS = 12
 """Cited records that a reply lists with a digest."""
 MAX_LINE_CHARS = 500
-_WORD = lazy_pattern(r"[^\W_]+")
+_WORD = re.compile(r"[^\W_]+")
 
 TrustLookup = Callable[[Iterable[str]], Mapping[str, Trust]]
 """Returns the trust of records by id."""
@@ -47,8 +49,7 @@ DIGEST_TITLES: Mapping[DigestRole, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DigestLine:
+class DigestLine(Struct, frozen=True):
     """A sentence and the ids of the records it is based on."""
 
     text: str
@@ -58,8 +59,7 @@ class DigestLine:
     """It contains tool output or imported text, as a quotation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Digest:
+class Digest(Struct, frozen=True, kw_only=True):
     """A page compiled from records."""
 
     id: str
@@ -80,13 +80,11 @@ class Digest:
         return replace(DIGEST_TRUST, tainted=self.tainted)
 
 
-@dataclass(frozen=True, slots=True)
-class DigestItem:
+class DigestItem(Struct, frozen=True):
     """An entry of a library: a record, its relevant text, and its trust."""
 
     record: Record
     text: str
-    _: KW_ONLY
     trust: Trust = CANDIDATE_TRUST
     """The record's trust, once `attach_trust` has set it."""
     category: str = ""

@@ -7,14 +7,16 @@ known one, where memd ignores it: a misspelt field would be lost silently.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
-from lorelog.core.dataclasses import KW_ONLY, dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import UsageError
 from lorelog.core.grammar import nearest_name, with_article
 from lorelog.core.ids import new_id
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import (
     DIGEST_KIND,
     MAX_NESTING,
@@ -29,8 +31,8 @@ from lorelog.core.record import (
 MAX_SUMMARY_BYTES = 500
 MAX_CONTENT_BYTES = 256 * 1024
 PAGE_ROLES = ("concept", "entity")
-_TIMESTAMP = lazy_pattern(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z")
-_IDENTIFIER = lazy_pattern(r"[^\s\x00-\x1f\x7f]{1,200}")
+_TIMESTAMP = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z")
+_IDENTIFIER = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
 _ID_FIELDS = ("id", "task", "thread", "reply_to", "supersedes")
 
 
@@ -51,22 +53,19 @@ class FieldType(StrEnum):
     PROVENANCE = "provenance"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordField:
+class RecordField(Struct, frozen=True):
     """A field of a record."""
 
     type: FieldType
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecordKindSpec:
+class RecordKindSpec(Struct, frozen=True):
     """A kind of record."""
 
     description: str
     status: str
     """The default status."""
-    _: KW_ONLY
     required: tuple[str, ...] = ()
     usual: tuple[str, ...] = ()
     """Typical fields beyond the required ones."""

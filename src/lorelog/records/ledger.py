@@ -10,17 +10,19 @@ one, so that the gap stays visible forever.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.atomic_file import open_to_append, sync_folder, write_all, write_atomic
-from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.record import REDACTION_KIND, Json, Record, RecordDraft
 from lorelog.records.chain import (
@@ -48,7 +50,7 @@ MAX_SEGMENT_BYTES = 64 * 1024 * 1024
 """A segment of this size is sealed before the next write."""
 _LOCK_TIMEOUT_S = 60.0
 _CLOCK_TICK_NS = 50_000_000
-_HEAD_PATTERN = lazy_pattern(rb"(\d{16}) ([0-9a-f]{64}) (\d{9}) (\d{16})\n")
+_HEAD_PATTERN = re.compile(rb"(\d{16}) ([0-9a-f]{64}) (\d{9}) (\d{16})\n")
 _UNWRITABLE_HINT = "nothing was written; make it writable, or free some space"
 
 
@@ -56,8 +58,7 @@ DraftSigner = Callable[[RecordDraft], RecordDraft]
 """Returns a draft with its signature, as `Keyring.sign` does."""
 
 
-@dataclass(frozen=True, slots=True)
-class RedactionAuthor:
+class RedactionAuthor(Struct, frozen=True):
     """Who redacts, why, and how the redaction record is signed."""
 
     name: str
@@ -80,8 +81,7 @@ class RedactionAuthor:
         return self.sign(draft) if self.sign else draft
 
 
-@dataclass(frozen=True, slots=True)
-class _LedgerEnd:
+class _LedgerEnd(Struct, frozen=True):
     """The position of the next line: the size of its file, and the line before it."""
 
     segment: int

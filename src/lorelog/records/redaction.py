@@ -13,21 +13,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct, field
+
 from lorelog.core.record import REDACTION_KIND, Json, Record
 from lorelog.records.kinds import FIELDS, KINDS, PAGE_ROLES, FieldType
 
 REDACTED_KEY = "redacted"
 """Key of a redacted line with the hash of the original line."""
-HASH_PATTERN = lazy_pattern(r"[0-9a-f]{64}")
-MARKER_PATTERN = lazy_pattern(r"sha256:[0-9a-f]{64}")
+HASH_PATTERN = re.compile(r"[0-9a-f]{64}")
+MARKER_PATTERN = re.compile(r"sha256:[0-9a-f]{64}")
 MAX_REDACTIONS_PER_RECORD = 1_000
-_ID_PATTERN = lazy_pattern(r"[^\s\x00-\x1f\x7f]{1,200}")
-_NAME_PATTERN = lazy_pattern(r"[^\x00-\x1f\x7f]{1,100}")
+_ID_PATTERN = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
+_NAME_PATTERN = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
 USUAL_STATUSES = frozenset(
     {spec.status for spec in KINDS.values()}
     | {"completed", "failed", "cancelled", "blocked", "abandoned", "done", "open", "pending", "generated"}
@@ -50,8 +51,7 @@ TextReplacer = Callable[[str, str], str]
 """Returns what stands in place of a text, given its path in the line."""
 
 
-@dataclass(frozen=True, slots=True)
-class LineRedaction:
+class LineRedaction(Struct, frozen=True):
     """A line whose texts are removed, as its redaction record names it."""
 
     id: str

@@ -17,7 +17,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import asdict, dataclass, fields
+from msgspec import Struct, to_builtins
+from msgspec.structs import fields
+
 from lorelog.core.errors import StoreBusy
 from lorelog.core.ids import new_id
 from lorelog.core.record import Record
@@ -30,8 +32,7 @@ from lorelog.records.trust import source_ids
 _MAX_SEQ = 2**62
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(Struct, frozen=True, kw_only=True):
     """The current state of a task. Fields are columns of the table."""
 
     id: str
@@ -51,8 +52,7 @@ class Task:
     records: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolRun:
+class ToolRun(Struct, frozen=True, kw_only=True):
     """A tool run of a task. Its id is that of the record that started it. Fields are columns of the table."""
 
     id: str
@@ -68,8 +68,7 @@ class ToolRun:
     """Id of the record that ended it; empty while it is open."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRelation:
+class RecordRelation(Struct, frozen=True):
     """A reference from one record to another."""
 
     source: str
@@ -77,8 +76,7 @@ class RecordRelation:
     relation: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordQuery:
+class RecordQuery(Struct, frozen=True, kw_only=True):
     """A filter for records. Empty fields match everything."""
 
     kinds: Sequence[str] = ()
@@ -101,8 +99,7 @@ class RecordQuery:
     """Only records that are not superseded."""
 
 
-@dataclass(frozen=True, slots=True)
-class RelatedProject:
+class RelatedProject(Struct, frozen=True):
     """Another project that names the same subjects."""
 
     project: str
@@ -111,8 +108,7 @@ class RelatedProject:
     """Id of its newest record that names one of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordContentFilter:
+class RecordContentFilter(Struct, frozen=True):
     """Matches records with one of these fields or kinds and, if words are given, with at least one of them."""
 
     fields: Sequence[str] = ()
@@ -473,7 +469,7 @@ class RecordTables:
                 if count == limit:
                     break
         stamps[str(position.segment)] = _select_stamp(before, ledger.segment_stat(position.segment))
-        for name, value in (("position", asdict(position)), ("stamps", stamps)):
+        for name, value in (("position", to_builtins(position)), ("stamps", stamps)):
             self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, json.dumps(value)))
         return count
 

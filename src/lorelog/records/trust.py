@@ -14,7 +14,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.record import (
     DIGEST_KIND,
     DIGEST_TRUST,
@@ -48,8 +50,7 @@ _CONFUSABLE_CAPITALS = str.maketrans("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿ", "abezhi
 _MAX_FOLDS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class TrustEvidence:
+class TrustEvidence(Struct, frozen=True):
     """Facts about a record from the rest of the ledger."""
 
     superseded: str = ""

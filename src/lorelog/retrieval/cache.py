@@ -21,6 +21,7 @@ pay.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from operator import mul
@@ -31,10 +32,10 @@ from time import monotonic
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.document import ChunkKey, FileStamp, StoredChunk
 from lorelog.core.options import CacheOptions, SearchOptions
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Vector
 from lorelog.core.query import SearchReply
 from lorelog.language.analyser import find_spans
@@ -49,7 +50,7 @@ _BYTES_PER_CHUNK = 1_200
 _BYTES_PER_WORD = 9
 """A slot in the tuple, and a little for words held only here: most are shared with the analyser's cache."""
 _ARTICLES = frozenset({"a", "an", "the"})
-_END_MARKS = lazy_pattern(r"(?<=[\w)\]}\"'`”’»])(?:[?!.…。？！]+|\s[?!]+)$")
+_END_MARKS = re.compile(r"(?<=[\w)\]}\"'`”’»])(?:[?!.…。？！]+|\s[?!]+)$")
 _MAX_QUERY_SHOWN = 80
 
 

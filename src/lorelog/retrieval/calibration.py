@@ -21,7 +21,8 @@ from math import fsum
 from operator import mul
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.ports import Vector
 
 CALIBRATIONS_FILE = "calibrations.json"
@@ -29,8 +30,7 @@ UNMEASURED = "unmeasured"
 """Name of the numbers for encoders that were not measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneNumbers:
+class LaneNumbers(Struct, frozen=True):
     """Weights of the lanes: logarithms, and how evidence changes them; the weights of readings are plain numbers, and how evidence
     changes their logarithms.
     """
@@ -62,8 +62,7 @@ RELEVANCE_FEATURES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderCalibration:
+class EncoderCalibration(Struct, frozen=True):
     """The numbers of one encoder."""
 
     centre: tuple[float, ...] = ()

@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import StoredChunk
-from lorelog.core.patterns import lazy_pattern
 from lorelog.language.analyser import find_tokens, is_unspaced
 from lorelog.retrieval.fusion import FusedCandidate
 
@@ -28,12 +28,11 @@ _KEY_WORDS = 8
 _LONG_WORD_CHARS = 8
 _MAX_COMPARED = 200
 
-_DIGIT = lazy_pattern(r"\d").search
-_CLOCK = lazy_pattern(r"#{1,6}[ \t]+\d{1,2}:\d{2}[ \t]*$", re.MULTILINE)
+_DIGIT = re.compile(r"\d").search
+_CLOCK = re.compile(r"#{1,6}[ \t]+\d{1,2}:\d{2}[ \t]*$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class RankedChunk:
+class RankedChunk(Struct, frozen=True):
     """A scored chunk, and the locations of its duplicates as `source:first-last`."""
 
     fused: FusedCandidate

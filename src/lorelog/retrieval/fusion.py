@@ -37,14 +37,15 @@ scored and a few are shown, so scores are plain numbers and their explanation is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import exp, inf, isfinite, log
 from operator import add, itemgetter
 from typing import overload
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.document import ChunkKey
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import ChunkNeighbours
 from lorelog.core.query import Candidate, Explanation, Lane, ScorePart
 from lorelog.language.analyser import STOP_WORDS
@@ -67,8 +68,8 @@ MAX_HEIGHT = 12.0
 _MAX_LOGARITHM = 12.0
 _FEW_TERMS = 3
 _PUNCTUATION = ".,;:!?()[]{}<>\"'“”‘’…"
-_QUOTED_PATTERN = lazy_pattern(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”|`([^`\n]{1,200})`')
-_EXACT_PATTERN = lazy_pattern(
+_QUOTED_PATTERN = re.compile(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”|`([^`\n]{1,200})`')
+_EXACT_PATTERN = re.compile(
     r"\w+(?:[_/\\:@]|\.(?=\w)|::)[\w./\\:@-]*\w"  # snake_case, paths, dotted names, host:port, 1.2.3
     r"|[a-z]+[A-Z]\w*|[A-Z]+[a-z]+[A-Z]\w*|[A-Z]{2,}[a-z]{2,}\w*"  # camelCase, PascalCase, HTTPServer
     r"|[A-Z][A-Z_]*-?\d{2,}\w*"  # E0308, CVE-2024, SQL1042
@@ -77,8 +78,7 @@ _EXACT_PATTERN = lazy_pattern(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LaneEvidence:
+class LaneEvidence(Struct, frozen=True):
     """Features of a query from the results of both lanes."""
 
     coverage: float = 0.0
@@ -100,8 +100,7 @@ class LaneEvidence:
     """Median length of the first candidates' texts, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneWeights:
+class LaneWeights(Struct, frozen=True):
     """The dense lane's share of the lanes' score (the lexical lane has the rest), the reason, and the lanes' share of all."""
 
     dense: float
@@ -241,8 +240,7 @@ MAX_BORROWER_CHARS = 350
 _NEAR_WEIGHT, _FAR_WEIGHT = 1.0, 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class NeighbourSupport:
+class NeighbourSupport(Struct, frozen=True):
     """BM25 and cosine of the borrowing chunks, with their neighbours' contribution."""
 
     lexical: Mapping[ChunkKey, float] = field(default_factory=dict)
@@ -365,8 +363,7 @@ class FusedRanking(Sequence[FusedCandidate]):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LaneMix:
+class LaneMix(Struct, frozen=True):
     """How two lanes are mixed: the dense lane's share, and the maximum of both together."""
 
     dense: float
@@ -377,8 +374,7 @@ class LaneMix:
             raise ValueError(f"the dense share must be between 0 and 1, not {self.dense}")
 
 
-@dataclass(frozen=True, slots=True)
-class _LaneScores:
+class _LaneScores(Struct, frozen=True):
     """One lane's finite scores, best first, and the keys whose score is not finite."""
 
     by_key: dict[ChunkKey, float]
@@ -542,8 +538,7 @@ class _DenseShare:
         return min((cosine / 2 - self._low / 2) / self._half, 1.0) if self._half > 0.0 else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class _ConvexScorer:
+class _ConvexScorer(Struct, frozen=True):
     """Both shares of a candidate."""
 
     words: _LexicalShare

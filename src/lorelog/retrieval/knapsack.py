@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.query import HitForm
 
 MAX_HITS_PACKED = 64
@@ -24,8 +25,7 @@ _MAX_POINTS = 100
 _MIN_POINTS = 5  # below it a snippet would round to no points
 
 
-@dataclass(frozen=True, slots=True)
-class HitOffer:
+class HitOffer(Struct, frozen=True):
     """The forms of one hit and their costs, besides `citation`, which every shown hit costs."""
 
     points: int
@@ -36,24 +36,21 @@ class HitOffer:
     """Index of its section."""
 
 
-@dataclass(frozen=True, slots=True)
-class SectionOffer:
+class SectionOffer(Struct, frozen=True):
     """The cost of a section's text, and its parent section."""
 
     tokens: int
     parent: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FormChoice:
+class FormChoice(Struct, frozen=True):
     """A hit's form; for a section, which one: its own, or an enclosing one."""
 
     form: HitForm
     section: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PackingPlan:
+class PackingPlan(Struct, frozen=True):
     """A choice for each hit, None if left out, with the total cost and value."""
 
     choices: tuple[FormChoice | None, ...]
@@ -98,8 +95,7 @@ _States = dict[int, tuple[int, _ChoiceChain]]
 """Minimum cost by value, and the choices with that cost."""
 
 
-@dataclass(frozen=True)
-class _Knapsack:
+class _Knapsack(Struct, frozen=True, dict=True):
     """Walks the tree of sections once with all states: show a section whole, or its parts."""
 
     offers: Sequence[HitOffer]

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import fsum, log2, nan
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.serializable import Serializable
 
 RANKING_DEPTH = 100
@@ -26,8 +27,7 @@ _RESAMPLE_BATCH = 1 << 21
 _BINS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class MeanInterval(Serializable):
+class MeanInterval(Serializable, Struct, frozen=True):
     """A mean and its 95 % confidence interval."""
 
     mean: float

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import exp, log1p, log10
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.retrieval.calibration import EncoderCalibration
 from lorelog.retrieval.score_features import MatchFeatures
 
@@ -32,8 +33,7 @@ MIN_CHUNKS_TO_COMPARE = 200
 """In a smaller index the cosines of the other chunks say too little about that of a hit."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueryFeatures:
+class QueryFeatures(Struct, frozen=True):
     """Features that all hits of a query share."""
 
     terms: int

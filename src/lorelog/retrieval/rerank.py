@@ -19,15 +19,16 @@ Nothing here raises. A score that is not finite, or a list of the wrong length, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from math import isfinite
 from statistics import median
 from time import monotonic
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import ModelError
 from lorelog.core.options import RerankOptions
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Reranker
 from lorelog.core.query import ScorePart
 
@@ -43,15 +44,14 @@ SURE_LOGIT = 3.0
 _MAX_CHARS_READ = 2_000
 _LOGIT_LIMIT = 30.0
 _PUNCTUATION = ".,;:!?\"'“”‘’…*`"
-_CODE_PATTERN = lazy_pattern(
+_CODE_PATTERN = re.compile(
     r"\w[_/\\=@|]\w|[a-z][A-Z]"  # snake_case, paths, a=b, camelCase
     r"|\w\.[a-z_]\w|\w\(|::"  # dotted names, calls
     r"|[={}<>;\\|$]|\A-{1,2}[a-z]"  # operators, flags
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RerankResult:
+class RerankResult(Struct, frozen=True):
     """The changes by a cross-encoder: for each candidate a part to add to its explanation, or None."""
 
     parts: tuple[ScorePart | None, ...]
@@ -111,8 +111,7 @@ def blend(query: str, first: Sequence[float], texts: Sequence[str], cross: Seque
     return RerankResult(tuple(parts), weight, reason, notes)
 
 
-@dataclass(frozen=True, slots=True)
-class _LogitScale:
+class _LogitScale(Struct, frozen=True):
     """Maps logits to the range of the first-stage scores."""
 
     low: float

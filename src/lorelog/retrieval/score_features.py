@@ -33,8 +33,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import log
 
-from lorelog.core.dataclasses import dataclass
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
+
 from lorelog.core.query import ScorePart, Term
 from lorelog.language.analyser import is_unspaced
 
@@ -61,8 +61,7 @@ ENTRY_WEIGHT = 0.07
 """Score of an entry with one chunk. The learned weight is .11; with that, German queries lost half a point."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingWeights:
+class ReadingWeights(Struct, frozen=True):
     """Weights of the match features and of the entry's size."""
 
     coverage: float
@@ -93,8 +92,7 @@ WORDS_READING_WEIGHTS = ReadingWeights(
 """For words alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class MatchFeatures:
+class MatchFeatures(Struct, frozen=True):
     """Match features of a chunk; each is 0 to 1."""
 
     coverage: float
@@ -250,13 +248,12 @@ QUOTED_WEIGHT = 1.0
 
 _MAX_QUESTION_CHARS = 4_000
 _MAX_PHRASES = 8
-_QUOTE_PATTERN = lazy_pattern(r'"([^"\n]{2,200})"|[“„]([^“”„\n]{2,200})[”“]|«([^«»\n]{2,200})»|「([^「」\n]{2,200})」')
+_QUOTE_PATTERN = re.compile(r'"([^"\n]{2,200})"|[“„]([^“”„\n]{2,200})[”“]|«([^«»\n]{2,200})»|「([^「」\n]{2,200})」')
 _QUOTE_MARKS = frozenset('"“„«「')
 """Every quoted phrase begins with one. Most queries have none, and the pattern is slow to compile."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuoteMatch:
+class QuoteMatch(Struct, frozen=True):
     """How many phrases a query quotes, and how many of them a text contains."""
 
     matched: int
@@ -303,8 +300,7 @@ def _normalize_phrase(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-@dataclass(frozen=True, slots=True)
-class Recency:
+class Recency(Struct, frozen=True):
     """The bonus of a text of today, and its half-life."""
 
     weight: float

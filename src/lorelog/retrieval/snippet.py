@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.query import Term
 from lorelog.language.analyser import TokenSpan, WordAnalyser, find_humps, find_names, is_unspaced
 
@@ -26,8 +27,7 @@ _MIN_TERM_SHARE = 0.5
 """A part of a note is shown alone if it has at least this share of the matching terms."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(Struct, frozen=True):
     """One line of text, and the spans of it (start, end) that match words of the query."""
 
     text: str

@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import ScorePart
 
 TIME_WEIGHT = 0.12
@@ -112,20 +111,20 @@ _PERSONAL_WORDS = frozenset("my our me us happened changed broke done ich wir mi
 _PAST_MARKERS = frozenset("did have has had been ve was were i we".split())  # noqa: SIM905
 _ARTICLES = r"(?:the|our|my|der|die|das|den|dem|every|each|any|a)"
 
-_WORD = lazy_pattern(r"\w+")
-_QUOTED = lazy_pattern(r'`[^`\n]{1,200}+`|"[^"\n]{1,200}+"|“[^”\n]{1,200}+”')
+_WORD = re.compile(r"\w+")
+_QUOTED = re.compile(r'`[^`\n]{1,200}+`|"[^"\n]{1,200}+"|“[^”\n]{1,200}+”')
 _YEAR_AFTER = r"(?:,? ?(?:of )?(?P<year>\d{4})\b(?!\.\d))?"
 _UNIT = rf"(?P<unit>{_any_of(_UNITS)})\b"
 _COUNT = rf"(?:a |the |ein )?(?P<count>\d{{1,4}}|{_any_of(_COUNTS)})"
 _NOT_A_LEAD = rf"(?:{_ARTICLES}|{_any_of(_PARTS)})"
-_PREFIX = lazy_pattern(
+_PREFIX = re.compile(
     rf"(?:(?<![\w-])(?P<noun>{_any_of(_DATE_NOUNS)})(?: of)? )?(?:(?<![\w-])(?!{_NOT_A_LEAD}[ -])(?P<lead>\w+(?: (?:of|to))?) )?"
     rf"(?:(?P<article>{_ARTICLES}) )?(?:(?P<part>{_any_of(_PARTS)})[ -](?:the )?)?\Z",
     re.IGNORECASE,
 )
 """The words before a time: a preposition, an article, and a part (`in the early `)."""
-_SUFFIX = lazy_pattern(r"[ '\"’”]+(\w+)")
-_JOINT = lazy_pattern(r" ?[-–—] ?| (?:to|through|and|or|bis|und) ", re.IGNORECASE)
+_SUFFIX = re.compile(r"[ '\"’”]+(\w+)")
+_JOINT = re.compile(r" ?[-–—] ?| (?:to|through|and|or|bis|und) ", re.IGNORECASE)
 _VOCABULARY = frozenset(
     (*_MONTHS, *_WEEKDAYS, *_UNITS, *_DAY_WORDS, "recently", "lately", "kürzlich", "neulich", *_DAY_PARTS)
 )
@@ -436,7 +435,7 @@ _SHIFTS = (
 )
 _DAY_PART = "|".join(_DAY_PARTS)
 _WEEKDAY = _any_of(_WEEKDAYS)
-_DATE_RULE = lazy_pattern(
+_DATE_RULE = re.compile(
     rf"(?<![\w/.,])(?:(?P<day>\d{{1,2}})(?P<suffix>st|nd|rd|th|\.)? (?P<of>of )?)?(?P<month>{_any_of(_MONTHS)})\b"
     rf"(?: (?P<day2>\d{{1,2}})(?P<suffix2>st|nd|rd|th)?(?![\w:]|\.\d))?{_YEAR_AFTER}(?:['’]s)?(?![\w/]|\.\w)",
     re.IGNORECASE,
@@ -444,7 +443,7 @@ _DATE_RULE = lazy_pattern(
 _RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
     (_DATE_RULE, _read_date),
     *(
-        (lazy_pattern(rf"(?<![\w/.,-]){pattern}(?:['’]s)?(?![\w/]|[-.]\w)", re.IGNORECASE), rule)
+        (re.compile(rf"(?<![\w/.,-]){pattern}(?:['’]s)?(?![\w/]|[-.]\w)", re.IGNORECASE), rule)
         for pattern, rule in (
             (r"(\d{4})[-/](\d\d)(?:[-/](\d\d)(?:T[\d:.]+Z?)?)?", _read_iso),
             (r"(year |jahre? )?(\d{4})", _read_year),

@@ -22,9 +22,9 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import DATE_OF_FILE, StoredChunk
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.language.lexicon import lexicon, tool_purposes
 from lorelog.language.quantities import QUANTITY, UNIT, parse_quantity
@@ -34,14 +34,13 @@ MAX_TEXTS = 24
 """Texts that are compared: the best of a ranking."""
 _SHORT_CHARS = 200
 _MIN_SHARED_WORDS = 0.5
-_DAY_OR_TIME = lazy_pattern(r"(?:session\s+)?(?:\d{4}-\d\d-\d\d)?[T\s]*(?:\d{1,2}:\d\d(?::\d\d)?)?.{0,60}#?\d*", 2)
+_DAY_OR_TIME = re.compile(r"(?:session\s+)?(?:\d{4}-\d\d-\d\d)?[T\s]*(?:\d{1,2}:\d\d(?::\d\d)?)?.{0,60}#?\d*", 2)
 _EXAMPLE_TITLES = frozenset(
     {"example", "sample", "alternative", "tutorial", "demo", "snippet", "troubleshooting", "faq", "benchmark"}
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DatedText:
+class DatedText(Struct, frozen=True):
     """A text that may state values, and what is known about it."""
 
     text: str
@@ -71,8 +70,7 @@ class DatedText:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ValuePair:
+class ValuePair(Struct, frozen=True):
     """Two texts, by number, that state different values of one thing."""
 
     older: int
@@ -117,8 +115,7 @@ def find_value_pairs(texts: Sequence[DatedText], terms: Sequence[str] = ()) -> l
     return pairs
 
 
-@dataclass(frozen=True, slots=True)
-class _Statement:
+class _Statement(Struct, frozen=True):
     number: int
     text: DatedText
     value: StatedValue
@@ -275,29 +272,28 @@ _REFUSED = frozenset(
 )
 """Words before a value with which the clause states nothing: a condition, a negation, a subject from another sentence."""
 _SKIPPED_LABELS = ("- files:", "- commands:", "- errors:", "- user asked:", "- went on with:", "- ended:")
-_LINE_START = lazy_pattern(r"\s*(?:[-*+•]|\d+[.)])?\s*(?:\[[ xX]\]\s*)?")
-_MARKUP = lazy_pattern(r"[;{}(\[]\s*$|</|/>|^\s+[\w.-]+:(?:\s|$)|[{}]{2}|\{%")
+_LINE_START = re.compile(r"\s*(?:[-*+•]|\d+[.)])?\s*(?:\[[ xX]\]\s*)?")
+_MARKUP = re.compile(r"[;{}(\[]\s*$|</|/>|^\s+[\w.-]+:(?:\s|$)|[{}]{2}|\{%")
 """Lines of code, of HTML, of templates, and of indented YAML; a piece of a code block may have no fence."""
-_VALUE = lazy_pattern(
+_VALUE = re.compile(
     rf"`(?P<code>[^`\n]{{1,60}})`|\"(?P<quoted>[^\"\n]{{1,40}})\"|(?P<day>\b\d{{4}}-\d\d-\d\d\b)"
     rf"|(?<![\w.,:/#$€£@\\-])v?(?P<number>\d+(?:[.,_]\d+)*)(?P<unit>{UNIT})?(?![\w@°]|[./:-]\w|\s?[x×]\s?\d)"
     rf"|(?<![\w`\"./-])(?P<name>[A-Za-z][\w.-]*\w)(?![\w`\"/])",
     re.IGNORECASE,
 )
-_KEY_WORD = lazy_pattern(r"[a-z0-9]+(?:[+#]+)?|[^\W\d_a-z]+")
-_ALTERNATIVE = lazy_pattern(r"\s*(?:,|/|or|and|\||-|–|to|\.\.+|…)\s*(?:or\s+)?[`\"\d]|\s*[=+*/]")
-_SCOPE_START = lazy_pattern(
+_KEY_WORD = re.compile(r"[a-z0-9]+(?:[+#]+)?|[^\W\d_a-z]+")
+_ALTERNATIVE = re.compile(r"\s*(?:,|/|or|and|\||-|–|to|\.\.+|…)\s*(?:or\s+)?[`\"\d]|\s*[=+*/]")
+_SCOPE_START = re.compile(
     r"(?:in|on|for|with|without|under|during|at|inside|within|using|by|per|outside|behind)\b", re.IGNORECASE
 )
-_QUALIFIER = lazy_pattern(r"\b(?:at (?:least|most)|(?:no )?(?:more|less|fewer) than|up to)$|[<>]=?$|[≤≥]$")
-_REPLACED = lazy_pattern(
+_QUALIFIER = re.compile(r"\b(?:at (?:least|most)|(?:no )?(?:more|less|fewer) than|up to)$|[<>]=?$|[≤≥]$")
+_REPLACED = re.compile(
     r"\b(?:from|replac\w+|instead of|rather than)\s+[`\"]?([^`\"]{1,40}?)[`\"]?(?:\s+(?:over\s+)?to|\s+(?:with|by))?$",
     re.IGNORECASE,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StatedValue:
+class StatedValue(Struct, frozen=True):
     """A value that a sentence states for a subject."""
 
     key: frozenset[str]

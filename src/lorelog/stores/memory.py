@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.document import TURN_TYPE, Anchor, Chunk, ChunkKey, Document, StoredChunk, join_chunks
 from lorelog.core.errors import ModelFault, NotFound, StoreBusy, UsageError
 from lorelog.core.paths import is_below
@@ -35,8 +37,7 @@ from lorelog.core.ports import (
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
 
 
-@dataclass(slots=True)
-class VectorSets:
+class VectorSets(Struct):
     """The served vectors, the ones of a re-embedding in progress, and the previous ones, by `Chunk.vector_key`."""
 
     served: dict[str, Vector] = field(default_factory=dict)
@@ -198,8 +199,7 @@ class MemoryWriter:
 _K1, _B = 1.2, 0.75
 
 
-@dataclass(frozen=True, slots=True)
-class _IndexedChunk:
+class _IndexedChunk(Struct, frozen=True):
     key: int
     document: str
     chunk: Chunk

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.services.code.trees import Tree
 
 from lorelog.core.code import CodeReply, CodeVerb, SymbolKind

@@ -6,8 +6,9 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from lorelog.core.freshness import FreshnessVerdict
 from lorelog.core.memory import NewMemory

@@ -9,10 +9,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.services.freshness.repository import Repository
 
 from lorelog.core.freshness import Freshness, FreshnessVerdict

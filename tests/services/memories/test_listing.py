@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.stores.making import PlainAnalyser, chunk, update
 from tests.surfaces.conftest import run_process, write
 

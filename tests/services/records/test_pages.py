@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.records.drafts import draft
 
 from lorelog.core.errors import UsageError
@@ -32,7 +32,7 @@ def record(engine: Engine, *drafts: RecordDraft) -> list[Record]:
 
 
 def found(engine: Engine, query: str, **chosen: object) -> list[Hit]:
-    options = replace(SearchOptions(k=10), **chosen)  # type: ignore[arg-type]
+    options = replace(SearchOptions(k=10), **chosen)
     return list(engine.search(query, options).hits)
 
 

@@ -6,11 +6,12 @@ import json
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
 from tests.ingest.transcripts.conversations import claude, tool_result, tool_use
 
 from lorelog.core.options import CaptureOptions, ChunkOptions, ScanOptions
@@ -78,7 +79,8 @@ class World:
 
     def answer(self, event: dict[str, Any]) -> dict[str, Any]:
         """Capture an event as the operation does, with JSON in and out."""
-        return asdict(self.capture(event))
+        fields: dict[str, Any] = to_builtins(self.capture(event))
+        return fields
 
     def journals(self) -> list[Path]:
         """Return all journals of the project."""

@@ -7,12 +7,12 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import fields
 
 from lorelog.core.errors import DaemonError, StoreUnwritable, UsageError
 from lorelog.core.session import HookEvent

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.services.sessions.talks import Talk, World
 
 from lorelog.core.errors import StoreUnwritable

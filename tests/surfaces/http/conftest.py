@@ -7,12 +7,13 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
+from msgspec.structs import replace
 from tests.surfaces.conftest import write
 
 from lorelog.core.options import HttpOptions

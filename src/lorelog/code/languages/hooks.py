@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement
-from lorelog.core.dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -31,8 +32,7 @@ _COMMENT_END = re.compile(r"[ \t]*(?:\*+/|\]=*\])[ \t]*$")
 _QUOTES = "\"'`<>"
 
 
-@dataclass(slots=True)
-class SymbolCandidate:
+class SymbolCandidate(Struct):
     """A definition that may become a symbol. Hooks change it in place."""
 
     kind: str

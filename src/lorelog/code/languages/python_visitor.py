@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from lorelog.code.languages.hooks import MAX_DOCSTRING, MAX_SIGNATURE, format_head
 from lorelog.code.languages.python_scopes import (
     PythonScope,
@@ -28,7 +30,6 @@ from lorelog.code.languages.python_scopes import (
 from lorelog.code.source import SourceText
 from lorelog.code.symbols import MAX_NAME
 from lorelog.core.code import ImportStatement, SymbolKind, UseKind
-from lorelog.core.dataclasses import dataclass
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -116,8 +117,7 @@ def _dedent(text: str) -> str:
     return "\n".join([*(line.strip() for line in lines[:1]), *(line[margin:].rstrip() for line in lines[1:])]).strip()
 
 
-@dataclass(slots=True, kw_only=True)
-class PythonDefinition:
+class PythonDefinition(Struct, kw_only=True):
     """A definition that becomes a symbol."""
 
     name: str
@@ -131,8 +131,7 @@ class PythonDefinition:
     bases: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class AttributeAssignment:
+class AttributeAssignment(Struct):
     """An assignment to an attribute of the instance: a definition, if the class has no other."""
 
     name: str

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageSpec:
+class LanguageSpec(Struct, frozen=True):
     """How to detect and to parse a language."""
 
     name: str

@@ -10,7 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.ingest.importers.export_files import (
     base_name,
     file_head,
@@ -37,8 +38,7 @@ from lorelog.ingest.importers.source import (
 _CUT = "\n\n[cut here: the turn is longer than an entry can be]"
 
 
-@dataclass(frozen=True, slots=True)
-class ChatMessage:
+class ChatMessage(Struct, frozen=True):
     """One message of a conversation."""
 
     is_user: bool
@@ -47,8 +47,7 @@ class ChatMessage:
     author: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatHead:
+class ChatHead(Struct, frozen=True):
     """What all turns of a conversation share."""
 
     title: str

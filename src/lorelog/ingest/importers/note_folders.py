@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.importers.notes import MarkdownNote, matter_list, read_note, read_notes, split_note, walk_files
 from lorelog.ingest.importers.source import (
     ImportedEntry,
@@ -22,9 +22,9 @@ from lorelog.ingest.importers.source import (
 )
 from lorelog.ingest.metadata import find_day
 
-_LINK = lazy_pattern(r"(?<!!)\[\[([^\]|#^\n]{1,300})(?:[#^][^\]|\n]*)?(?:\|[^\]\n]*)?\]\]")
-_OBSIDIAN_INLINE_TAG = lazy_pattern(r"(?<![\w#&/`])#([^\W\d_][\w/-]{0,60})")
-_CODE = lazy_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`", 16)
+_LINK = re.compile(r"(?<!!)\[\[([^\]|#^\n]{1,300})(?:[#^][^\]|\n]*)?(?:\|[^\]\n]*)?\]\]")
+_OBSIDIAN_INLINE_TAG = re.compile(r"(?<![\w#&/`])#([^\W\d_][\w/-]{0,60})")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", 16)
 _VAULT_FOLDERS = ("", "Documents", "Obsidian", "Documents/Obsidian", "vaults", "notes")
 
 
@@ -118,9 +118,9 @@ def _resolve_links(text: str, names: Mapping[str, list[str]]) -> tuple[list[str]
     return tags, ambiguous
 
 
-_OBSERVATION = lazy_pattern(r"^\s*[-*] \[([^\]\n\[( ][^\]\n\[]{0,60})\] ", 8)
-_RELATION = lazy_pattern(r"\[\[([^\]|\n]{1,200})(?:\|[^\]\n]*)?\]\]")
-_BASIC_INLINE_TAG = lazy_pattern(r"(?<![\w#&/])#([A-Za-z][\w/-]{1,60})")
+_OBSERVATION = re.compile(r"^\s*[-*] \[([^\]\n\[( ][^\]\n\[]{0,60})\] ", 8)
+_RELATION = re.compile(r"\[\[([^\]|\n]{1,200})(?:\|[^\]\n]*)?\]\]")
+_BASIC_INLINE_TAG = re.compile(r"(?<![\w#&/])#([A-Za-z][\w/-]{1,60})")
 _CHECKBOXES = frozenset({"x", "X", "-", "/"})
 _BASIC_SAMPLE_FILES = 50
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.importers.source import SkippedItem, modification_time, parse_time
 from lorelog.ingest.metadata import day_from_filename, front_matter_length
 from lorelog.ingest.outline import read_outline, read_sections
@@ -26,12 +27,11 @@ MAX_FILES = 100_000
 _LONG_NOTE_CHARS = 6_000
 """A note up to this length is one entry; a longer one is an entry per section."""
 _HIDDEN_FOLDERS = frozenset({"node_modules", "__pycache__"})
-_KEY = lazy_pattern(r"""(["']?)([\w.@-]+)\1[ \t]*:(?:[ \t]+(.*)|[ \t]*)$""")
+_KEY = re.compile(r"""(["']?)([\w.@-]+)\1[ \t]*:(?:[ \t]+(.*)|[ \t]*)$""")
 _MAX_MATTER_LINES = 500
 
 
-@dataclass(frozen=True, slots=True)
-class MarkdownNote:
+class MarkdownNote(Struct, frozen=True):
     """A Markdown file: its front matter and its text."""
 
     path: Path

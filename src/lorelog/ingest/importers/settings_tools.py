@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.importers.notes import MAX_NOTE_BYTES, MarkdownNote, read_note, read_notes, split_note
 from lorelog.ingest.importers.source import (
     ImportedEntry,
@@ -201,7 +201,7 @@ def _read_store_and_plugins(values: dict[str, Any], path: Path) -> Iterator[Impo
         yield ImportedSetting("summarize.models", ",".join(models), f"{path.name}, plugins.….summarize.model")
 
 
-_TOKENS = lazy_pattern(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[\]}])', 16)
+_TOKENS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[\]}])', 16)
 """Strings, which stay as they are, and comments and trailing commas, which do not."""
 _CONFIG = "config.json"
 

@@ -14,22 +14,21 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import UsageError
 from lorelog.core.grammar import nearest_name
-from lorelog.core.patterns import lazy_pattern
 
 MAX_ENTRY_CHARS = 1_000_000
 _MAX_TAGS = 100
-_TYPE_PATTERNS = lazy_pattern(r"[^\w.-]+"), lazy_pattern(r"\w[\w.-]{0,63}")
-_TAG_PATTERNS = lazy_pattern(r"[^\w.:/*@+-]+"), lazy_pattern(r"\w[\w.:/*@+-]{0,199}")
+_TYPE_PATTERNS = re.compile(r"[^\w.-]+"), re.compile(r"\w[\w.-]{0,63}")
+_TAG_PATTERNS = re.compile(r"[^\w.:/*@+-]+"), re.compile(r"\w[\w.:/*@+-]{0,199}")
 """Characters that journals do not accept in a type or tag, and the accepted form."""
 _MILLISECONDS = 100_000_000_000
 """A number of seconds this large is a number of milliseconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedEntry:
+class ImportedEntry(Struct, frozen=True, kw_only=True):
     """One memory of another tool, without its claims about trust."""
 
     text: str
@@ -57,16 +56,14 @@ class ImportedEntry:
     """Whether it is a record of the past, such as a conversation: found by a search, never shown by a hook."""
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedItem:
+class SkippedItem(Struct, frozen=True):
     """An item that is not imported, and why."""
 
     place: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedSetting:
+class ImportedSetting(Struct, frozen=True):
     """A setting of another tool, as a setting of ours."""
 
     key: str
@@ -77,8 +74,7 @@ class ImportedSetting:
 ImportedItem = ImportedEntry | SkippedItem | ImportedSetting
 
 
-@dataclass(frozen=True, slots=True)
-class MachinePlaces:
+class MachinePlaces(Struct, frozen=True):
     """Where sources look for what tools left."""
 
     home: Path

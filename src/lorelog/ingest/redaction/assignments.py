@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.redaction.detectors import SecretSpan, present_words, word_matches
 from lorelog.ingest.redaction.values import (
     is_fingerprint,
@@ -37,29 +36,29 @@ _LEVEL_NONE = (0, "")
 _MAX_NAME_CHARS = 64
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$")
 
-_SEPARATOR = lazy_pattern(
+_SEPARATOR = re.compile(
     r"([A-Za-z0-9_-]{0,40}+)\\*[\"'`]?[\])]?"
     r"(?:([ \t]{0,20}(?:=>|:=|\+?={1,3}|[!]==?|:(?![:/])|：|,)[ \t]{0,20})|([ \t]{1,4}(?:(?:is|was|to|ist)[ \t]{1,4})?)|(>))",
     re.ASCII,
 )
 # The text after one of these is another item, or is only compared with the name.
 _NON_ASSIGNMENT_SEPARATORS = frozenset({",", "==", "===", "!=", "!=="})
-_TYPE_ANNOTATION = lazy_pattern(
+_TYPE_ANNOTATION = re.compile(
     r"[A-Za-z_&][\w.\[\]|?&]{0,30}+(?:[ \t]{1,4}[\w.\[\]|?&]{1,30}+){0,2}(?:[ \t]{1,4}=[ \t]{0,4}(?![=>])|=(?=[\"']))",
     re.ASCII,
 )
-_QUOTED_VALUE = lazy_pattern(r"([fFrRbBuU]{0,2})([\"'`])((?:\\.|(?!\2)[^\\\n])++)")
-_ESCAPED_VALUE = lazy_pattern(r"[bB]?(\\+[\"'])((?:(?!\1)[^\n])++)")
+_QUOTED_VALUE = re.compile(r"([fFrRbBuU]{0,2})([\"'`])((?:\\.|(?!\2)[^\\\n])++)")
+_ESCAPED_VALUE = re.compile(r"[bB]?(\\+[\"'])((?:(?!\1)[^\n])++)")
 _MAX_BARE_CHARS = 160  # enough to judge a value; the redacted span extends to the value's end
 _BARE_VALUES = {
-    ends: lazy_pattern(rf"(?![\[({{])[^\s\"'`<>\\{re.escape(ends)}]{{1,{_MAX_BARE_CHARS}}}+")
+    ends: re.compile(rf"(?![\[({{])[^\s\"'`<>\\{re.escape(ends)}]{{1,{_MAX_BARE_CHARS}}}+")
     for ends in ("", "<", ";", "&#;", ",;)}]")
 }
 """By the characters that end a value in its place."""
-_TOLD_VALUE = lazy_pattern(r"[A-Za-z]{0,2}\\*[\"'`]|[^\s\"'`<>\\]{6}")
-_BARE_VALUE_REST = lazy_pattern(r"[^\s\"'`<>\\]*+")
-_NAME_WORDS = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_UPPER_CASE_NAME = lazy_pattern(r"^[A-Z][A-Z0-9_]*$")
+_TOLD_VALUE = re.compile(r"[A-Za-z]{0,2}\\*[\"'`]|[^\s\"'`<>\\]{6}")
+_BARE_VALUE_REST = re.compile(r"[^\s\"'`<>\\]*+")
+_NAME_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_UPPER_CASE_NAME = re.compile(r"^[A-Z][A-Z0-9_]*$")
 
 _PASSWORD_WORDS = frozenset(
     """
@@ -243,8 +242,8 @@ def _read_value(text: str, start: int, name: str, after: re.Match[str]) -> _Valu
     )
 
 
-_COMPOUND_NAME = lazy_pattern(r"[a-z][A-Z]|[a-z]_[a-z]")
-_SETTER = lazy_pattern(r"(?:\b(?:set|put)\w{0,12}|\bdefine)\([ \t]{0,4}\\?[\"']\Z", re.IGNORECASE)
+_COMPOUND_NAME = re.compile(r"[a-z][A-Z]|[a-z]_[a-z]")
+_SETTER = re.compile(r"(?:\b(?:set|put)\w{0,12}|\bdefine)\([ \t]{0,4}\\?[\"']\Z", re.IGNORECASE)
 
 
 def _is_setter(text: str, start: int, separator: str) -> bool:
@@ -270,7 +269,7 @@ def _read_unquoted(text: str, start: int, name: str, after: re.Match[str], *, po
 
 
 _BEFORE_PARAMETER = frozenset({";", " ", "\t"})
-_NEXT_PARAMETER = lazy_pattern(r"&(?=[\w.-]*[=;]|&|\Z|nbsp|#)")
+_NEXT_PARAMETER = re.compile(r"&(?=[\w.-]*[=;]|&|\Z|nbsp|#)")
 
 
 def _read_bare(
@@ -312,7 +311,7 @@ def _is_secret(name: str, level: int, span: _ValueSpan) -> bool:
     return is_secret and value.lower() != name.lower() and not is_placeholder(value)
 
 
-_NUMBERED_TYPE = lazy_pattern(r"[A-Za-z]+\$[0-9]{1,2}\Z")  # a bundler's name for a type: `OAuthCredential$1`
+_NUMBERED_TYPE = re.compile(r"[A-Za-z]+\$[0-9]{1,2}\Z")  # a bundler's name for a type: `OAuthCredential$1`
 
 
 def _is_mixed_secret(value: str, *, literal: bool) -> bool:
@@ -335,14 +334,14 @@ def _is_told(value: str, level: int) -> bool:
     return looks_random(value, 12) or ((_is_mixed(value) or is_human_password(value)) and not _EMAIL.search(value))
 
 
-_EMAIL = lazy_pattern(r"@[\w-]+\.\w")
-_PASSWORD_VOCABULARY = lazy_pattern(
+_EMAIL = re.compile(r"@[\w-]+\.\w")
+_PASSWORD_VOCABULARY = re.compile(
     r"pass|pwd|secret|token|key|cred|auth|login|user|input|field|test|required|invalid", re.IGNORECASE
 )
-_HEX_NUMBER = lazy_pattern(r"0[xX][0-9a-fA-F]{1,8}\Z")
-_DIGIT_OR_SYMBOL = lazy_pattern(r"[0-9!@#$%^&+=~?]")
-_BRACKETED = lazy_pattern(r"\[[^\]]*\]$|\([^)]*\)$")
-_REFERENCE_VALUE = lazy_pattern(
+_HEX_NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,8}\Z")
+_DIGIT_OR_SYMBOL = re.compile(r"[0-9!@#$%^&+=~?]")
+_BRACKETED = re.compile(r"\[[^\]]*\]$|\([^)]*\)$")
+_REFERENCE_VALUE = re.compile(
     r"^(?:[./~]|[A-Za-z]:\\|\w+://)|^[A-Za-z_]\w*(?:\.\w+)*[(\[]|^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+$", re.ASCII
 )
 
@@ -375,30 +374,30 @@ def _is_mixed(value: str) -> bool:
 
 
 _LINE_END = r"(?:\r?\n|\\n)"
-_VALUE_BELOW_NAME = lazy_pattern(
+_VALUE_BELOW_NAME = re.compile(
     rf":(?<=[A-Za-z0-9_.$\"'`*-]:)\*{{0,2}}[ \t]{{0,4}}([|>][+-]?[0-9]?[ \t]{{0,8}})?{_LINE_END}(?:[>+-]?[ \t]{{0,8}}{_LINE_END})?[>+-]?[ \t]{{0,40}}"
     r"([^\s\"'`<>\\]{6,4096}+)(?=([ \t]{0,8}(?:[\r\n\\]|\Z))?)"
 )
-_VARIABLE_BLOCK = lazy_pattern(
+_VARIABLE_BLOCK = re.compile(
     r"\bvariable[ \t]{1,4}\\?\"([\w-]{2,64}+)\\?\"[ \t]{0,4}\{((?:[^{}]|\$\{){0,800}?)\bdefault[ \t]{0,20}=[ \t]{0,20}"
     r"\\?\"([^\"\\\n]{4,512}+)\\?\"",
     re.ASCII,
 )
-_NAME_VALUE_FIELDS = lazy_pattern(
+_NAME_VALUE_FIELDS = re.compile(
     r"\b(?:name|key)\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\?[\"']?([\w.-]{2,64}+)\\?[\"']?[ \t]{0,4}(?:,\s{0,40}|\s{1,40})"
     r"\\?[\"']?value\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}"
     r"(?:\"([^\"\n]{4,4096}+)\"|'([^'\n]{4,4096}+)'|\\\"([^\"\\\n]{4,4096}+)\\\"|([^\s\"'`<>\\,}]{4,4096}+))",
     re.IGNORECASE | re.ASCII,
 )
-_SESSION_NAME = lazy_pattern(r"sess|^sid$|\.sid$", re.IGNORECASE)
-_NESTED_VALUE = lazy_pattern(
+_SESSION_NAME = re.compile(r"sess|^sid$|\.sid$", re.IGNORECASE)
+_NESTED_VALUE = re.compile(
     r"\{\s{0,40}(?:\\?\"sensitive\\?\":[ \t]{0,4}\w{4,5},\s{0,40})?\\?\"value\\?\"[ \t]{0,4}:[ \t]{0,4}\\?\"([^\"\\\n]{4,4096}+)"
 )
-_OBJECT_NAME = lazy_pattern(r"\"([\w.-]{2,64}+)\\?\"[ \t]{0,4}:\s{0,8}\Z", re.ASCII)
-_TABLE_CELLS = lazy_pattern(
+_OBJECT_NAME = re.compile(r"\"([\w.-]{2,64}+)\\?\"[ \t]{0,4}:\s{0,8}\Z", re.ASCII)
+_TABLE_CELLS = re.compile(
     r"\|[ \t]{0,40}+([\w.`*-][\w.`* -]{1,63}+)\|[ \t]{0,40}+`?([^\s|`]{12,4096}+)`?[ \t]{0,40}+\|"
 )
-_TRAILING_NAME = lazy_pattern(r"(?:[A-Za-z]{1,20} )?[\w.$-]{2,64}[\"'`*]{0,2}\Z", re.ASCII)
+_TRAILING_NAME = re.compile(r"(?:[A-Za-z]{1,20} )?[\w.$-]{2,64}[\"'`*]{0,2}\Z", re.ASCII)
 
 
 def separated_value_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
@@ -462,11 +461,11 @@ def _normalize_name(name: str) -> str:
 
 
 _JOINT = r"\\{0,2}[\"'`*]{0,2}[ \t]{0,4}(?:(?:[:=：]|is|was|are|ist|lautet)[ \t]{0,8}|[:=][ \t]{0,4}\\?n?\s{1,40}[>+-]?[ \t]{0,8})"
-_PASSPHRASE = lazy_pattern(
+_PASSPHRASE = re.compile(
     rf"pass[ _-]?phrase{_JOINT}\\{{0,2}}[\"'`]?([a-z]{{3,14}}+(?:[ -][a-z]{{3,14}}+){{3,11}}+)(?![\w(:=/]| [\w(])",
     re.IGNORECASE,
 )
-_SEED_PHRASE = lazy_pattern(
+_SEED_PHRASE = re.compile(
     r"(?:mnemonic|(?:seed|recovery|backup|secret|wallet)[ _-]?(?:phrase|words?))"
     rf"{_JOINT}\\{{0,2}}[\"'`]?([a-z]{{3,8}}+(?:[ \t]{{1,2}}[a-z]{{3,8}}+){{11,23}}+)(?![\w(:=/])",
     re.IGNORECASE,
@@ -487,12 +486,12 @@ _SENTENCE_WORDS = frozenset(
 
 _CODE = r"[a-zA-Z0-9]{4,10}+(?:-[a-zA-Z0-9]{4,10}+){0,3}+"
 _CODE_JOINT = r"(?:[ \t]|,|\r?\n|\\[nrt]|[0-9]{1,2}[.)][ \t]|[>+*-][ \t]?){1,24}"
-_RECOVERY_CODES = lazy_pattern(
+_RECOVERY_CODES = re.compile(
     r"(?:recovery|backup|scratch|2fa|rescue|one-time|emergency)[ _-]?codes?(?:[ \t][\w ]{0,30}+)?[\"'`*]{0,2}[:=]"
     rf"{_CODE_JOINT}({_CODE}(?:{_CODE_JOINT}{_CODE}){{1,31}})",
     re.IGNORECASE | re.ASCII,
 )
-_CODE_WITH_DIGIT = lazy_pattern(r"(?=[a-zA-Z-]{0,20}[0-9])[a-zA-Z0-9-]{6,}")
+_CODE_WITH_DIGIT = re.compile(r"(?=[a-zA-Z-]{0,20}[0-9])[a-zA-Z0-9-]{6,}")
 
 _ASCII_PASSWORD_NAMES = {
     "wort": ("passwort", "kennwort"),
@@ -504,7 +503,7 @@ _OTHER_PASSWORD_NAMES = (
     *("contraseña", "密码", "密碼", "口令", "パスワード", "пароль", "비밀번호", "암호", "hasło", "lösenord", "şifre"),
 )
 _PASSWORD_NAMES = (*(name for names in _ASCII_PASSWORD_NAMES.values() for name in names), *_OTHER_PASSWORD_NAMES)
-_FOREIGN_NAME = lazy_pattern(
+_FOREIGN_NAME = re.compile(
     rf"(?:{'|'.join(_PASSWORD_NAMES)})"
     r"[\"'`*]{0,2}(?:[ \t\xa0]{0,4}(?:=>|[:=：])[ \t]{0,8}|[ \t]{0,4}(?:是|为|為|は|が|는|은)[ \t:：]{0,4}"
     r"|[ \t]{1,4}(?:lautet|ist|war|est|es|era|é|è|jest|är|это|is|était)[ \t:]{1,8}|[ \t]{0,4}[-–—>]{1,2}[ \t]{1,4})"
@@ -514,12 +513,12 @@ _FOREIGN_NAME = lazy_pattern(
 
 
 # In a message: "pwd for the vpn is …", "here is the pw -> …", "login: mara / …".
-_TOLD_PASSWORD = lazy_pattern(
+_TOLD_PASSWORD = re.compile(
     r"\b(?:password|passwd|passcode|pwd|pw)(?:[ \t]{1,2}(?:for|of|to|on|at)(?:[ \t]{1,2}[\w'.-]{1,24}+){1,4}?)?"
     r"[ \t]{1,4}(?:is|was|->|→|=>)[ \t]{1,4}([!-~]{6,64}+)",
     re.IGNORECASE | re.ASCII,
 )
-_LOGIN_PAIR = lazy_pattern(
+_LOGIN_PAIR = re.compile(
     r"\b(?:login|creds?|credentials)[ \t]{0,4}(?::|are|is|=)[ \t]{0,4}[\w.@+-]{2,40}+(?:[ \t]{1,4}/[ \t]{0,4}|/[ \t]{1,4}|:)([!-~]{6,64}+)",
     re.IGNORECASE | re.ASCII,
 )

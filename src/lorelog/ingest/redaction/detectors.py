@@ -12,7 +12,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.redaction.values import (
     is_fingerprint,
     is_human_password,
@@ -23,16 +22,16 @@ from lorelog.ingest.redaction.values import (
 
 SecretSpan = tuple[int, int, str]
 
-_KEY_BEGIN = lazy_pattern(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_END = lazy_pattern(r"-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_END = re.compile(r"-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _MAX_KEY_BLOCK_CHARS = 32_768
-_BASE64_RUN = lazy_pattern(r"[A-Za-z0-9+/=]{16}")
+_BASE64_RUN = re.compile(r"[A-Za-z0-9+/=]{16}")
 # The body of a block without an end marker: whole lines of base64, headers, and a last short line.
-_TRUNCATED_KEY_BODY = lazy_pattern(
+_TRUNCATED_KEY_BODY = re.compile(
     r"(?:(?:\s|\\[nr]|[\"',+>|#*-]){0,40}+(?:[A-Za-z0-9+/=]{16,}+|(?:Proc-Type|DEK-Info|Version|Comment|Hash):[^\n\\]{0,200}))++"
     r"(?:(?:\s|\\[nr])++[A-Za-z0-9+/=]{1,15}+(?=\s*\Z|\s*\n|\\|[\"']))?"
 )
-_PUTTY = lazy_pattern(r"Private-Lines: ?[0-9]{1,4}(?:\s|\\[nr])++((?:[A-Za-z0-9+/=]{8,}+(?:\s|\\[nr])*+)++)")
+_PUTTY = re.compile(r"Private-Lines: ?[0-9]{1,4}(?:\s|\\[nr])++((?:[A-Za-z0-9+/=]{8,}+(?:\s|\\[nr])*+)++)")
 
 
 def private_key_spans(text: str) -> Iterator[SecretSpan]:
@@ -53,12 +52,12 @@ def private_key_spans(text: str) -> Iterator[SecretSpan]:
             yield match.start(1), match.end(1), "private-key"
 
 
-_URL_PASSWORD = lazy_pattern(r"://([^\s/:@\"'<>\\`?#\[\]]{0,128}+):([^\s/@\"'<>`?#]{1,256}+)@(?=[\w\[.$%{-])", re.ASCII)
+_URL_PASSWORD = re.compile(r"://([^\s/:@\"'<>\\`?#\[\]]{0,128}+):([^\s/@\"'<>`?#]{1,256}+)@(?=[\w\[.$%{-])", re.ASCII)
 # A password in a URL of a database is often not encoded; only a web address has a path, a query and a fragment.
-_DATABASE_PASSWORD = lazy_pattern(
+_DATABASE_PASSWORD = re.compile(
     r"://(?<!http://)(?<!https://)([^\s/:@\"'<>\\`?#\[\]]{0,128}+):([^\s/\"'<>`]{1,128})@(?=[\w\[.$%{-])", re.ASCII
 )
-_URL_TOKEN = lazy_pattern(r"https?://([A-Za-z0-9_.~%-]{16,256}+)@", re.ASCII)
+_URL_TOKEN = re.compile(r"https?://([A-Za-z0-9_.~%-]{16,256}+)@", re.ASCII)
 
 
 def url_credential_spans(text: str) -> Iterator[SecretSpan]:
@@ -73,15 +72,15 @@ def url_credential_spans(text: str) -> Iterator[SecretSpan]:
             yield match.start(1), match.end(1), "url-token"
 
 
-_AUTHORIZATION = lazy_pattern(
+_AUTHORIZATION = re.compile(
     r"authorization\\*[\"'`]?[\])]?[ \t]{0,8}(?:[:=,]|=>)[ \t]{0,8}(?:f|b|rb)?\\*[\"'`]?"
     r"(?:(bearer|basic|token|digest|negotiate|apikey|api-key|ssws|key|bot|aws4-hmac-sha256)[ \t:=]{1,4})?"
     r"([^\s\"'`\\<>]{6,4096}+)",
     re.IGNORECASE,
 )
-_TOKEN68 = lazy_pattern(r"(?=[^0-9]*[0-9])[A-Za-z0-9._~+/=:|-]+$", re.ASCII)
-_BEARER = lazy_pattern(r"bearer[ \t]{1,4}([A-Za-z0-9_.~+/=-]{16,4096}+)", re.IGNORECASE)
-_AUTH_PARAMETER = lazy_pattern(r"(?:signature|response|nonce)=\"?([^\s\",]{8,512}+)", re.IGNORECASE)
+_TOKEN68 = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9._~+/=:|-]+$", re.ASCII)
+_BEARER = re.compile(r"bearer[ \t]{1,4}([A-Za-z0-9_.~+/=-]{16,4096}+)", re.IGNORECASE)
+_AUTH_PARAMETER = re.compile(r"(?:signature|response|nonce)=\"?([^\s\",]{8,512}+)", re.IGNORECASE)
 
 
 def header_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
@@ -119,11 +118,11 @@ def _is_encoded_pair(value: str) -> bool:
         return False
 
 
-_COOKIE_HEADER = lazy_pattern(
+_COOKIE_HEADER = re.compile(
     r"cookie\\*[\"'`]?(?:[ \t]{0,8}[:=][ \t]{0,8}|[ \t]{1,4}(?=[\"']))\\*[\"'`]?([^\n\"'`\\]{4,8192}+)", re.IGNORECASE
 )
-_COOKIE = lazy_pattern(r"(?:^|;|,)\s{0,4}([\w.%-]{1,128}+)=([^;,\s]{8,4096}+)", re.ASCII)
-_COOKIE_OPTION = lazy_pattern(r"-b(?<![\w-]-b)[ \t]{0,4}[\"']([\w.%-]{1,64}+)=([^;,\s\"']{16,4096}+)", re.ASCII)
+_COOKIE = re.compile(r"(?:^|;|,)\s{0,4}([\w.%-]{1,128}+)=([^;,\s]{8,4096}+)", re.ASCII)
+_COOKIE_OPTION = re.compile(r"-b(?<![\w-]-b)[ \t]{0,4}[\"']([\w.%-]{1,64}+)=([^;,\s\"']{16,4096}+)", re.ASCII)
 _COOKIE_ATTRIBUTES = frozenset({"path", "domain", "expires", "max-age", "samesite", "priority"})
 
 
@@ -146,8 +145,8 @@ def cookie_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
 COMMAND_VALUE = r"(?:\"([^\"\s]{1,256}+)\"|'([^'\s]{1,256}+)'|([^\s\"'`|;&<>\\]{1,256}+))"
 """The value of a command-line option, quoted or not."""
 _MAX_COMMAND_CHARS = 600
-_USER_FLAG = lazy_pattern(rf"[ \t](?:-u|--user|--proxy-user|-U)(?:[ \t=]{{1,4}}|(?=[\"'\w])){COMMAND_VALUE}", re.ASCII)
-_PASSWORD_FLAG = lazy_pattern(rf"[ \t]-p([ \t]{{0,4}}){COMMAND_VALUE}")
+_USER_FLAG = re.compile(rf"[ \t](?:-u|--user|--proxy-user|-U)(?:[ \t=]{{1,4}}|(?=[\"'\w])){COMMAND_VALUE}", re.ASCII)
+_PASSWORD_FLAG = re.compile(rf"[ \t]-p([ \t]{{0,4}}){COMMAND_VALUE}")
 _LOGIN_PROGRAMS = ("curl", "wget")
 
 
@@ -214,25 +213,25 @@ def option_letters(text: str) -> frozenset[str]:
     return frozenset(part[:1] for blank in (" -", "\t-") for part in text.split(blank)[1:])
 
 
-_NETRC = lazy_pattern(
+_NETRC = re.compile(
     r"\b(?:login|user)[ \t\n]{1,8}[^\s\"'`]{1,128}[ \t\n]{1,8}password[ \t\n]{1,8}([^\s\"'`\\]{3,256}+)", re.ASCII
 )
-_PGPASS = lazy_pattern(
+_PGPASS = re.compile(
     r"(?<![\w.*:/@-])[\w.*-]{1,128}+:(?:5432|5433|6432|6543|\*):[\w.*-]{1,64}+:[\w.*@-]{1,64}+:([^\s\"'`\\]{3,}+)",
     re.ASCII,
 )
 _CRYPT = "[./A-Za-z0-9]"
-_PASSWORD_HASH = lazy_pattern(
+_PASSWORD_HASH = re.compile(
     rf"\$(?:(?:1|apr1)\${_CRYPT}{{1,8}}\${_CRYPT}{{22}}|2[abxy]?\$[0-9]{{2}}\${_CRYPT}{{53}}"
     rf"|5\$(?:rounds=[0-9]{{1,9}}\$)?{_CRYPT}{{1,16}}\${_CRYPT}{{43}}|6\$(?:rounds=[0-9]{{1,9}}\$)?{_CRYPT}{{1,16}}\${_CRYPT}{{86}}"
     rf"|(?:y|gy|7)\$(?:rounds=[0-9]{{1,9}}\$)?[./A-Za-z0-9]{{1,40}}\$(?:{_CRYPT}{{1,86}}\$)?{_CRYPT}{{43,86}}"
     rf"|argon2(?:id|i|d)\$v=[0-9]{{1,3}}\$m=[0-9,tp=]{{5,40}}\$[A-Za-z0-9+/]{{8,64}}\$[A-Za-z0-9+/]{{16,128}})(?!{_CRYPT})",
     re.ASCII,
 )
-_WALLET_KEY = lazy_pattern(r"0x(?<![0-9A-Za-z]0x)[0-9a-fA-F]{64}(?![0-9A-Za-z])")
-_WALLET_KEY_NAME = lazy_pattern(r"priv(?:ate)?[ _-]?key", re.IGNORECASE)
-_DJANGO_KEY = lazy_pattern(r"django-insecure-[^\s\"'`\\]{30,80}+")
-_WIFI_CODE = lazy_pattern(r"WIFI:(?:[TSH]:[^;\n]{0,64};){0,3}P:((?:[^;\n\\]|\\.){4,64}+);")
+_WALLET_KEY = re.compile(r"0x(?<![0-9A-Za-z]0x)[0-9a-fA-F]{64}(?![0-9A-Za-z])")
+_WALLET_KEY_NAME = re.compile(r"priv(?:ate)?[ _-]?key", re.IGNORECASE)
+_DJANGO_KEY = re.compile(r"django-insecure-[^\s\"'`\\]{30,80}+")
+_WIFI_CODE = re.compile(r"WIFI:(?:[TSH]:[^;\n]{0,64};){0,3}P:((?:[^;\n\\]|\\.){4,64}+);")
 
 
 def password_file_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
@@ -268,7 +267,7 @@ def known_form_spans(text: str) -> Iterator[SecretSpan]:
 
 
 _PROGRAM_OPTIONS = tuple(
-    (program, frozenset(letters), lazy_pattern(option + COMMAND_VALUE, re.ASCII))
+    (program, frozenset(letters), re.compile(option + COMMAND_VALUE, re.ASCII))
     for program, letters, option in (  # letters: first letters of the option, as in `option_letters`; empty: no option
         ("gh secret set", "b-", r"[ \t](?:-b|--body)[ \t=]{0,4}"),
         ("redis-cli", "a", r"[ \t]-a[ \t]{1,4}"),
@@ -303,7 +302,7 @@ _PROGRAM_OPTIONS = tuple(
         ("--password-stdin", "", r"[ \t]{0,4}<<<[ \t]{0,4}"),
     )
 )
-_PIPED_PHRASE = lazy_pattern(
+_PIPED_PHRASE = re.compile(
     r"\b(?:echo|printf)[^|\n\"'\\]{0,12}\\?[\"']([^\"'\\\n]{6,128}+)\\?[\"'][ \t]{0,4}\|[ \t]{0,4}(?:sudo )?cryptsetup"
 )
 _STRING = r"\\?(?:\"([^\"\\\s]{4,256}+)\\?\"|'([^'\\\s]{4,256}+)')"
@@ -311,37 +310,37 @@ _SETTER_NAMES = {
     **{name: (name,) for name in ("password(", "passwd(", "secret(", "token(")},
     "key(": ("api_key(", "apikey(", "access_key(", "accesskey(", "secretkey("),
 }
-_SETTER_CALL = lazy_pattern(rf"[a-z_]{{5,10}}+\([ \t]{{0,4}}{_STRING}[ \t]{{0,4}}[,)]", re.IGNORECASE | re.ASCII)
+_SETTER_CALL = re.compile(rf"[a-z_]{{5,10}}+\([ \t]{{0,4}}{_STRING}[ \t]{{0,4}}[,)]", re.IGNORECASE | re.ASCII)
 _LOGIN_NAMES = {
     "auth": ("basicauth(", "basic_auth(", "auth=(", "auth = (", ".auth("),
     "login(": ("login(",),
     "getconnection(": ("getconnection(",),
     "jwt.": ("jwt.sign(", "jwt.verify(", "jwt.encode(", "jwt.decode("),
 }
-_LOGIN_CALL = lazy_pattern(
+_LOGIN_CALL = re.compile(
     rf"[\w.= ]{{4,15}}\([^()\n]{{1,160}}?,[ \t]{{0,4}}{_STRING}[ \t]{{0,4}}(?:\)|,[ \t]{{0,4}}[{{\w])", re.ASCII
 )
-_SALT_DEFINITION = lazy_pattern(
+_SALT_DEFINITION = re.compile(
     r"define\([ \t]{0,4}\\?['\"](?:AUTH|SECURE_AUTH|LOGGED_IN|NONCE)_(?:KEY|SALT)\\?['\"],[ \t]{0,20}'([^'\n]{32,128}+)'"
 )
-_WORKFLOW_VALUE = lazy_pattern(
+_WORKFLOW_VALUE = re.compile(
     r"::(?:add-mask|set-output name=[\w-]{0,40}(?:token|secret|password|key))::([^\s\"'\\]{6,4096}+)", re.IGNORECASE
 )
-_PROMPTED_KEY = lazy_pattern(r"Secret Access Key \[[^\]\n]{0,30}\]:[ \t]{0,4}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])")
-_WIF_KEY = lazy_pattern(
+_PROMPTED_KEY = re.compile(r"Secret Access Key \[[^\]\n]{0,30}\]:[ \t]{0,4}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])")
+_WIF_KEY = re.compile(
     r"(?:\bwif|priv(?:ate)?[ _-]?key)\)?(?:[ \t]{0,4}\(wif\))?[\"']{0,2}[ \t]{0,4}[:= ][ \t]{0,4}[\"']?([5KLc9][1-9A-HJ-NP-Za-km-z]{50,51})(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
-_STELLAR_SEED = lazy_pattern(r"S(?<![A-Z0-9]S)[A-Z2-7]{55}(?![A-Z0-9=])")
-_ABLY_KEY = lazy_pattern(r":(?<=(?<![\w.-])[\w-]{6}\.[\w-]{6}:)[\w-]{43}(?![\w-])", re.ASCII)
+_STELLAR_SEED = re.compile(r"S(?<![A-Z0-9]S)[A-Z2-7]{55}(?![A-Z0-9=])")
+_ABLY_KEY = re.compile(r":(?<=(?<![\w.-])[\w-]{6}\.[\w-]{6}:)[\w-]{43}(?![\w-])", re.ASCII)
 _ABLY_NAME_CHARS = 13  # the key's name, before its colon
-_SQL_PASSWORD = lazy_pattern(
+_SQL_PASSWORD = re.compile(
     r"\b(?:identified[ \t]{1,4}(?:with[ \t]{1,4}[\w'\"]{1,40}[ \t]{1,4})?by|password)[ \t]{1,4}(?:=[ \t]{1,4})?"
     r"\\?(?:'([^'\n]{4,128}+)'|\"([^\"\\\n]{4,128}+)\\?\")",
     re.IGNORECASE | re.ASCII,
 )
-_SQL_ACCOUNT = lazy_pattern(r"\b(?:create|alter|grant|set)\b", re.IGNORECASE)
-_PIPED_SECRET = lazy_pattern(
+_SQL_ACCOUNT = re.compile(r"\b(?:create|alter|grant|set)\b", re.IGNORECASE)
+_PIPED_SECRET = re.compile(
     rf"\b(?:echo|printf)[ \t]{{1,4}}(?:-[neE]{{1,3}}[ \t]{{1,4}})?(?:[\"']?%s(?:\\n)?[\"']?[ \t]{{1,4}})?{COMMAND_VALUE}"
     r"[ \t]{0,4}\|([^\n;&]{0,300}+)",
     re.ASCII,
@@ -369,7 +368,7 @@ _SECRET_STORES = {
     "config:set": ("config:set",),
     "--from-literal": ("--from-literal",),
 }
-_STORE_ASSIGNMENT = lazy_pattern(rf"[ \t=\"'][A-Za-z_][\w.-]{{0,63}}+={COMMAND_VALUE}", re.ASCII)
+_STORE_ASSIGNMENT = re.compile(rf"[ \t=\"'][A-Za-z_][\w.-]{{0,63}}+={COMMAND_VALUE}", re.ASCII)
 _MAX_LINE_CHARS = 1000
 
 

@@ -22,9 +22,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.errors import ConfigError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.redaction.assignments import assignment_spans, message_spans, phrase_spans, separated_value_spans
 from lorelog.ingest.redaction.detectors import (
     SecretSpan,
@@ -45,17 +45,16 @@ from lorelog.ingest.redaction.vendor_rules import matching_rules
 
 _MAX_MARKER_CHARS = 64
 _MAX_ROUNDS = 8  # real texts need two; the limit is for adversarial ones
-_PRIVATE_TAG = lazy_pattern(
+_PRIVATE_TAG = re.compile(
     r"(?:<|&lt;|\\u003c)(/?)\s{0,8}private(?:\s(?:[^<>&\\]|&(?!lt;|gt;)|\\(?!u003[ce])){0,1000}+)?(?:>|&gt;|\\u003e)",
     re.IGNORECASE | re.ASCII,
 )
 _INVISIBLE_CHARACTERS = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
-_INVISIBLE = lazy_pattern(f"(?<=[!-~])[{_INVISIBLE_CHARACTERS}]+(?=[!-~])")
-_DATA_URI = lazy_pattern(r";base64,[A-Za-z0-9+/=_-]*+")
+_INVISIBLE = re.compile(f"(?<=[!-~])[{_INVISIBLE_CHARACTERS}]+(?=[!-~])")
+_DATA_URI = re.compile(r";base64,[A-Za-z0-9+/=_-]*+")
 
 
-@dataclass(frozen=True, slots=True)
-class RedactionResult:
+class RedactionResult(Struct, frozen=True):
     """A text without its secrets, and the number of replacements by kind."""
 
     text: str
@@ -222,7 +221,7 @@ _MIN_WORD_CHARS = 8
 """A shorter value of letters only or digits only is a word or a number that may stand anywhere."""
 _MIN_PART_CHARS = 16
 """A value of this length is removed from the middle of longer words too."""
-_WORD_CHARACTER = lazy_pattern(r"\w")
+_WORD_CHARACTER = re.compile(r"\w")
 
 
 def known_value_redactor(texts: Iterable[str], redact: RedactText) -> RedactText:

@@ -12,11 +12,9 @@ from functools import lru_cache
 from itertools import pairwise
 from math import log2
 
-from lorelog.core.patterns import lazy_pattern
+MARKER = re.compile(r"\[(?:redacted:[a-z0-9-]{1,40}|private)\]")
 
-MARKER = lazy_pattern(r"\[(?:redacted:[a-z0-9-]{1,40}|private)\]")
-
-_PLACEHOLDER_PREFIX = lazy_pattern(
+_PLACEHOLDER_PREFIX = re.compile(
     r"""
     \\?[$<{^] | \*+$ | %(?:\w+%$|[sdrv]$|\() | \#\{ | your | (?:fake|sample|todo|fixme|foobar)(?:[_-]|$)
     | (?:exports|module|self|this|ctx|req|request|args|options|params|props|config|settings|window)\.[A-Za-z_]
@@ -44,17 +42,17 @@ _WELL_KNOWN_VALUES = frozenset(
     new current old invalid valid missing wrong correct prompt stdin env file vault keychain keyring input output type
     """.split()  # noqa: SIM905  forty quoted words are harder to read
 )
-_REFERENCE = lazy_pattern(r"^[A-Za-z_][A-Za-z0-9_]*+(?:[.(\[]|::|->|\?\.).*", re.ASCII | re.DOTALL)
-_IDENTIFIER = lazy_pattern(r"^[A-Za-z_$][A-Za-z_]*+[0-9]?$", re.ASCII)
-_UUID = lazy_pattern(r"^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$", re.IGNORECASE)
-_HASH = lazy_pattern(
+_REFERENCE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*+(?:[.(\[]|::|->|\?\.).*", re.ASCII | re.DOTALL)
+_IDENTIFIER = re.compile(r"^[A-Za-z_$][A-Za-z_]*+[0-9]?$", re.ASCII)
+_UUID = re.compile(r"^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$", re.IGNORECASE)
+_HASH = re.compile(
     r"^(?:(?:md5|sha(?:1|224|256|384|512))[-:=]|W/)|^(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{128})$",
     re.IGNORECASE,
 )
-_PATH = lazy_pattern(r"^(?:[./~]|[A-Za-z]:\\|\w+://|[\w.@-]+(?:/[\w.@-]+)+\.\w{1,5}$)", re.ASCII)
-_SEPARATORS = lazy_pattern(r"[^A-Za-z0-9+=]+")
-_PARTS = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_LONG_HEX = lazy_pattern(r"[0-9a-f]{32,}+$|[0-9A-F]{32,}+$")
+_PATH = re.compile(r"^(?:[./~]|[A-Za-z]:\\|\w+://|[\w.@-]+(?:/[\w.@-]+)+\.\w{1,5}$)", re.ASCII)
+_SEPARATORS = re.compile(r"[^A-Za-z0-9+=]+")
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_LONG_HEX = re.compile(r"[0-9a-f]{32,}+$|[0-9A-F]{32,}+$")
 _COMMON_PAIRS = frozenset(
     """
     th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic ne
@@ -62,11 +60,11 @@ _COMMON_PAIRS = frozenset(
     ge ie ee em ad ol rt po na ul ni ts mo pa im mi ai sh su id os iv ia am ci pl
     """.split()  # noqa: SIM905
 )
-_DIGIT = lazy_pattern(r"[0-9]")
-_BASE64 = lazy_pattern(r"[A-Za-z0-9+/]+={0,2}$")
+_DIGIT = re.compile(r"[0-9]")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}$")
 _MAX_JUDGED_CHARS = 96
 """Enough of a long value to tell random text from words."""
-_CHARSET = lazy_pattern(r"^[A-Za-z0-9+/=_~.:%-]+$", re.ASCII)
+_CHARSET = re.compile(r"^[A-Za-z0-9+/=_~.:%-]+$", re.ASCII)
 
 
 @lru_cache(maxsize=2048)
@@ -83,22 +81,22 @@ def is_placeholder(value: str) -> bool:
     )
 
 
-_HUMAN_PASSWORD = lazy_pattern(r"(?=[^0-9]{0,64}[0-9])(?=[^A-Za-z]{0,64}[A-Za-z])[!-~]{6,64}\Z")
-_STRONG_SIGN = lazy_pattern(r"[!@#$%^&*+=~?|;]")
+_HUMAN_PASSWORD = re.compile(r"(?=[^0-9]{0,64}[0-9])(?=[^A-Za-z]{0,64}[A-Za-z])[!-~]{6,64}\Z")
+_STRONG_SIGN = re.compile(r"[!@#$%^&*+=~?|;]")
 # Without a strong sign: `Winter-2025`, `Winter2025`, `l4dd3r.957`, `W1nt3R31.c`.
-_WORD_AND_NUMBER = lazy_pattern(
+_WORD_AND_NUMBER = re.compile(
     r"(?:[A-Z][a-z0-9]{2,14}[-_.](?:[A-Za-z]{3,12})?[0-9]{2,4}[A-Za-z]?|[A-Z][a-z]{3,12}[0-9]{2,4}[-_]?"
     r"|(?=[a-z0-9]{5})[a-z]{1,9}[0-9][a-z0-9]{1,9}[a-z][a-z0-9]{0,5}[-_.][0-9]{2,4}"
     r"|[0-9][a-z][a-z0-9]{2,8}[a-z][-_.][0-9]{2,4}"
     r"|(?=[0-9]{0,1}[A-Za-z]{1,9}[0-9][A-Za-z])(?=[a-z0-9]{0,12}[A-Z])[A-Za-z0-9]{5,14}[0-9]{2,4}[-_.][A-Za-z0-9]?)\Z"
 )
-_NAME_AND_NUMBER = lazy_pattern(
+_NAME_AND_NUMBER = re.compile(
     r"(?:sha|md|aes|utf|ucs|iso|rfc|base|pbkdf|argon|scrypt|bcrypt|hmac|rsa|des|tls|ssl|http|ipv|python|node|version|ver"
     r"|cve|ed|x|rev|step|issue|bug|pr|part|chapter|section|line|page|pep|level|win|windows|oauth|totp|mp|h|v)"
     r"[-_.]?[0-9]{1,4}[-_.a-z0-9]*\Z",
     re.IGNORECASE,
 )
-_CODE_LIKE = lazy_pattern(r"[(\[{<>\\]|://|^\w+=[\w./-]*(?:$|[&;,])|=[\"']|->|::|^[./~@#]|&\w+;|@[\w-]+\.[a-z]")
+_CODE_LIKE = re.compile(r"[(\[{<>\\]|://|^\w+=[\w./-]*(?:$|[&;,])|=[\"']|->|::|^[./~@#]|&\w+;|@[\w-]+\.[a-z]")
 
 
 @lru_cache(maxsize=2048)
@@ -112,11 +110,11 @@ def is_human_password(value: str) -> bool:
     return bool(_STRONG_SIGN.search(value) or _WORD_AND_NUMBER.match(value))
 
 
-_SIGNED_KEY = lazy_pattern(r"(?=[^0-9]{0,40}[0-9])(?=[\w-]{0,40}[^\w\s-])[!-~]{24,200}\Z", re.ASCII)
-_TEMPLATE = lazy_pattern(
+_SIGNED_KEY = re.compile(r"(?=[^0-9]{0,40}[0-9])(?=[\w-]{0,40}[^\w\s-])[!-~]{24,200}\Z", re.ASCII)
+_TEMPLATE = re.compile(
     r"\$\{|\{\{|\$\([\w ./-]+\)|%\(\w+\)|#\{|<[\w -]+>|://|=>|\(\{|^[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+\("
 )
-_LETTER_RUN = lazy_pattern(r"[A-Za-z]{8,}")
+_LETTER_RUN = re.compile(r"[A-Za-z]{8,}")
 
 
 def is_signed_key(value: str) -> bool:

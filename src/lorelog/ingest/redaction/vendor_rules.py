@@ -15,14 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lorelog.core.dataclasses import dataclass
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
 
 _WORD = "[A-Za-z0-9_-]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VendorRule:
+class VendorRule(Struct, frozen=True, kw_only=True):
     """A kind of secret: its required literal, its pattern, and whether the pattern alone is conclusive."""
 
     kind: str
@@ -48,7 +46,7 @@ def _literal_rules(
         rule = VendorRule(
             kind=kind,
             literal=literal,
-            pattern=lazy_pattern(f"{start}{edge}{body}", re.ASCII),
+            pattern=re.compile(f"{start}{edge}{body}", re.ASCII),
             prefix_chars=before,
             is_infix=middle,
             must_look_random=random,
@@ -274,7 +272,7 @@ def _trie_pattern(words: Iterable[str]) -> str:
     return f"(?:{tails})" + ("?" if ends else "") if tails else ""
 
 
-_LITERAL_START = lazy_pattern(
+_LITERAL_START = re.compile(
     r"(?:(?<![A-Za-z0-9])|(?<=\n[nrt]))"
     + _trie_pattern(sorted({rule.literal for rule in VENDOR_RULES if not rule.is_infix}))
 )

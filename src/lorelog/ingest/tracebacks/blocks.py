@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.stack_trace import StackFrame, StackTrace
 
 MAX_BLOCK_LINES = 300
@@ -105,23 +104,23 @@ def chain_traces(traces: Iterator[StackTrace]) -> StackTrace | None:
     return StackTrace(first.language, first.type, first.message, first.frames, (*first.causes, *traces))
 
 
-_PY_HEAD = lazy_pattern(r"\s*(?:\+ )?(?:Exception Group )?Traceback \(most recent call (?:last|first)\):\s*$")
-_PY_GROUP = lazy_pattern(r"\s*\+ Exception Group Traceback")
-_PY_MARGIN = lazy_pattern(r"^\s*[|+](?:-\+)?(?P<rest>.*)$")
-_PY_GROUP_END = lazy_pattern(r"^\s*\+-{10,}\s*$")
-_PY_GROUP_MEMBER = lazy_pattern(r"^-*\+?-{3,} ?(?:\d+|\.\.\.) ?-{3,}$|^-{10,}$")
-_PY_FRAME = lazy_pattern(r'^\s*File "(?P<file>[^"\n]*)", line (?P<line>\d+)(?:, in (?P<function>.+?))?\s*$')
-_PY_SYNTAX_LOCATION = lazy_pattern(r'^\s*File "[^"\n]+", line \d+\s*$')
-_PY_ERROR = lazy_pattern(r"^(?P<type>[A-Za-z_][\w.]*(?:\[[\w., ]+\])?)(?::(?: (?P<message>.*))?)?$")
-_PY_ERROR_NAME = lazy_pattern(
+_PY_HEAD = re.compile(r"\s*(?:\+ )?(?:Exception Group )?Traceback \(most recent call (?:last|first)\):\s*$")
+_PY_GROUP = re.compile(r"\s*\+ Exception Group Traceback")
+_PY_MARGIN = re.compile(r"^\s*[|+](?:-\+)?(?P<rest>.*)$")
+_PY_GROUP_END = re.compile(r"^\s*\+-{10,}\s*$")
+_PY_GROUP_MEMBER = re.compile(r"^-*\+?-{3,} ?(?:\d+|\.\.\.) ?-{3,}$|^-{10,}$")
+_PY_FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]*)", line (?P<line>\d+)(?:, in (?P<function>.+?))?\s*$')
+_PY_SYNTAX_LOCATION = re.compile(r'^\s*File "[^"\n]+", line \d+\s*$')
+_PY_ERROR = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:\[[\w., ]+\])?)(?::(?: (?P<message>.*))?)?$")
+_PY_ERROR_NAME = re.compile(
     r"(?:Error|Exception|Exit|Interrupt|Iteration|Warning|Group|Failed|Skipped|Timeout|Cancelled)\b|^[A-Z]\w*$|\."
 )
-_PY_SYNTAX_ERROR = lazy_pattern(r"^(?P<type>SyntaxError|IndentationError|TabError): (?P<message>.*)$")
-_PY_CHAIN_SENTENCE = lazy_pattern(
+_PY_SYNTAX_ERROR = re.compile(r"^(?P<type>SyntaxError|IndentationError|TabError): (?P<message>.*)$")
+_PY_CHAIN_SENTENCE = re.compile(
     r"^\s*(?:The above exception was the direct cause of the following exception:|"
     r"During handling of the above exception, another exception occurred:)\s*$"
 )
-_PY_OTHER_START = lazy_pattern(
+_PY_OTHER_START = re.compile(
     r"Traceback|^\s*File \"|[Ee]rror|ERROR|Exception|panic|FAILED|^\s+at |^(?:===|___|---)|^[$>#] "
 )
 """Starts of lines that do not continue an error message."""
@@ -280,30 +279,30 @@ def _strip_margins(line: str) -> str:
 
 LOOKBACK_LINES = 12
 """Lines before the first frame that are searched for its error."""
-_AT_FRAME = lazy_pattern(r"^\s*at \S")
-_JAVA_FRAME = lazy_pattern(
+_AT_FRAME = re.compile(r"^\s*at \S")
+_JAVA_FRAME = re.compile(
     r"^\s*at (?:[\w.@$/-]+//?)?(?P<function>[\w$.<>/-]+\.[\w$<>]+)\((?:(?P<file>[\w$.-]+\.(?:java|kt|scala|groovy|clj)):(?P<line>\d+)|"
     r"(?P<other>[\w$.-]+\.(?:java|kt|scala|groovy|clj)|Native Method|Unknown Source|<generated>))\)"
 )
-_CSHARP_FRAME = lazy_pattern(
+_CSHARP_FRAME = re.compile(
     r"^\s*at (?P<function>[\w.`<>+\[\], ]+?\([^)]*\))(?: in (?P<file>.+?):line (?P<line>\d+))?\s*$"
 )
-_JAVASCRIPT_FRAME = lazy_pattern(
+_JAVASCRIPT_FRAME = re.compile(
     r"^\s*at (?:async )?(?:(?:new )?(?P<function>[^()\n]{1,300}?) \((?:eval at [^\n]*, )?(?P<file>[^()\n]*?):(?P<line>\d+):(?P<column>\d+)\)|"
     r"(?P<bare>[^()\s]+):(?P<bare_line>\d+):(?P<bare_column>\d+)|(?P<native>[^()\n]{1,300}?) \((?:native|<anonymous>|index \d+)\)|"
     r"(?P<anonymous><anonymous>))[ {]*$"
 )
-_INTERNAL_FRAME = lazy_pattern(r"^(?:node:|internal/|jdk\.internal\.|sun\.reflect\.|java\.base/jdk\.internal\.)")
+_INTERNAL_FRAME = re.compile(r"^(?:node:|internal/|jdk\.internal\.|sun\.reflect\.|java\.base/jdk\.internal\.)")
 _TYPE_NAME = r"(?:[A-Za-z_$][\w$]*[./])*[A-Za-z_$][\w$]*"
-_NAMED_ERROR = lazy_pattern(
+_NAMED_ERROR = re.compile(
     r"(?:^|\s)(?P<type>(?:[A-Za-z_$][\w$]*[./])*[\w$]*(?:Error|Exception|Throwable|Failure|Fault|Rejection|Timeout)[\w$]*)"
     r"(?: \[(?P<code>[\w]+)\])?(?:$|:(?:\s+(?P<message>.*))?$)"
 )
-_TYPE_AND_MESSAGE = lazy_pattern(rf"^(?:Uncaught )?(?P<type>{_TYPE_NAME}): (?P<message>.+)$")
-_CAUSE_LINE = lazy_pattern(
+_TYPE_AND_MESSAGE = re.compile(rf"^(?:Uncaught )?(?P<type>{_TYPE_NAME}): (?P<message>.+)$")
+_CAUSE_LINE = re.compile(
     rf"^\s*(?:Caused by: |\[cause\]: |---> |Suppressed: )(?P<type>{_TYPE_NAME})(?: \[\w+\])?(?:: (?P<message>.*?))?[ {{]*$"
 )
-_ELIDED_FRAMES = lazy_pattern(
+_ELIDED_FRAMES = re.compile(
     r"^\s*\.\.\. (?:\d+ (?:more|common frames omitted|lines matching cause stack trace)|.*more)|^\s*--- End of "
 )
 _MAX_CAUSE_MESSAGE_LINES = 5
@@ -406,27 +405,27 @@ def _build_at_trace(language: str, lines: Sequence[str], frames: Sequence[StackF
     return StackTrace(language, kind, truncate_message("\n".join([message, *continuation])), tuple(frames))
 
 
-_RUST_PANIC = lazy_pattern(
+_RUST_PANIC = re.compile(
     r"^thread '(?P<thread>[^']*)'(?: \(\d+\))? panicked at (?:'(?P<message>.*)', )?(?P<file>[^\n']+?):(?P<line>\d+):(?P<column>\d+):?$"
 )
-_RUST_FRAME = lazy_pattern(r"^\s*\d+: +(?:0x[0-9a-f]+ - )?(?P<function>.+?)\s*$")
-_RUST_PLACE = lazy_pattern(r"^\s+at (?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?$")
-_RUST_INTERNAL = lazy_pattern(
+_RUST_FRAME = re.compile(r"^\s*\d+: +(?:0x[0-9a-f]+ - )?(?P<function>.+?)\s*$")
+_RUST_PLACE = re.compile(r"^\s+at (?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?$")
+_RUST_INTERNAL = re.compile(
     r"^(?:rust_begin_unwind|__rust|_?_?libc_start|_start$|main$|std::|core::|alloc::|<?test::|<unknown>|clone3?$|start_thread$)|^<(?:std|core|alloc)::|^<.* as (?:std|core|alloc)::"
 )
-_RUST_HASH = lazy_pattern(r"::h[0-9a-f]{16}$")
-_GO_PANIC = lazy_pattern(r"^(?:.*\bhttp: )?(?:panic(?: serving [^\s]+)?|fatal error): (?P<message>.*)$")
-_GOROUTINE = lazy_pattern(r"^goroutine \d+ (?:gp=\S+ m=\S+ )?\[[^\]]*\]:$")
-_GO_CALL = lazy_pattern(
+_RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
+_GO_PANIC = re.compile(r"^(?:.*\bhttp: )?(?:panic(?: serving [^\s]+)?|fatal error): (?P<message>.*)$")
+_GOROUTINE = re.compile(r"^goroutine \d+ (?:gp=\S+ m=\S+ )?\[[^\]]*\]:$")
+_GO_CALL = re.compile(
     r"^(?:created by )?(?P<function>[^\s(][^\s]*?)(?:\((?:[^()]|\([^()]*\))*\))?(?: in goroutine \d+)?$"
 )
-_GO_PLACE = lazy_pattern(r"^\t(?P<file>.+?):(?P<line>\d+)(?: \+0x[0-9a-f]+)?$")
-_GO_OTHER_LINE = lazy_pattern(
+_GO_PLACE = re.compile(r"^\t(?P<file>.+?):(?P<line>\d+)(?: \+0x[0-9a-f]+)?$")
+_GO_OTHER_LINE = re.compile(
     r"^(?:\s*$|\[signal |\tpanic: |\.\.\.\s?additional|exit status \d|\[recovered|goroutine \d+ )"
 )
-_GO_RECOVERED_MARK = lazy_pattern(r"\s*\[recovered(?:, repanicked)?\]")
-_CHAIN_HEAD = lazy_pattern(r"^Error: (?P<message>.+)$")
-_CHAIN_CAUSE = lazy_pattern(r"^\s+(?:\d+: )?(?P<message>\S.*)$")
+_GO_RECOVERED_MARK = re.compile(r"\s*\[recovered(?:, repanicked)?\]")
+_CHAIN_HEAD = re.compile(r"^Error: (?P<message>.+)$")
+_CHAIN_CAUSE = re.compile(r"^\s+(?:\d+: )?(?P<message>\S.*)$")
 _MAX_PANIC_MESSAGE_LINES = 20
 
 

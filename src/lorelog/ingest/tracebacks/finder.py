@@ -23,8 +23,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, replace
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.stack_trace import LocatedTrace, StackFrame, StackTrace
 from lorelog.ingest.tracebacks.blocks import (
     LOOKBACK_LINES,
@@ -43,29 +44,28 @@ _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _SYSLOG = rf"{_MONTH} [ \d]\d {_CLOCK}"
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|EMERG|ALERT|[Tt]race|[Dd]ebug|[Ii]nfo|[Ww]arn(?:ing)?|[Ff]atal)"
 _SOURCE_PREFIXES = (
-    lazy_pattern(r"(?P<who>[A-Za-z][\w.-]{0,80}) {0,40}\| ?"),
-    lazy_pattern(rf"(?:{_ISO}) (?P<who>stdout|stderr) [FP] "),
-    lazy_pattern(rf"(?:{_SYSLOG}|{_ISO}) (?!{_LEVEL}\b)(?P<who>[\w.-]{{1,80}} [\w./@-]{{1,80}})(?:\[\d+\])?: "),
-    lazy_pattern(rf"(?P<who>[^\t\n]{{1,100}}\t[^\t\n]{{1,100}})\t\ufeff?(?:{_ISO}) "),
-    lazy_pattern(rf"(?P<who>)(?:\d{{4}}-\d\d-\d\dT{_CLOCK}Z) (?=[^\[\s]|\s\s)(?!{_LEVEL}\b)"),
+    re.compile(r"(?P<who>[A-Za-z][\w.-]{0,80}) {0,40}\| ?"),
+    re.compile(rf"(?:{_ISO}) (?P<who>stdout|stderr) [FP] "),
+    re.compile(rf"(?:{_SYSLOG}|{_ISO}) (?!{_LEVEL}\b)(?P<who>[\w.-]{{1,80}} [\w./@-]{{1,80}})(?:\[\d+\])?: "),
+    re.compile(rf"(?P<who>[^\t\n]{{1,100}}\t[^\t\n]{{1,100}})\t\ufeff?(?:{_ISO}) "),
+    re.compile(rf"(?P<who>)(?:\d{{4}}-\d\d-\d\dT{_CLOCK}Z) (?=[^\[\s]|\s\s)(?!{_LEVEL}\b)"),
 )
 """docker compose; Kubernetes runtime; syslog and journalctl; `gh run view --log`; GitHub Actions logs."""
 _TOKENS = rf"(?:[ \t]{{0,2}}(?:{_LEVEL}\b:?|\[[^\[\]\n]{{0,80}}\]:?|\([^()\n]{{1,40}}\)|\d{{1,8}}(?= )|(?:---?|[|:])(?= ))){{0,8}}"
-_STAMP = lazy_pattern(
+_STAMP = re.compile(
     rf"(?:\[?(?:{_ISO}|{_SYSLOG}|{_CLOCK})\]?(?:[ \t]{{0,2}}[-|:](?= ))?"
     rf"{_TOKENS}(?:[ \t]{{1,2}}(?![\w.]*(?:Error|Exception|Rejection|panic|error)\b)[\w.$/-]{{1,80}}(?: {{0,40}}:| -|\[\d+\]:)(?= ){_TOKENS})?"
     rf"|(?:\[[\w .:/-]{{1,60}}\][ \t]?){{0,3}}{_LEVEL}\b(?:\[[^\[\]\n]{{0,60}}\]|\([^()\n]{{1,60}}\))?(?::[\w.$-]{{1,80}}:|:| -)(?=[ \w\"'])"
     rf"|(?:\[[\w .:/-]{{1,60}}\][ \t]?){{1,3}}"
     rf"|[EWIF]\d{{4}} {_CLOCK}\s+\d+ [\w.-]+:\d+\])"
 )
-_SEVERE_WORD = lazy_pattern(r"\b(?:ERROR|FATAL|CRITICAL|SEVERE|EMERG|ALERT|[Ff]atal)\b|^[EF]\d{4} ")
-_DIGITS = lazy_pattern(r"\d+")
-_LEVEL_WORD = lazy_pattern(rf"\b{_LEVEL}\b")
-_ANSI = lazy_pattern(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_SEVERE_WORD = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|SEVERE|EMERG|ALERT|[Ff]atal)\b|^[EF]\d{4} ")
+_DIGITS = re.compile(r"\d+")
+_LEVEL_WORD = re.compile(rf"\b{_LEVEL}\b")
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(Struct, frozen=True):
     """A log line, split into prefixes and body."""
 
     source: str
@@ -135,7 +135,7 @@ _STACK_KEYS = (
     *("stack", "stack_trace", "stacktrace", "stackTrace", "exc_info", "exception", "traceback"),
     *("error", "err", "log", "message", "msg"),
 )
-_SEVERE_JSON_LEVEL = lazy_pattern(r"^(?:error|fatal|critical|severe|emerg|alert|panic|50|60)$", re.IGNORECASE)
+_SEVERE_JSON_LEVEL = re.compile(r"^(?:error|fatal|critical|severe|emerg|alert|panic|50|60)$", re.IGNORECASE)
 
 
 def find_traces(text: str, limit: int = 100) -> list[LocatedTrace]:
@@ -177,8 +177,7 @@ def may_contain_error(text: str) -> bool:
     return False
 
 
-@dataclass(slots=True)
-class _OpenBlock:
+class _OpenBlock(Struct):
     """A block, and the lines it accepts."""
 
     block: TraceBlock
@@ -381,25 +380,25 @@ MAX_FUNCTIONS = 8
 _MAX_MESSAGE_CHARS = 2_000
 _DIGEST_CHARS = 12
 _SIGNATURE_MAX_CAUSES = 4
-_SLUG = lazy_pattern(r"[^A-Za-z0-9_]+")
-_ESCAPES = lazy_pattern(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_URL = lazy_pattern(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>)\]}]+", re.IGNORECASE)
-_UUID = lazy_pattern(r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b", re.IGNORECASE)
-_ADDRESS = lazy_pattern(r"\b0x[0-9a-f]+\b", re.IGNORECASE)
-_HEX = lazy_pattern(r"(?<![\w])(?=[0-9a-f]*\d)[0-9a-f]{7,}(?![\w])", re.IGNORECASE)
-_WINDOWS = lazy_pattern(r"(?<![\w])[A-Za-z]:[\\/][^\s'\"<>|:*?]*")
-_QUOTED_PATH = lazy_pattern(r"(['\"`])(?=[^'\"`\n]*[/\\])(?:[A-Za-z]:|~|\.{0,2})?[/\\]?[^'\"`\n]*[/\\][^'\"`\n]*\1")
-_PATH = lazy_pattern(r"(?<![\w/])(?:~|\.{1,2})?/(?:[^\s'\"`<>:,;()\[\]{}/]+/)*[^\s'\"`<>:,;()\[\]{}/]*")
-_RELATIVE = lazy_pattern(r"(?<![\w/.#])(?:[\w.@+-]+/)+[\w@+-]+(?:\.[\w]+)+")
-_NUMBER = lazy_pattern(r"(?<![A-Za-z_\d])[-+]?\d+(?:[.,:_]\d+)*(?:e[-+]?\d+)?(?![A-Za-z_\d])")
-_UNIT = lazy_pattern(
+_SLUG = re.compile(r"[^A-Za-z0-9_]+")
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>)\]}]+", re.IGNORECASE)
+_UUID = re.compile(r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b", re.IGNORECASE)
+_ADDRESS = re.compile(r"\b0x[0-9a-f]+\b", re.IGNORECASE)
+_HEX = re.compile(r"(?<![\w])(?=[0-9a-f]*\d)[0-9a-f]{7,}(?![\w])", re.IGNORECASE)
+_WINDOWS = re.compile(r"(?<![\w])[A-Za-z]:[\\/][^\s'\"<>|:*?]*")
+_QUOTED_PATH = re.compile(r"(['\"`])(?=[^'\"`\n]*[/\\])(?:[A-Za-z]:|~|\.{0,2})?[/\\]?[^'\"`\n]*[/\\][^'\"`\n]*\1")
+_PATH = re.compile(r"(?<![\w/])(?:~|\.{1,2})?/(?:[^\s'\"`<>:,;()\[\]{}/]+/)*[^\s'\"`<>:,;()\[\]{}/]*")
+_RELATIVE = re.compile(r"(?<![\w/.#])(?:[\w.@+-]+/)+[\w@+-]+(?:\.[\w]+)+")
+_NUMBER = re.compile(r"(?<![A-Za-z_\d])[-+]?\d+(?:[.,:_]\d+)*(?:e[-+]?\d+)?(?![A-Za-z_\d])")
+_UNIT = re.compile(
     r"(?<![A-Za-z_\d])\d+(?:\.\d+)?(?=(?:ns|us|µs|ms|s|m|h|d|B|kB|KB|MB|GB|KiB|MiB|GiB|px|x|th|st|nd|rd|%)(?![A-Za-z]))"
 )
-_PATH_LOCATION = lazy_pattern(r"<path>(?::#)+|<path>\(#(?:,\s*#)?\)")
-_SPACE = lazy_pattern(r"\s+")
-_HASH = lazy_pattern(r"::h[0-9a-f]{16}$")
-_CLOSURE = lazy_pattern(r"(?<=\.func)\d+(?:\.\d+)*|\$\d+(?=$|[.$])|(?<=lambda\$)\d+|(?<=\{closure#)\d+(?=\})")
-_ARGUMENTS = lazy_pattern(r"\((?!\*)[^()]*\)$")
+_PATH_LOCATION = re.compile(r"<path>(?::#)+|<path>\(#(?:,\s*#)?\)")
+_SPACE = re.compile(r"\s+")
+_HASH = re.compile(r"::h[0-9a-f]{16}$")
+_CLOSURE = re.compile(r"(?<=\.func)\d+(?:\.\d+)*|\$\d+(?=$|[.$])|(?<=lambda\$)\d+|(?<=\{closure#)\d+(?=\})")
+_ARGUMENTS = re.compile(r"\((?!\*)[^()]*\)$")
 
 _MAX_ROUNDS = 20
 _SUBSTITUTIONS = (

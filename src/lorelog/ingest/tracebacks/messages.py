@@ -7,57 +7,56 @@ from __future__ import annotations
 
 import re
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.stack_trace import StackFrame, StackTrace
 from lorelog.ingest.tracebacks.blocks import BlockStep, SingleLineBlock, TraceBlock, parse_number, truncate_message
 
-_COMPILER = lazy_pattern(
+_COMPILER = re.compile(
     r"^(?P<file>(?:[A-Za-z]:)?[^\s:(][^:(]{0,400}?):(?P<line>\d+)(?::(?P<column>\d+))?:? (?:- )?(?:fatal |internal compiler )?[Ee]rror"
     r"(?:\[(?P<code>[\w-]+)\])?:? (?:(?P<number>[A-Z]{1,4}\d+): )?(?P<message>.+)$"
 )
-_TYPESCRIPT = lazy_pattern(
+_TYPESCRIPT = re.compile(
     r"^(?P<file>[^\s(][^(]{0,400}?)\((?P<line>\d+)(?:,(?P<column>\d+))?\)\s?: (?:fatal )?error (?P<number>[A-Z]+\d+): (?P<message>.+)$"
 )
-_GO = lazy_pattern(r"^(?:vet: )?(?P<file>\S{1,400}\.go):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$")
-_LINTER = lazy_pattern(
+_GO = re.compile(r"^(?:vet: )?(?P<file>\S{1,400}\.go):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$")
+_LINTER = re.compile(
     r"^(?P<file>\S{1,400}\.pyi?):(?P<line>\d+):(?P<column>\d+): (?P<number>[A-Z]{1,5}\d{2,5})\b:? (?P<message>.+)$"
 )
-_RUSTC = lazy_pattern(r"^error(?:\[(?P<number>E\d+)\])?: (?P<message>.+)$")
-_RUSTC_LOCATION = lazy_pattern(r"^\s*--> (?P<file>.+?):(?P<line>\d+):(?P<column>\d+)$")
-_SHELL = lazy_pattern(
+_RUSTC = re.compile(r"^error(?:\[(?P<number>E\d+)\])?: (?P<message>.+)$")
+_RUSTC_LOCATION = re.compile(r"^\s*--> (?P<file>.+?):(?P<line>\d+):(?P<column>\d+)$")
+_SHELL = re.compile(
     r"^(?P<type>(?:/\S*/)?(?:ba|z|da|fi)?sh): (?:line )?(?:\d+: )*(?P<message>.+: (?:command )?not found|.+: No such file or directory|.+: Permission denied)$"
 )
-_PREFIXED_ERROR = lazy_pattern(
+_PREFIXED_ERROR = re.compile(
     r"^(?P<type>fatal|error|Error|ERROR|FATAL|npm ERR!|npm error|E:|ld|collect2):? (?P<message>\S.*)$"
 )
-_LINKER = lazy_pattern(
+_LINKER = re.compile(
     r"^(?:\S*ld(?:\.\w+)?: )?(?P<file>[^\s:]+):(?:\(\S+\)|(?P<line>\d+)): (?P<message>undefined reference to .+|multiple definition of .+)$"
 )
-_SUMMARY_MESSAGE = lazy_pattern(
+_SUMMARY_MESSAGE = re.compile(
     r"aborting due to|could not compile|(?:error: )?ld returned|linker command failed|Command failed with exit code|Process completed with exit code"
 )
 """Messages that only summarise earlier errors."""
-_NAMED_EXCEPTION = lazy_pattern(
+_NAMED_EXCEPTION = re.compile(
     r"^(?:[\w./-]+: )?(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Panic)): (?P<message>\S.*)$"
 )
-_PYTEST_ERROR = lazy_pattern(r"^E {3,}(?P<said>\S.*)$")
-_PYTEST_END = lazy_pattern(r"^(?P<file>\S+\.py):(?P<line>\d+): ?(?P<type>[\w.]*)$")
-_PYTEST_SUMMARY = lazy_pattern(
+_PYTEST_ERROR = re.compile(r"^E {3,}(?P<said>\S.*)$")
+_PYTEST_END = re.compile(r"^(?P<file>\S+\.py):(?P<line>\d+): ?(?P<type>[\w.]*)$")
+_PYTEST_SUMMARY = re.compile(
     r"^(?:FAILED|ERROR) (?P<file>[^\s:]+\.py)(?:::(?P<function>\S+))?(?: - (?:(?P<type>[\w.]+): )?(?P<message>.+))?$"
 )
-_TYPED_MESSAGE = lazy_pattern(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*): ?(?P<message>.*)$")
-PYTEST_SECTION = lazy_pattern(r"^_{2,} (?:ERROR at \w+ of )?(?P<name>\S.*?) _{2,}$")
+_TYPED_MESSAGE = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*): ?(?P<message>.*)$")
+PYTEST_SECTION = re.compile(r"^_{2,} (?:ERROR at \w+ of )?(?P<name>\S.*?) _{2,}$")
 """The heading that pytest prints above a failure."""
-_GOTEST = lazy_pattern(r"^\s*--- FAIL: (?P<function>\S+)")
-_GOTEST_MESSAGE = lazy_pattern(r"^\s+(?P<file>\S+_test\.go):(?P<line>\d+): (?P<message>.*)$")
-_RUBY = lazy_pattern(
+_GOTEST = re.compile(r"^\s*--- FAIL: (?P<function>\S+)")
+_GOTEST_MESSAGE = re.compile(r"^\s+(?P<file>\S+_test\.go):(?P<line>\d+): (?P<message>.*)$")
+_RUBY = re.compile(
     r"^(?P<file>\S[^:\n]*):(?P<line>\d+):in [`'](?P<function>[^']*)': (?P<message>.*) \((?P<type>[A-Z][\w:]*)\)$"
 )
-_RUBY_FROM = lazy_pattern(r"^\s+(?:\d+: )?from (?P<file>.+?):(?P<line>\d+):in [`'](?P<function>[^']*)'")
-_PHP = lazy_pattern(
+_RUBY_FROM = re.compile(r"^\s+(?:\d+: )?from (?P<file>.+?):(?P<line>\d+):in [`'](?P<function>[^']*)'")
+_PHP = re.compile(
     r"^(?:PHP )?Fatal error:\s+Uncaught (?P<type>[\w\\]+): (?P<message>.*?) in (?P<file>/.+?):(?P<line>\d+)$"
 )
-_PHP_FRAME = lazy_pattern(r"^#\d+ (?:(?P<file>.+?)\((?P<line>\d+)\): )?(?P<function>[\w\\:>{}-]+)(?:\(.*)?$")
+_PHP_FRAME = re.compile(r"^#\d+ (?:(?P<file>.+?)\((?P<line>\d+)\): )?(?P<function>[\w\\:>{}-]+)(?:\(.*)?$")
 _MAX_PYTEST_LINES = 80
 
 

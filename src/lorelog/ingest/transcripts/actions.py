@@ -10,7 +10,6 @@ import json
 import re
 from typing import Any
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.session import ToolAction
 from lorelog.core.stack_trace import LocatedTrace
 
@@ -20,33 +19,33 @@ _MAX_FILES = 20
 """Files of one call that are kept."""
 _MAX_REASON_CHARS = 20_000
 """Characters at the start and at the end of a result that are searched for a reason."""
-_WRITE_TOOL_NAME = lazy_pattern(r"write|edit|patch|create|replace|insert|notebook|rename|move|delete", re.IGNORECASE)
+_WRITE_TOOL_NAME = re.compile(r"write|edit|patch|create|replace|insert|notebook|rename|move|delete", re.IGNORECASE)
 _PATH_KEYS = ("file_path", "filePath", "notebook_path", "path", "filename", "file", "target_file")
 _PATCH_KEYS = ("patch", "patchText", "patch_text", "input", "diff")
-_PATCH_FILE_LINE = lazy_pattern(
+_PATCH_FILE_LINE = re.compile(
     r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE
 )
 _EDITOR_COMMANDS = frozenset({"view", "create", "str_replace", "insert", "undo_edit"})
 """Sub-commands of an editor tool in the argument that other tools use for a shell command."""
-_SHELL_NAME = lazy_pattern(r"(?:^|/)(?:ba|z|da|fi)?sh$")
-_EXIT_CODE = lazy_pattern(
+_SHELL_NAME = re.compile(r"(?:^|/)(?:ba|z|da|fi)?sh$")
+_EXIT_CODE = re.compile(
     r"^(?:Process exited with code|Exit code:?|exit status|\(exit code) ?(-?\d+)", re.MULTILINE | re.IGNORECASE
 )
-_WRAPPER_TAG = lazy_pattern(r"</?(?:tool_use_error|error|output|stderr|stdout)>")
-_REASON_WORD = lazy_pattern(
+_WRAPPER_TAG = re.compile(r"</?(?:tool_use_error|error|output|stderr|stdout)>")
+_REASON_WORD = re.compile(
     r"error|exception|fail|cannot|can't|not found|no such|denied|refused|unexpected|invalid|undefined|missing|rejected",
     re.IGNORECASE,
 )
 _MAX_ERROR_SCAN_CHARS = 100_000
 """Characters at the start and at the end of a result that are searched for errors."""
 _MAX_ERRORS = 10
-_READ_ONLY_COMMAND = lazy_pattern(
+_READ_ONLY_COMMAND = re.compile(
     r"\s*(?:cd\s+\S+\s*(?:&&|;)\s*)?(?:cat|bat|head|tail|less|more|e?grep|rg|ag|ack|sed|awk|ls|find|echo|printf|jq|wc|diff|tree|man|"
     r"git\s+(?:log|show|diff|grep|blame|stash)|lorelog)\b"
 )
 """Commands that only show text; errors in their output happened elsewhere."""
 _REJECTION_TEXT = "The user doesn't want to proceed with this tool use"
-_NOISE_LINE = lazy_pattern(
+_NOISE_LINE = re.compile(
     r"^(?:Exit code:? -?\d+|Chunk ID: .*|Wall time: .*|Process exited with .*|Original token count: .*|Output:|"
     r"Command failed.*:|[=_*-]{3,} .* [=_*-]{3,}|Traceback \(most recent call last\):|[\W_]*)$",
     re.IGNORECASE,

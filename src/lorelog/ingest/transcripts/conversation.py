@@ -6,6 +6,7 @@ A file is recognised by its content: names and locations of transcripts differ b
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,9 +14,9 @@ from functools import partial
 from threading import Lock
 from typing import IO
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct
+
 from lorelog.core.errors import LorelogError, NotFound, SourceError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.files import printable_path
 from lorelog.ingest.transcripts import claude, codex, copilot, dsh, gemini, openclaw, opencode, qwen
 from lorelog.ingest.transcripts.json_files import (
@@ -54,7 +55,7 @@ SUPPORTED_FORMATS = (
 )
 _MAX_LINES_CHECKED, _MIN_KNOWN_LINES = 2000, 20
 """Lines that are checked for a known format, and known lines after which the format is certain."""
-_JSON_DOCUMENT_HEAD = lazy_pattern(
+_JSON_DOCUMENT_HEAD = re.compile(
     rb'\A\s*\{(?:\s*"(info|messages|session|items)"\s*:\s*[{\["]|\s*\n\s*"(sessionId)"\s*:)'
 )
 """The first member of a document. A session of Gemini CLI in lines begins like a document, but on one line."""
@@ -72,8 +73,7 @@ _LINE_FORMATS: tuple[tuple[str, Callable[[JsonObject], bool], _NewReader], ...] 
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class Conversation(Struct, frozen=True, kw_only=True):
     """A conversation that can be read any number of times."""
 
     path: str
@@ -81,9 +81,9 @@ class Conversation:
     format: str
     session: str
     """The session to read if the file contains several."""
-    read: Callable[[TranscriptStats], Iterator[TurnBuilder]] = field(repr=False)
+    read: Callable[[TranscriptStats], Iterator[TurnBuilder]]
     note: str = ""
-    new_reader: _NewReader | None = field(default=None, repr=False)
+    new_reader: _NewReader | None = None
     """Makes a reader of the records; only for files of lines."""
 
     @property
@@ -355,8 +355,7 @@ TAILS = TranscriptTails()
 _MAX_HEAD_LINES = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationHead:
+class ConversationHead(Struct, frozen=True, kw_only=True):
     """Metadata of a conversation; empty where unknown."""
 
     session: str = ""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
     JsonObject,
@@ -27,7 +26,7 @@ from lorelog.ingest.transcripts.turns import (
 _PREFIXES = ("session.", "user.", "assistant.", "tool.", "hook.", "system.", "skill.", "subagent.")
 _PROMPT_FIELDS = {"sessionStart": "initialPrompt", "userPromptSubmitted": "prompt"}
 """Where the hooks that get a prompt have it; the first one has the prompt of the command line."""
-_HOOK_NOTE = lazy_pattern(r'\s*Tool "[^"\n]{1,100}" \w+\. Additional guidance from \w+ hooks:.*', re.DOTALL)
+_HOOK_NOTE = re.compile(r'\s*Tool "[^"\n]{1,100}" \w+\. Additional guidance from \w+ hooks:.*', re.DOTALL)
 
 
 def is_copilot(record: JsonObject) -> bool:

@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterable, Iterator
 
 from lorelog.core.digests import sha256
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.transcripts.json_files import parse_object
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
@@ -33,10 +32,10 @@ from lorelog.ingest.transcripts.turns import (
 # ruff: noqa: PTH118, PTH120
 
 _TYPES = frozenset({"user", "gemini", "info", "warning", "error"})
-_HOOK_CONTEXT = lazy_pattern(r"<hook_context>.*?(?:</hook_context>|\Z)\s*", re.DOTALL)
+_HOOK_CONTEXT = re.compile(r"<hook_context>.*?(?:</hook_context>|\Z)\s*", re.DOTALL)
 _INJECTED_PREFIXES = ("<session_context>", "<state_snapshot>")
 _CANCELLED = "Request cancelled"
-_SHELL_FRAME = lazy_pattern(
+_SHELL_FRAME = re.compile(
     r"^(?:</?untrusted_context>|Command: .*|Directory: .*|Error: \(none\)|Signal: .*|Process Group PGID: .*|Exit Code: 0)(?:\n|\Z)"
     r"|^Output: ",
     re.MULTILINE,

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.transcripts.note_text import is_block_line, shorten_middle, shorten_text, split_pieces
 from lorelog.language.lexicon import lexicon
 from lorelog.language.sentences import SENTENCE_END, split_sentences
 
 _APOSTROPHE = "['\u2019]"
-_FILLER = lazy_pattern(
+_FILLER = re.compile(
     r"(?:(?:great|perfect|excellent|wonderful|awesome|done|all done|alright|all right|okay|ok|sure|certainly|absolutely"
     r"|of course|got it|good|nice|sounds good|understood)"
     r"|(?:that(?:" + _APOSTROPHE + r"s| is) )?(?:a )?(?:great|good|excellent|fair|nice)"
@@ -34,7 +33,7 @@ _STEP_VERBS = (
     "|rebase|rebuild|refactor|remove|rename|replace|rerun|re-run|restore|revert|review|rewrite|run|search|see|set|simplify"
     "|split|start|switch|take|test|trace|try|update|use|verify|view|wire|work|write"
 )
-_NEXT_STEP = lazy_pattern(
+_NEXT_STEP = re.compile(
     rf"\A{_LEAD}(?:"
     r"(?:[^.!?\n]{0,90}[,\u2014\u2013-]\s+|[^.!?\n]{0,40}\b(?:and|so)\s+)?"
     rf"(?:now |first |then )?let(?: me|{_APOSTROPHE}s)\b(?! know| us know)"
@@ -47,30 +46,30 @@ _NEXT_STEP = lazy_pattern(
     r")",
     re.IGNORECASE,
 )
-_LET_ME = lazy_pattern(rf"\A{_LEAD}let(?: me|{_APOSTROPHE}s)\b", re.IGNORECASE)
-_NOW_STEP = lazy_pattern(
+_LET_ME = re.compile(rf"\A{_LEAD}let(?: me|{_APOSTROPHE}s)\b", re.IGNORECASE)
+_NOW_STEP = re.compile(
     rf"\A(?:now\b,?|next,|finally,)\s+(?:i (?:can|should|must) |we (?:can|need to) |to |also )*(?:{_STEP_VERBS})\b",
     re.IGNORECASE,
 )
-_EMPTY_TALK = lazy_pattern(
+_EMPTY_TALK = re.compile(
     rf"\A{_LEAD}(?:i (?:now |can |can now |think i )*(?:have|see|understand|got|know|found)\b[^.,;:]{{0,70}}"
     r"\b(?:picture|understanding|idea|patterns?|issues?|problems?|structure|flow|context|information|info|results|everything"
     r"|bug|cause|error)\b(?: now| clearly| of the (?:codebase|code|issue|problem|situation|current state))?"
     r"|i (?:see|understand)(?: now)?|now i (?:see|understand)[^.,;:]{0,50}|there it is|here we go|interesting)\s*[.!:]*\Z",
     re.IGNORECASE,
 )
-_CLOSING = lazy_pattern(
+_CLOSING = re.compile(
     r"\A(?:just |please |feel free to )?(?:let me know|tell me|ask)\b[^?]{0,40}\b(?:if|when|whether|what|how|which|anything)\b",
     re.IGNORECASE,
 )
-_ANNOUNCEMENT = lazy_pattern(
+_ANNOUNCEMENT = re.compile(
     rf"\A(?:here(?:{_APOSTROPHE}s| is| are)|let me (?:create|write|give you|provide))\s+"
     r"(?:my |a |an |the )?(?:quick |brief |short |full |complete |final )?"
     r"(?:summary|overview|recap|review|assessment|breakdown|rundown)\b[^.:\n]{0,60}[:.]\s*"
     r"|\Alet me (?:summarize|summarise|recap)\b[^.:\n]{0,80}[:.]\s*",
     re.IGNORECASE,
 )
-_LEAD_WORDS = lazy_pattern(
+_LEAD_WORDS = re.compile(
     r"\A(?:(?:good|great|nice|excellent)(?: catch| point| question| call)?|perfect|ok|okay|right|ah|hmm|wait|i see|so|now"
     r"|got it|interesting|yes|actually|there it is)\s*[,.!:\u2014\u2013-]+\s*(?=\S)",
     re.IGNORECASE,
@@ -79,7 +78,7 @@ _SUBJECT = r"(?:cause|culprit|bug|problem|issue|reason|difference|catch|failure|
 _FINDING_RULES = (
     (
         3,
-        lazy_pattern(
+        re.compile(
             rf"\broot cause\b|\bcaused by\b|\bturns? out\b|\bculprit\b|\bthe (?:real |actual |underlying |key |only |main )?{_SUBJECT}s?"
             rf"(?: here| now)? (?:is|was|are|were|comes? from|lies?)\b|\b(?:that|this|which)(?:{_APOSTROPHE}s| is| was) why\b"
             r"|\bthat explains\b|\bdeadlock|\brace condition\b|\bimport cycle\b|\bregression\b",
@@ -88,7 +87,7 @@ _FINDING_RULES = (
     ),
     (
         2,
-        lazy_pattern(
+        re.compile(
             rf"\bbecause\b|\bdue to\b|\b(?:i )?(?:found|discovered|confirmed|verified) (?:that|a|an|the|two|three|\d)\b"
             rf"|\bthere(?:{_APOSTROPHE}s| is| are) (?:a|an|two|three|\d+|another)\b[^.]*\b(?:bug|race|mismatch|typo|cycle|conflict|issue|problem|leak)"
             r"|\b(?:fails?|failed|breaks?|broke|crash(?:es|ed)|hangs?) (?:because|when|with|if|since|on)\b"
@@ -99,7 +98,7 @@ _FINDING_RULES = (
     ),
     (
         1,
-        lazy_pattern(
+        re.compile(
             rf"`[^`]+`[^.]*\b(?:(?:do|does|did|is|are|was|were|has|have|can|could|will)(?:n{_APOSTROPHE}t| not)|cannot|never|no longer"
             r"|missing|wrong|incorrect|stale|undefined|ignored|overwritten)\b",
             re.IGNORECASE,
@@ -107,7 +106,7 @@ _FINDING_RULES = (
     ),
 )
 """Forms of a sentence that states a finding, with their strength."""
-_DOUBT = lazy_pattern(
+_DOUBT = re.compile(
     rf"\b(?:likely|probably|might|maybe|perhaps|could be|may be|should be|seems?|looks like|let me|let{_APOSTROPHE}s|yet|lint\w*"
     r"|diagnostics?|no longer (?:needed|used)|my (?:new )?(?:code|tests?))\b",
     re.IGNORECASE,
@@ -210,16 +209,16 @@ _MAX_OPTION_CHARS = 140
 _MAX_OPTIONS = 3
 _MIN_QUESTION_CHARS = 50
 """A shorter question is shown with the sentence before it."""
-_OPTION = lazy_pattern(
+_OPTION = re.compile(
     r"^[-*+|>#\s]*(?:__\s*)?(?:(?:option|approach|alternative|choice)\s+)?\(?(\d{1,2}|[A-Ha-h])\)?"
     r"(?:\s*[.):|\u2014\u2013]|\s+-|(?:\*\*|__))\s*(.*)$",
     re.IGNORECASE,
 )
-_NAMED_LETTER = lazy_pattern(
+_NAMED_LETTER = re.compile(
     r"\b(?:option|approach|alternative|choice|with|do|like|prefer|for)\s+([a-h])\b|\A([a-h])\W*\Z", re.IGNORECASE
 )
-_NUMBER = lazy_pattern(r"(?<![\w#.])(?<!\ball )(?<!\bthe )\d{1,2}(?!\w)")
-_THANKS = lazy_pattern(r"\W*(?:thanks?(?: you)?|ta)\b[\W_]*\Z", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w#.])(?<!\ball )(?<!\bthe )\d{1,2}(?!\w)")
+_THANKS = re.compile(r"\W*(?:thanks?(?: you)?|ta)\b[\W_]*\Z", re.IGNORECASE)
 _ORDINALS = {"first": "1", "second": "2", "third": "3", "fourth": "4"}
 
 

@@ -8,24 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from lorelog.core.patterns import lazy_pattern
-
-_ESCAPE = lazy_pattern(
+_ESCAPE = re.compile(
     r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\^\[(?=\[))"
     r"(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,500}(?:\x07|\x1b\\)|[PX^_][^\x1b\n]{0,500}\x1b\\|[ -/]*[0-Z\\^-~])"
     r"|\x9b[0-?]*[ -/]*[@-~]"
 )
-_LONE_COLOR = lazy_pattern(r"(?<![\w\])])\[(?:\d{1,3};){0,6}\d{1,3}m")
+_LONE_COLOR = re.compile(r"(?<![\w\])])\[(?:\d{1,3};){0,6}\d{1,3}m")
 """A colour code that lost its escape character when it was stored."""
-_CONTROL = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_HEADING = lazy_pattern(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
-_ITEM = lazy_pattern(r"^(\s*)(?:[-*+\u2022]|\d{1,3}[.)])\s+(.*)$")
-_FENCE = lazy_pattern(r"^\s*(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
-_RULE = lazy_pattern(r"^\s*(?:[-*_=]\s*){3,}$")
-_TABLE_RULE = lazy_pattern(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*:?-*:?\s*\|?\s*$")
-_CODE_OR_EMPHASIS = lazy_pattern(r"`[^`]*`|\*\*(\S.*?)\*\*|(?<!\w)__(\S[^_]*\s[^_]*)__(?!\w)")
-_COMMENT = lazy_pattern(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_IMAGE = lazy_pattern(r"\bdata:[\w/+.-]+;base64,[A-Za-z0-9+/=]{40,}")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
+_ITEM = re.compile(r"^(\s*)(?:[-*+\u2022]|\d{1,3}[.)])\s+(.*)$")
+_FENCE = re.compile(r"^\s*(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
+_RULE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$")
+_TABLE_RULE = re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*:?-*:?\s*\|?\s*$")
+_CODE_OR_EMPHASIS = re.compile(r"`[^`]*`|\*\*(\S.*?)\*\*|(?<!\w)__(\S[^_]*\s[^_]*)__(?!\w)")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_IMAGE = re.compile(r"\bdata:[\w/+.-]+;base64,[A-Za-z0-9+/=]{40,}")
 _MAX_CODE_LINES = 3
 """More lines of code are useless on one line."""
 _MAX_CODE_CHARS = 200

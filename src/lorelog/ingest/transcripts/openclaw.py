@@ -13,7 +13,6 @@ import re
 import sqlite3
 from collections.abc import Iterator
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.transcripts.json_files import bounded_column, decompress_zstd, parse_object
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
@@ -32,7 +31,7 @@ from lorelog.ingest.transcripts.turns import (
 _CALL_TYPES = frozenset({"toolCall", "tool_use", "toolUse"})
 _HEADERS = frozenset({"session", "session_start"})
 _RESULT_ROLES = frozenset({"toolResult", "tool_result", "tool"})
-_REMINDER = lazy_pattern(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 COMPRESSED_NOTE = "a compressed message could not be read: install the package zstandard"
 _MAX_ROW_BYTES = 4 * 1024 * 1024
 """Maximum size of a compressed row in OpenClaw."""

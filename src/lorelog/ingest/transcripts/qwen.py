@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.transcripts.gemini import part_text, response_text
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
@@ -23,7 +22,7 @@ from lorelog.ingest.transcripts.turns import (
 )
 
 _TYPES = frozenset({"user", "assistant", "tool_result", "system"})
-_INJECTED = lazy_pattern(
+_INJECTED = re.compile(
     r"<(qwen:user-prompt-submit-context|system-reminder)>.*?(?:</\1>|\Z)\s*",
     re.DOTALL,
 )

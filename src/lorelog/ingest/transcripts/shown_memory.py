@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import re
 
-from lorelog.core.patterns import lazy_pattern
-
-_BLOCK = lazy_pattern(
+_BLOCK = re.compile(
     r"(?<!`)<lorelog-memory>[ \t]*(?:\n|\\n|\Z).*?(?:</lorelog-memory>|\Z)[ \t]*", re.DOTALL | re.IGNORECASE
 )
 """A block to its end, or to the end of a text that the host cut off. The opening tag ends a line."""
 _HELD = r"<lorelog-memory>.{0,4000}?</lorelog-memory>\s{0,20}Held once\."
 _GUARDED = r"Blocked by lorelog guard [\w-]{1,80}:"
-_STOPPED = lazy_pattern(rf".{{0,300}}?(?:{_HELD}|{_GUARDED})", re.DOTALL)
-_STOPPED_AT_START = lazy_pattern(
+_STOPPED = re.compile(rf".{{0,300}}?(?:{_HELD}|{_GUARDED})", re.DOTALL)
+_STOPPED_AT_START = re.compile(
     rf"\s*(?:Error: |Tool call blocked: |(?:[\w ]{{1,40}} )?blocked by PreToolUse hook: |PreToolUse[^\n]{{0,80}}: )?(?:{_HELD}|{_GUARDED})",
     re.DOTALL | re.IGNORECASE,
 )

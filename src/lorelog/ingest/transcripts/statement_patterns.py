@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lorelog.core.patterns import lazy_pattern
-
 FLAGS = re.IGNORECASE
 
 
 def _starts(alternatives: Iterable[str]) -> re.Pattern[str]:
-    return lazy_pattern("(?:" + "|".join(alternatives) + ")", FLAGS)
+    return re.compile("(?:" + "|".join(alternatives) + ")", FLAGS)
 
 
 _AGENT_VERBS = (
@@ -147,7 +145,7 @@ PREFERENCE = _starts(
 )
 """Beginnings of a sentence that state a rule for the future."""
 
-STANDING = lazy_pattern(
+STANDING = re.compile(
     r"\b(?:from now on|going forward|in (?:the )?future|in mind|every time|next time|always|(?<!i )never|ever again|whenever|i (?:really )?prefer|"
     r"ab jetzt|künftig|immer|niemals|désormais|dorénavant|toujours|jamais|siempre|nunca|a partir de ahora)\b|从现在开始|以后|永远|总是|始终",
     FLAGS,
@@ -161,23 +159,21 @@ STRONG = _starts(
     )
 )
 """Words that announce a rule for the future even within a long task."""
-RULE_END = lazy_pattern(
-    r"\b(?:from now on|going forward|in (?:the )?future|next time|ab jetzt|désormais)[.!]*\Z", FLAGS
-)
-OUTDATED = lazy_pattern(r"\b(?:any ?more|any longer)\b", FLAGS)
+RULE_END = re.compile(r"\b(?:from now on|going forward|in (?:the )?future|next time|ab jetzt|désormais)[.!]*\Z", FLAGS)
+OUTDATED = re.compile(r"\b(?:any ?more|any longer)\b", FLAGS)
 """Words about a past rule: "we don't use this module anymore"."""
-IMPERATIVE = lazy_pattern(
+IMPERATIVE = re.compile(
     r"(?:(?:no|nope|nah|nein|stop|wait)\W+)?(?:please )?(?:don'?t|do not|dont|never|stop \w+ing)\b", FLAGS
 )
 """A prohibition, which is a rule whatever else it says: "don't call it any more"."""
-TASK_START = lazy_pattern(r"(?:write|create|build|implement|develop|design|generate)\b", FLAGS)
-RESUME = lazy_pattern(
+TASK_START = re.compile(r"(?:write|create|build|implement|develop|design|generate)\b", FLAGS)
+RESUME = re.compile(
     r"\A\W*(?:continue|go on|go ahead|proceed|carry on|resume|keep going|try again|retry|again|yes|yep|ok(?:ay)?|sure|weiter|continuez?|"
     r"sigue|继续|please continue|continue please|where were we|you can continue|never ?mind|nvm)\b\W*(?:\w+\W*){0,4}\Z",
     FLAGS,
 )
 """A prompt that lets an interrupted agent go on."""
-QUESTION_START = lazy_pattern(
+QUESTION_START = re.compile(
     r"(?:why|what(?! i mean)|how|when(?! you\b| \w+ing\b)|where|who|which|is|are|can|could|would|should|do(?! not\b)|does|did|have|has|will|"
     r"shall|may|was|were|isn'?t|aren'?t|warum|wieso|was|wie|pourquoi|comment|por qué|qué|cómo|为什么|怎么)\b",
     FLAGS,

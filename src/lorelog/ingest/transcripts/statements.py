@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from lorelog.core.dataclasses import dataclass
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
+
 from lorelog.core.session import UserStatement
 from lorelog.ingest.transcripts import statement_patterns as patterns
 from lorelog.ingest.transcripts.turn_note import strip_injected_context
@@ -34,33 +34,32 @@ _MAX_READ_CHARS = 20_000
 _MAX_SENTENCES = 60
 
 _FLAGS = re.IGNORECASE
-_FENCED = lazy_pattern(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
-_FENCE_LINE = lazy_pattern(r"[ \t]*(`{3,}|~{3,})")
-_QUOTE_LINE = lazy_pattern(r"^[ \t]*>.*$", re.MULTILINE)
-_INLINE_CODE = lazy_pattern(r"`[^`\n]{1,300}`")
-_QUOTED = lazy_pattern(r'"[^"\n]{1,300}"|“[^”\n]{1,300}”|«[^»\n]{1,300}»|「[^」\n]{1,300}」')
-_MACHINE_LINE = lazy_pattern(
+_FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_FENCE_LINE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+_QUOTE_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
+_INLINE_CODE = re.compile(r"`[^`\n]{1,300}`")
+_QUOTED = re.compile(r'"[^"\n]{1,300}"|“[^”\n]{1,300}”|«[^»\n]{1,300}»|「[^」\n]{1,300}」')
+_MACHINE_LINE = re.compile(
     r"^(?:\t| {4,}|\s*at \S+ ?\(|\s*File \"|\s*[+-]{1,3} |[$%#] |\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d|"
     r"\s*(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|Exception|error\[|npm ERR|E   )\b|\s*[\w./-]+:\d+[: ]|\s*[{}<\[|]|"
     r"\s*(?:def|class|import|from|const|let|var|function|return|if|for|public|private|SELECT)\b.*[:;{(=]\s*$).*$",
     re.MULTILINE,
 )
-_SENTENCE = lazy_pattern(r"(?:[ \t]*\d{1,2}[.)][ \t]+)?[^.!?。！？\n]+(?:[.!?](?=\S)[^.!?。！？\n]+)*[.!?。！？]*")
-_LIST_ITEM = lazy_pattern(r"[ \t]*(?:[-*+•]|\d{1,2}[.)])[ \t]+")
-_LEAD_IN = lazy_pattern(
+_SENTENCE = re.compile(r"(?:[ \t]*\d{1,2}[.)][ \t]+)?[^.!?。！？\n]+(?:[.!?](?=\S)[^.!?。！？\n]+)*[.!?。！？]*")
+_LIST_ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,2}[.)])[ \t]+")
+_LEAD_IN = re.compile(
     r"(?:(?:and|also|but|so|ok(?:ay)?|please|pls|btw|fyi|hey|hi|hm+|ah|oh|well|right|yes|yep|yeah|thanks|thank you|great|good|"
     r"perfect|cool|nice|sorry|actually|again|just|one more thing|looks? good|(?:for|in) (?:this|our) (?:repo|project|codebase)|bitte|also|und|et|y|por favor|s'il te plaît|请)"
     r"(?=[\s,.!:;—–-])[\s,.!:;—–-]*)+",
     _FLAGS,
 )
-_OTHER_INPUT = lazy_pattern(r"\A\s*(?:/[\w:-]+|! |Implement (?:the following |the |this )?plan\b|<)", _FLAGS)
-_PLAN_APPROVAL = lazy_pattern(r"\A\s*Implement the plan\b[^\n]{0,200}", _FLAGS)
+_OTHER_INPUT = re.compile(r"\A\s*(?:/[\w:-]+|! |Implement (?:the following |the |this )?plan\b|<)", _FLAGS)
+_PLAN_APPROVAL = re.compile(r"\A\s*Implement the plan\b[^\n]{0,200}", _FLAGS)
 
 RedactText = Callable[[str], str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Sentence:
+class _Sentence(Struct, frozen=True):
     start: int
     end: int
     masked: str

@@ -19,7 +19,6 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.session import ToolAction, TurnDigest
 from lorelog.ingest.redaction.redact import RedactText, known_value_redactor
 from lorelog.ingest.transcripts.note_sentences import (
@@ -79,12 +78,12 @@ _CONTEXT_TAGS = (
     "thinking",
 )
 _TAG_PATTERN = "|".join(map(re.escape, _CONTEXT_TAGS))
-_CONTEXT_BLOCK = lazy_pattern(rf"(?<!`)<({_TAG_PATTERN})(?:\s[^<>]*)?>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_CLOSED_BLOCK = lazy_pattern(rf"(?<!`)<({_TAG_PATTERN})(?:\s[^<>]*)?>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_CONTEXT_BLOCK = re.compile(rf"(?<!`)<({_TAG_PATTERN})(?:\s[^<>]*)?>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_CLOSED_BLOCK = re.compile(rf"(?<!`)<({_TAG_PATTERN})(?:\s[^<>]*)?>.*?</\1>", re.DOTALL | re.IGNORECASE)
 """An agent that writes about a tag does not close it; a host closes the tags of the context it inserts."""
-_LONE_END_TAG = lazy_pattern(rf"</(?:{_TAG_PATTERN})>", re.IGNORECASE)
-_AGENTS_FILE = lazy_pattern(r"\A\s*# AGENTS\.md instructions\b.*", re.DOTALL)
-_ENVELOPE = lazy_pattern(
+_LONE_END_TAG = re.compile(rf"</(?:{_TAG_PATTERN})>", re.IGNORECASE)
+_AGENTS_FILE = re.compile(r"\A\s*# AGENTS\.md instructions\b.*", re.DOTALL)
+_ENVELOPE = re.compile(
     r"\A\s*(?:"
     r"\[(?:\w{3} )?\d{4}-\d\d-\d\d[ T]\d\d:\d\d[^\]\n]{0,40}\]\s*"  # the time that gateways put before a message
     r"|(?:Conversation info|Sender|Thread starter|Replied message)[^\n]{0,60}\(untrusted[^\n]*\n```(?:json)?\n.*?\n```\s*"
@@ -130,7 +129,7 @@ _MAX_TEXT_FINDINGS = 2
 _MAX_SHARED_WORDS = 0.6
 """Share of a finding's words above which the outcome is considered to say the same."""
 
-_ERROR_START = lazy_pattern(
+_ERROR_START = re.compile(
     r"\A\W*(?:API Error(?=\W*(?:\Z|[:(\d]))|Error during compaction\b|You(?:'|\u2019)ve (?:hit|reached) your\b"
     r"|Claude (?:AI )?usage limit reached|(?:\d+-hour|Weekly|Usage|Session|Rate) limit (?:reached|exceeded)"
     r"|Credit balance is too low|Invalid API key(?=\W*(?:\Z|\u00b7))|Please run /login|Prompt is too long(?=\W*(?:\Z|:))"
@@ -140,7 +139,7 @@ _ERROR_START = lazy_pattern(
     r"|(?:Rate limited|Too many requests|Overloaded|Connection error|Execution error|No response requested|\(no content\))\W*\Z)",
     re.IGNORECASE,
 )
-_ERROR_BODY = lazy_pattern(
+_ERROR_BODY = re.compile(
     r"""\A\W*\{\s*["'](?:type["']\s*:\s*["']error["']|error["']\s*:|(?:status|code)["']\s*:\s*[45]\d\d)""",
     re.IGNORECASE,
 )
@@ -151,30 +150,30 @@ _READ_ONLY_COMMANDS = frozenset(
     """.split()  # noqa: SIM905
 )
 """Commands that only read, or without an effect to find later."""
-_READ_ONLY_GIT = lazy_pattern(
+_READ_ONLY_GIT = re.compile(
     r"git (?:-C \S+ |-\S+ )*(?:status|diff|log|show|branch|remote|blame|rev-parse|ls-files|ls-tree|cat-file|for-each-ref|count-objects)\b"
     r"(?! -D| add)|gh (?:pr|issue|run|repo|release) (?:view|diff|list|checks|status)\b"
 )
-_ENV_ASSIGNMENT = lazy_pattern(r"^(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\S*)\s+)+")
-_COMMAND_SEPARATOR = lazy_pattern(r"\s*(?:&&|\|\||;|\|&?|\n)\s*")
-_WORD = lazy_pattern(r"\w{3,}")
-_QUOTED = lazy_pattern(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
-_OUTPUT_FILTER = lazy_pattern(r"(?:\s*2>&1)?(?:\s*\|\s*(?:tail|head)(?:\s+-\S+){0,2}(?:\s+\d+)?)?\s*\Z")
-_WRITES_FILE = lazy_pattern(r"(?<![<>&0-9])>>?\s*(?!/dev/null|&)\S|\s-i\b|\btee\b")
+_ENV_ASSIGNMENT = re.compile(r"^(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\S*)\s+)+")
+_COMMAND_SEPARATOR = re.compile(r"\s*(?:&&|\|\||;|\|&?|\n)\s*")
+_WORD = re.compile(r"\w{3,}")
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
+_OUTPUT_FILTER = re.compile(r"(?:\s*2>&1)?(?:\s*\|\s*(?:tail|head)(?:\s+-\S+){0,2}(?:\s+\d+)?)?\s*\Z")
+_WRITES_FILE = re.compile(r"(?<![<>&0-9])>>?\s*(?!/dev/null|&)\S|\s-i\b|\btee\b")
 
 
-_FILE_TOOL = lazy_pattern(
+_FILE_TOOL = re.compile(
     r"(?:multi_?|notebook_?|str_?replace_?based_?|file_?|apply_?)*(?:read|write|edit|patch|glob|grep|ls|list|find|view|search"
     r"|edit_tool|webfetch|web_?search|task\w*|todo\w*|skill|agent|askuserquestion|exitplanmode|toolsearch|killshell|bashoutput)",
     re.IGNORECASE,
 )
 """Tools of an agent that read and write files, search, and organise its work."""
-_MACHINE_FAULT = lazy_pattern(
+_MACHINE_FAULT = re.compile(
     r"permission denied|EACCES|EPERM|EROFS|ENOSPC|read-only file system|no space left|disk quota|too many open files",
     re.IGNORECASE,
 )
 """Failures of a file tool that are not the agent's own mistake."""
-_CHATTER = lazy_pattern(
+_CHATTER = re.compile(
     r"\A\W*(?:rejected by the user|(?:The )?user (?:doesn.t want|rejected|declined|denied|cancell?ed)|\[?Request interrupted"
     r"|Sibling tool call errored|(?:Input)?Validation ?Error|Tool execution aborted|Tool (?:call )?(?:was )?(?:aborted|cancell?ed)"
     r"|File has not been read yet|File has been (?:modified|unexpectedly modified)|String to replace not found|Found \d+ matches of the string"
@@ -186,20 +185,20 @@ _CHATTER = lazy_pattern(
     re.IGNORECASE,
 )
 """Reasons that tell nothing about the project: messages of the host to its model, and exit codes alone."""
-_WRAPPER_FAILURE = lazy_pattern(
+_WRAPPER_FAILURE = re.compile(
     r"\A(?:\[[\w:.-]+\] ERROR task failed|make(?:\[\d+\])?: \*\*\* .*Error \d+|npm (?:ERR!|error) (?:code ELIFECYCLE|Lifecycle script.*)"
     r"|error: (?:script|recipe|task) .{0,60}(?:exited|failed).*)\W*\Z",
     re.IGNORECASE,
 )
 """The last words of a task runner, whose program said why before."""
-_REASON = lazy_pattern(
+_REASON = re.compile(
     r"error|exception|fail|cannot|can't|could not|unable|not found|not |no such|denied|refused|reject|unexpected|invalid|undefined"
     r"|unknown|missing|conflict|fatal|panic|abort|timed? ?out|killed|expected|exceed|overwritten|usage:|ignored|:\d+:\d+:|\bno \w",
     re.IGNORECASE,
 )
 """Words of a line that says why something failed; without them it is just a line of the output."""
-_SHELL_REQUEST = lazy_pattern(r"\A!\s*\S")
-_CD_PROJECT = lazy_pattern(r"\Acd \.? ?(?:&&|;) ?")
+_SHELL_REQUEST = re.compile(r"\A!\s*\S")
+_CD_PROJECT = re.compile(r"\Acd \.? ?(?:&&|;) ?")
 
 
 def make_note(

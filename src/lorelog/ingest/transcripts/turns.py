@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.session import ToolAction, ToolCall, TranscriptTurn, TurnDigest, UserStatement
 from lorelog.ingest.transcripts import turn_note
 from lorelog.ingest.transcripts.actions import extract_errors, parse_action, parse_failure
@@ -50,8 +52,7 @@ COMPACTED_NOTE = "the conversation was compacted; the original messages are show
 JsonObject = dict[str, Any]
 
 
-@dataclass(slots=True)
-class TranscriptStats:
+class TranscriptStats(Struct):
     """Counts and notes collected while a transcript is read."""
 
     skipped: int = 0
@@ -65,8 +66,7 @@ class TranscriptStats:
         self.notes[text] = self.notes.get(text, 0) + 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedTurn:
+class ParsedTurn(Struct, frozen=True, kw_only=True):
     """A turn, all ids by which the host refers to it, and the digest from which its note is made."""
 
     turn: TranscriptTurn
@@ -84,8 +84,7 @@ class ParsedTurn:
     """The turn may continue: nothing marks its end, and a request or a tool call came last."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnEnding:
+class TurnEnding(Struct, frozen=True, kw_only=True):
     """How a turn ended: what the next request may answer or correct."""
 
     interrupted: bool = False

@@ -17,8 +17,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field, replace
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.session import UserStatement
 from lorelog.ingest.transcripts.statements import rejection_kind
 
@@ -28,29 +29,28 @@ MAX_QUESTION_CHARS = 400
 _MAX_SUBJECT_CHARS = 300
 _QUESTION_TOOLS = frozenset({"askuserquestion", "question", "request_user_input", "ask_user", "ask_user_question"})
 _PLAN_TOOLS = frozenset({"exitplanmode", "exit_plan_mode", "plan_exit"})
-_PLAN_FILE = lazy_pattern(r"(?:^|/)plans?/[^/]+\.md$")
-_REJECTION_START = lazy_pattern(
+_PLAN_FILE = re.compile(r"(?:^|/)plans?/[^/]+\.md$")
+_REJECTION_START = re.compile(
     r"(?:Error: )?(?:The user doesn't want to|Permission for this tool use was denied|The user rejected|User rejected)"
 )
-_REJECTION_WORDS = lazy_pattern(
+_REJECTION_WORDS = re.compile(
     r"(?:the user said|reason for the rejection|with the following feedback|the user's feedback)\s*:[ \t]*\n?(.*)",
     re.IGNORECASE | re.DOTALL,
 )
-_HOST_ADVICE = lazy_pattern(r"\s*Note: The user's next message may contain a correction or preference\b.*\Z", re.DOTALL)
-_CLARIFY = lazy_pattern(
+_HOST_ADVICE = re.compile(r"\s*Note: The user's next message may contain a correction or preference\b.*\Z", re.DOTALL)
+_CLARIFY = re.compile(
     r"\s*(?:The user wants to clarify these questions\.|The user has indicated they have provided enough answers)"
 )
 """Text of the host for a user who would rather talk about the questions. Answers given so far follow it."""
-_CLARIFIED_LINE = lazy_pattern(r"^[ \t]*(?:Answer|User notes): (.+)$", re.MULTILINE)
-_APPROVED_PLAN = lazy_pattern(r"^## Approved Plan([^:\n]*):\n(.*)", re.DOTALL | re.MULTILINE)
-_APPROVED = lazy_pattern(r"\AUser (?:has )?approved")
+_CLARIFIED_LINE = re.compile(r"^[ \t]*(?:Answer|User notes): (.+)$", re.MULTILINE)
+_APPROVED_PLAN = re.compile(r"^## Approved Plan([^:\n]*):\n(.*)", re.DOTALL | re.MULTILINE)
+_APPROVED = re.compile(r"\AUser (?:has )?approved")
 _NO_ANSWERS = frozenset({"", "unanswered", "(notes only)", "(no answer)", "(no option selected)", "none of the above"})
 _NOTE_PREFIX = "user_note: "
-_PROPOSED_PLAN = lazy_pattern(r"<proposed_plan>\s*(.*?)\s*(?:</proposed_plan>|\Z)", re.DOTALL)
+_PROPOSED_PLAN = re.compile(r"<proposed_plan>\s*(.*?)\s*(?:</proposed_plan>|\Z)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class PendingCall:
+class PendingCall(Struct, frozen=True):
     """A tool call whose result may hold words of the user."""
 
     tool: str
@@ -89,8 +89,7 @@ def pending_call(tool: str, arguments: object, subject: str) -> PendingCall:
     return call
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(Struct, frozen=True):
     """Result of a call, as text and in the host's structured form."""
 
     text: str

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import LanguageModel
@@ -18,8 +20,7 @@ _AGENT_PROGRAMS = ("claude", "codex")
 """Agents whose programs are tried, in this order, for work that belongs to no session."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatProvider:
+class ChatProvider(Struct, frozen=True):
     """Registry entry of a provider, available without loading its module."""
 
     load: LoadModel

@@ -27,7 +27,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import IO, Any, cast
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import Completion
@@ -180,8 +181,7 @@ _DISABLED_FEATURES = (
 """Features of Codex that are useless for writing a few lines. With them a call costs 5,000 tokens more."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentCliRequest:
+class AgentCliRequest(Struct, frozen=True):
     """A prompt for an agent's program."""
 
     program: str
@@ -191,8 +191,7 @@ class AgentCliRequest:
     max_tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentCliAdapter:
+class AgentCliAdapter(Struct, frozen=True, kw_only=True):
     """Command line, environment and output format of one agent's program."""
 
     program: str

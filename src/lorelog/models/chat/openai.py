@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import Completion
 from lorelog.models.chat.remote import (

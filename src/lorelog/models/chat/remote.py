@@ -14,7 +14,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import Completion
@@ -30,8 +32,7 @@ from lorelog.models.http import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatRequest:
+class ChatRequest(Struct, frozen=True, kw_only=True):
     """A prompt and its limits."""
 
     model: str
@@ -42,8 +43,7 @@ class ChatRequest:
     variant: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatAdapter:
+class ChatAdapter(Struct, frozen=True, kw_only=True):
     """A vendor's API."""
 
     provider: str

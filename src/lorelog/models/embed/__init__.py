@@ -14,14 +14,15 @@ from threading import Lock
 from time import monotonic
 from types import MappingProxyType
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import AUTO_PROVIDER, EmbedOptions
 from lorelog.core.ports import EmbeddedTexts, Embedder, TokenReportingEmbedder, Vector
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddingProvider:
+class EmbeddingProvider(Struct, frozen=True, kw_only=True):
     """Registry entry of a provider, available without loading its module."""
 
     default_model: str

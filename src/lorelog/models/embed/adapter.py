@@ -16,15 +16,15 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.ports import Vector
 from lorelog.core.vectors import unit_vector
 from lorelog.models.embed.families import NO_PREFIXES, PromptPrefixes
 from lorelog.models.http import BEARER_HEADER, KeyHeader, MalformedReply
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedRequest:
+class EmbedRequest(Struct, frozen=True):
     """Texts to embed in one HTTP request."""
 
     model: str
@@ -36,8 +36,7 @@ class EmbedRequest:
     """Whether to request base64 from a vendor that supports it."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedResponse:
+class EmbedResponse(Struct, frozen=True):
     """Unvalidated content of a response."""
 
     embeddings: list[Any]
@@ -56,8 +55,7 @@ def no_default_dimensions(model: str) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddingAdapter:
+class EmbeddingAdapter(Struct, frozen=True, kw_only=True):
     """A vendor's API."""
 
     provider: str

@@ -14,14 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.digests import sha256
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import AUTO_PROVIDER, EmbedOptions
 
 
-@dataclass(frozen=True, slots=True)
-class PromptPrefixes:
+class PromptPrefixes(Struct, frozen=True):
     """Text inserted before a query and before a document."""
 
     query: str = ""
@@ -31,8 +31,7 @@ class PromptPrefixes:
 NO_PREFIXES = PromptPrefixes()
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFamily:
+class ModelFamily(Struct, frozen=True):
     """Models that were trained in the same way."""
 
     name: str
@@ -113,8 +112,7 @@ def vector_model_name(model: str, prefix: str, dimensions: int) -> str:
     return f"{name}+{sha256(prefix.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}" if prefix else name
 
 
-@dataclass(frozen=True, slots=True)
-class VectorDimensions:
+class VectorDimensions(Struct, frozen=True):
     """Dimensions to request from the provider, and to keep of each vector; 0 means as returned."""
 
     requested: int = 0

@@ -7,12 +7,12 @@ seconds.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.models.embed.adapter import EmbeddingAdapter, EmbedRequest, embeddings_path, read_openai_response
 
-_WITH_TASKS = lazy_pattern(r"jina-embeddings-v([3-9]|\d\d)")
+_WITH_TASKS = re.compile(r"jina-embeddings-v([3-9]|\d\d)")
 
 
 def _body(request: EmbedRequest) -> dict[str, Any]:

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
+from msgspec import Struct
 from onnxruntime.capi import onnxruntime_pybind11_state as foreign
 
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.ports import Vector
@@ -51,8 +51,7 @@ RUN_ERRORS: tuple[type[Exception], ...] = (foreign.Fail, foreign.InvalidArgument
 _COPY_ERRORS = (OSError, ValueError, foreign.RuntimeException, *LOAD_ERRORS)
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedText:
+class EncodedText(Struct, frozen=True):
     """A text's vector, the number of tokens read, and whether the text was truncated."""
 
     vector: Vector
@@ -353,8 +352,7 @@ def _pool(states: Any, pooling: str) -> Any:
     return states.mean(axis=0, dtype=np.float64) if pooling else states.astype(np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class _ModelMetadata:
+class _ModelMetadata(Struct, frozen=True):
     """Configuration files next to a model's tokenizer; each of them may be missing."""
 
     folder: Path

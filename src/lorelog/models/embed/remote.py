@@ -22,10 +22,10 @@ from collections.abc import Iterator, Sequence
 from threading import Event, Lock
 from time import monotonic
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.errors import ModelError, ModelFault, ModelUnavailable
 from lorelog.core.options import EmbedOptions
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import EmbeddedTexts, Vector
 from lorelog.core.vectors import unit_vector
 from lorelog.models.embed.adapter import (
@@ -66,7 +66,7 @@ def split_batches(texts: Sequence[str], max_texts: int, max_tokens: int) -> Iter
         yield texts[start:]
 
 
-_TOO_LARGE = lazy_pattern(
+_TOO_LARGE = re.compile(
     rb"too (many|large|long)|tokens per |per request|context (length|size)|batch size|at most \d+ requests|payload size|"
     rb"exceed[^.]{0,60}(length|limit|max|tokens)|max_tokens",
     re.IGNORECASE,
@@ -89,8 +89,7 @@ class _TextRejected(Exception):
         self.fault = fault
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _BatchResult:
+class _BatchResult(Struct, frozen=True, kw_only=True):
     """Outcome of a batch: a vector per text, empty for rejected texts and after an error."""
 
     vectors: list[Vector]

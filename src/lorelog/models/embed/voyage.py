@@ -6,13 +6,13 @@ A request may hold 1,000 texts and, with the strictest of their models, 120,000 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.models.embed.adapter import EmbeddingAdapter, EmbedRequest, embeddings_path, read_openai_response
 
-_VARIABLE_DIMENSIONS = lazy_pattern(r"voyage-(3-large|3\.5|4|code-3)")
-_FIXED_DIMENSIONS = lazy_pattern(r"voyage-(3-lite|3$|(code|finance|law|multilingual|large)-2|2|0)")
+_VARIABLE_DIMENSIONS = re.compile(r"voyage-(3-large|3\.5|4|code-3)")
+_FIXED_DIMENSIONS = re.compile(r"voyage-(3-lite|3$|(code|finance|law|multilingual|large)-2|2|0)")
 
 
 def _body(request: EmbedRequest) -> dict[str, Any]:

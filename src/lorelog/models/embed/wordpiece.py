@@ -22,8 +22,7 @@ from functools import cache
 from pathlib import Path
 from unicodedata import normalize
 
-from lorelog.core.dataclasses import dataclass
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
 
 UNKNOWN = "[UNK]"
 START = "[CLS]"
@@ -36,8 +35,7 @@ _MAX_WORD_LETTERS = 100
 _MAX_CACHED_WORDS = 50_000
 
 
-@dataclass(frozen=True, slots=True)
-class TokenizedText:
+class TokenizedText(Struct, frozen=True):
     """The ids of a text between the start and end tokens, and whether the text was truncated."""
 
     ids: list[int]
@@ -211,8 +209,8 @@ ff1a-ff1b ff1f-ff20 ff3b-ff3d ff3f ff5b ff5d ff5f-ff65 10100-10102 1039f 103d0 1
 """Punctuation beyond ASCII; each character is a word."""
 
 _LETTERS = _LetterTable()
-_SPECIAL = lazy_pattern(f"({'|'.join(map(re.escape, _SPECIAL_TOKENS))})")
-_ASCII_CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
-_NOT_ASCII = lazy_pattern(r"[^\x00-\x7f]+")
-_WORDS = lazy_pattern(r"[!-/:-@\[-`{-~]|[^ \t\n\r!-/:-@\[-`{-~]+")
+_SPECIAL = re.compile(f"({'|'.join(map(re.escape, _SPECIAL_TOKENS))})")
+_ASCII_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_WORDS = re.compile(r"[!-/:-@\[-`{-~]|[^ \t\n\r!-/:-@\[-`{-~]+")
 """After normalization: a punctuation character of ASCII, or a run of other characters."""

@@ -25,9 +25,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.version import VERSION
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from socket import socket
 
 
-@dataclass(frozen=True, slots=True)
-class KeyHeader:
+class KeyHeader(Struct, frozen=True):
     """The header that carries a vendor's key, and whether a key is required."""
 
     name: str = "Authorization"
@@ -184,12 +183,11 @@ FIRST_PAUSE_S = 0.5
 MAX_REPLY_BYTES = 1 << 28
 GATEWAY_FAILURES = frozenset({502, 504})
 """Statuses of a gateway that lost the reply of the server behind it."""
-_RETRY_DELAY = lazy_pattern(rb'"retryDelay"\s*:\s*"([0-9.]+)s"')
+_RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"([0-9.]+)s"')
 """Google sends the delay in the body, not in a header."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpReply:
+class HttpReply(Struct, frozen=True):
     """Status and complete body of a reply."""
 
     status: int

@@ -16,10 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions, LanguageOptions, OllamaOptions
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Completion
 from lorelog.models.chat.remote import (
     ChatAdapter,
@@ -141,7 +141,7 @@ class OllamaEmbedder(RemoteEmbedder):
 
 
 DEFAULT_CHAT_MODEL = "llama3.2"
-_THINK_BLOCK = lazy_pattern(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
+_THINK_BLOCK = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
 
 
 def _chat_path(model: str, base_url: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.errors import UsageError
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import UnsetType
+from msgspec.structs import replace
 
 from lorelog.core.caller import checked_origin
-from lorelog.core.dataclasses import replace
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.memory import (

@@ -1,6 +1,6 @@
 """Requests and replies of `memory.*` and `roots.*`. docs/json.md explains the reply fields.
 
-Replies that are core dataclasses (`AddReply`, `CompactReply`, …) are not repeated here; a class named `…Json` exists
+Replies that are core values (`AddReply`, `CompactReply`, …) are not repeated here; a class named `…Json` exists
 where the JSON differs from the core value of that name.
 """
 

@@ -6,12 +6,12 @@ from records alone and have the trust tier `digest`; readers rely on the records
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
 from lorelog.core.errors import NotFound
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import Trust
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
@@ -43,7 +43,7 @@ _Query = Annotated[
     Meta(description="Purpose of the digest: entries that share most words with it come first; else the newest."),
 ]
 
-_ESCAPED = lazy_pattern(r"\\([!-/:-@\[-`{-~])")
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 """A character that Markdown would interpret, escaped."""
 
 

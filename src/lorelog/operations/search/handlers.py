@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
+from msgspec.structs import fields, replace
 
-from lorelog.core.dataclasses import fields, replace
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import NO_LIFECYCLE_STATE, Fusion, Lane, TrustFilter
 from lorelog.operations.arguments import read_filters

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
-from lorelog.core.dataclasses import replace
 from lorelog.core.errors import UsageError
 from lorelog.core.memory import ListReply
 from lorelog.core.options import ListOptions
@@ -211,7 +211,8 @@ def hand_over(engine: Engine, request: schema.HandoffRequest, call: RequestConte
     from datetime import timedelta
     from pathlib import Path
 
-    from lorelog.core.dataclasses import asdict
+    from msgspec import to_builtins
+
     from lorelog.hosts import HOSTS, resolve_host
     from lorelog.ingest.redaction.redact import redact
     from lorelog.services.delivery.files import DeliveryFiles
@@ -240,4 +241,4 @@ def hand_over(engine: Engine, request: schema.HandoffRequest, call: RequestConte
     if request.inject:
         until = (today + timedelta(days=1)).isoformat()
         write_pending(Path(files.handoff), handoff, text, to=to, until=until)
-    return schema.HandoffReply(**asdict(handoff), text=text, until=until)
+    return schema.HandoffReply(**to_builtins(handoff), text=text, until=until)

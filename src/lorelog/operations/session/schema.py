@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.query import ValueChange
 from lorelog.core.record import Trust
 from lorelog.core.serializable import ReplyItems
@@ -236,8 +235,7 @@ class HandoffRequest(OperationRequest, frozen=True, kw_only=True):
     ] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandoffReply(Handoff):
+class HandoffReply(Handoff, frozen=True, kw_only=True):
     """What the next agent needs of a session."""
 
     text: str

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta
+from msgspec.structs import replace
 
-from lorelog.core.dataclasses import replace
 from lorelog.core.ports import StoreComparison
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine

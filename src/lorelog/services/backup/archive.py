@@ -27,8 +27,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
+from msgspec import Struct, field, to_builtins
+
 from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile, append_line
-from lorelog.core.dataclasses import asdict, dataclass, field
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.core.paths import data_folder, is_below
@@ -58,8 +59,7 @@ _STALE_PARTIAL_S = 3600.0
 _WRITTEN_BACKUPS = "backups/written.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
-class BackupFile:
+class BackupFile(Struct, frozen=True):
     """One file of a backup."""
 
     name: str
@@ -74,8 +74,7 @@ class BackupFile:
     sha256: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackupManifest:
+class BackupManifest(Struct, frozen=True, kw_only=True):
     """What a backup holds, and where it comes from."""
 
     created_at: str
@@ -93,8 +92,7 @@ class BackupManifest:
     """Files that could not be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class _PlannedFile:
+class _PlannedFile(Struct, frozen=True):
     """A file to copy, and how to read it."""
 
     file: BackupFile
@@ -146,10 +144,10 @@ class BackupWriter:
                 content = self._read(planned)
                 if content is not None:
                     digest = hashlib.sha256(content).hexdigest()
-                    files.append(BackupFile(**{**asdict(planned.file), "bytes": len(content), "sha256": digest}))
+                    files.append(BackupFile(**{**to_builtins(planned.file), "bytes": len(content), "sha256": digest}))
                     _add_member(archive, planned.file.name, content)
             manifest = self._manifest(files)
-            _add_member(archive, MANIFEST, json.dumps(asdict(manifest), ensure_ascii=False, indent=1).encode())
+            _add_member(archive, MANIFEST, json.dumps(to_builtins(manifest), ensure_ascii=False, indent=1).encode())
         return manifest
 
     def _read(self, planned: _PlannedFile) -> bytes | None:

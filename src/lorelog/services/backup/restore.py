@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -20,12 +21,13 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.atomic_file import append_line, write_atomic
-from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import is_below, tenant_folder
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock, try_file_lock
 from lorelog.core.serializable import Serializable
 from lorelog.core.sqlite_file import connect, transaction
@@ -50,12 +52,11 @@ _CHANGES = "changes.jsonl"
 _LOCK_S = 10.0
 _BLOCK = 1 << 20
 _ENTRY_LEVEL = 3
-_MEMORY_ID = lazy_pattern(r"<!--[^>]*?\bmemory:([^\s<>]+)")
-_TITLE = lazy_pattern(r"\A\s*# [^\n]*\n?")
+_MEMORY_ID = re.compile(r"<!--[^>]*?\bmemory:([^\s<>]+)")
+_TITLE = re.compile(r"\A\s*# [^\n]*\n?")
 
 
-@dataclass(frozen=True, slots=True)
-class ForgottenMemories:
+class ForgottenMemories(Struct, frozen=True):
     """What was taken out for good here: deletion keys, and ids of memories and chunks."""
 
     keys: frozenset[str] = frozenset()
@@ -73,8 +74,7 @@ class ForgottenMemories:
         return any(name.encode() in text for name in self.ids)
 
 
-@dataclass(frozen=True, slots=True)
-class JournalSection:
+class JournalSection(Struct, frozen=True):
     """An entry of a journal: its text, the id of its memory if it has one, and a hash of its text without white space."""
 
     text: str
@@ -84,8 +84,7 @@ class JournalSection:
     last_line: int
 
 
-@dataclass(frozen=True, slots=True)
-class MergedText:
+class MergedText(Struct, frozen=True):
     """The merged content of a file, and what was done."""
 
     content: bytes
@@ -194,8 +193,7 @@ def merge_captures(target: Path, backup: Path) -> int:
         return database.total_changes - before
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoredFile(Serializable):
+class RestoredFile(Serializable, Struct, frozen=True, kw_only=True):
     """What was done with one file of the backup."""
 
     path: str
@@ -210,8 +208,7 @@ class RestoredFile(Serializable):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreReport(Serializable):
+class RestoreReport(Serializable, Struct, frozen=True, kw_only=True):
     """What a restore did, or would do."""
 
     created_at: str
@@ -226,8 +223,7 @@ class RestoreReport(Serializable):
         return sum(file.action in actions for file in self.files)
 
 
-@dataclass(slots=True)
-class Restorer:
+class Restorer(Struct):
     """Restores one backup. `projects` maps projects of the backup to where they are now."""
 
     home: Path

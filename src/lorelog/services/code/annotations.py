@@ -7,18 +7,17 @@ never guesses: an annotation that is not understood gives an empty result. Base 
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
-from lorelog.core.patterns import lazy_pattern
-
-_NAME = lazy_pattern(r"[^\W\d][\w$]*(?:(?:\.|::)[^\W\d][\w$]*)*")
+_NAME = re.compile(r"[^\W\d][\w$]*(?:(?:\.|::)[^\W\d][\w$]*)*")
 _OPEN, _CLOSE = "([{<", ")]}>"
-_TRANSPARENT_WRAPPERS = lazy_pattern(
+_TRANSPARENT_WRAPPERS = re.compile(
     r"Optional|Annotated|Final|ClassVar|[Tt]ype|Required|NotRequired|ReadOnly|Awaitable|Coroutine"
 )
 """Generic types whose members are those of their argument."""
-_MAPPINGS = lazy_pattern(r"dict|Dict|Mapping|MutableMapping|defaultdict|DefaultDict|OrderedDict")
-_COLLECTIONS = lazy_pattern(
+_MAPPINGS = re.compile(r"dict|Dict|Mapping|MutableMapping|defaultdict|DefaultDict|OrderedDict")
+_COLLECTIONS = re.compile(
     r"list|List|tuple|Tuple|set|Set|frozenset|FrozenSet|deque|Deque|Sequence|MutableSequence|Iterable|Iterator|Collection|"
     r"Container|AbstractSet|Generator|AsyncIterable|AsyncIterator|AsyncGenerator"
 )

@@ -20,12 +20,13 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec import Struct, field
+
 from lorelog.code.git import Git
 from lorelog.code.languages.registry import may_be_code
 from lorelog.code.parsed_file import RECIPE, ParsedFile, ParseRequest
 from lorelog.code.parser_pool import ParserPool
 from lorelog.code.writer import CodeWriter, IndexedFile, open_writer
-from lorelog.core.dataclasses import KW_ONLY, dataclass, field
 from lorelog.core.document import FileStamp
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreUnwritable
 from lorelog.core.extras import require_extra
@@ -55,8 +56,7 @@ _PARSE_FAILURE = "could not be parsed"
 _NO_STAMP = (0, 0, 0)
 
 
-@dataclass(slots=True)
-class CodeListing:
+class CodeListing(Struct):
     """Candidate files of a working tree. Paths are relative to it."""
 
     files: list[str] = field(default_factory=list)
@@ -214,13 +214,11 @@ def _is_unicode(path: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class CodeIndexJob:
+class CodeIndexJob(Struct, frozen=True):
     """The working tree to index, and how."""
 
     root: str
     project: str
-    _: KW_ONLY
     parts: tuple[str, ...] = ()
     """Folders to index; all if empty."""
     scan: ScanOptions = field(default_factory=ScanOptions)
@@ -235,8 +233,7 @@ class CodeIndexJob:
     nice: int = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeIndexReport:
+class CodeIndexReport(Struct, frozen=True, kw_only=True):
     """The result of an index run."""
 
     root: str

@@ -7,23 +7,21 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from lorelog.code.tables import CodeTables, StoredDefinition, StoredImport, StoredUse
 from lorelog.core.code import Certainty, CodeDefinition, CodeLocation, ImportStatement, SymbolKind, UseKind
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.services.code.receiver_types import TypeResolver
 from lorelog.services.code.view import CLASSES, CodeView, DefinitionKey, NameScope, ResolvedDefinitions, definition_key
 
-_PART_SEPARATORS = lazy_pattern(r"/|::|\\|\.")
-_NAME_SEPARATORS = lazy_pattern(r"\.|::|->|#|/")
-_FILE_SUFFIX = lazy_pattern(r"\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|rb|php|kt|swift|scala|cs|lua|sh)$")
+_PART_SEPARATORS = re.compile(r"/|::|\\|\.")
+_NAME_SEPARATORS = re.compile(r"\.|::|->|#|/")
+_FILE_SUFFIX = re.compile(r"\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|rb|php|kt|swift|scala|cs|lua|sh)$")
 _FOLDER_FILES = ("__init__", "index", "mod")
 _KIND_ORDER = {kind: number for number, kind in enumerate(SymbolKind)}
 """Functions before methods, methods before classes."""
-_TEST_PATH = lazy_pattern(
-    r"(?:^|/)(?:tests?|__tests__|spec|testing)/|(?:^|/)test_[^/]*$|[._]test\.[^/]*$|_spec\.[^/]*$"
-)
+_TEST_PATH = re.compile(r"(?:^|/)(?:tests?|__tests__|spec|testing)/|(?:^|/)test_[^/]*$|[._]test\.[^/]*$|_spec\.[^/]*$")
 
 
 def find_importers(tables: CodeTables, root: str, module: str) -> list[StoredImport]:
@@ -87,8 +85,7 @@ def _absolute_parts(importer: str, statement: ImportStatement, language: str) ->
     return [part for part in _PART_SEPARATORS.split(_FILE_SUFFIX.sub("", module) if "/" in module else module) if part]
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolQuery:
+class SymbolQuery(Struct, frozen=True):
     """A symbol to look up."""
 
     name: str

@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.code.tables import CodeFile, CodeRoot, CodeTables, StoredDefinition, StoredImport, StoredUse
 from lorelog.core.code import (
     Certainty,
@@ -22,7 +25,6 @@ from lorelog.core.code import (
     SymbolKind,
     UseKind,
 )
-from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import NotFound
 from lorelog.core.paths import is_below
 from lorelog.services.code.lookup import (
@@ -50,8 +52,7 @@ _NOT_INDEXED = "no code is indexed here; run 'lorelog code index' in the working
 _RankedUse = tuple[StoredUse, Certainty]
 
 
-@dataclass(frozen=True, slots=True)
-class CodeQueryOptions:
+class CodeQueryOptions(Struct, frozen=True):
     """Limits and filters of a query."""
 
     limit: int = 100

@@ -13,10 +13,11 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.code import CodeReply, CodeVerb, UseKind
-from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.errors import NotFound
-from lorelog.core.patterns import lazy_pattern
 from lorelog.language.lexicon import lexicon
 from lorelog.services.code.scope import CodeScope
 
@@ -29,8 +30,7 @@ MAX_ANSWERS = 10
 """Answers shown above the search hits; `lorelog code` shows all."""
 
 
-@dataclass(frozen=True, slots=True)
-class CodeQuestion:
+class CodeQuestion(Struct, frozen=True):
     """A question that the code index answers."""
 
     verb: CodeVerb
@@ -59,7 +59,7 @@ _SUBJECT = (
     rf"(?P<open>{_OPEN})?(?P<name><NAME>)(?P<call>\([^()]{{0,80}}\))?(?P<close>{_CLOSE})?(?P<after> (?:{_KINDS}))?"
     rf"(?: (?:of|on|from|in|(?:defined|declared) (?:in|on|by)) (?:the )?(?:(?:class|module) )?{_OPEN}?(?P<owner>{_NAME}){_CLOSE}?(?: class| module)?)?"
 )
-_FRAME = lazy_pattern(
+_FRAME = re.compile(
     r"(?P<lead>(?:(?:please|hey|ok|okay|so|and|now),? |(?:can|could|would) you (?:please )?(?:tell |show |help |(?=find|list))(?:me |us )?|"
     r"(?:tell|show|give) (?:me|us) |(?:do you|does anyone) know |i (?:want|need) to (?:know|see) ){0,3})"
     r"(?P<body>.*?)"

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 
 from lorelog.code.tables import StoredDefinition
 from lorelog.core.code import ImportStatement, Symbol, SymbolKind
-from lorelog.core.patterns import lazy_pattern
 from lorelog.services.code.annotations import (
     element_annotation,
     parameter_types,
@@ -44,7 +43,7 @@ _SELF_NAMES = frozenset({"self", "cls", "this", "Self", "static", "$this"})
 _SUPER_NAMES = frozenset({"super", "super()", "base", "parent"})
 _BUILTINS = frozenset(dir(builtins))
 _SELF_TYPES = frozenset({"Self", "typing.Self", "t.Self"})
-_HINT = lazy_pattern(r"([^=:~*]*)(?:([=:~*])(.*))?", re.DOTALL)
+_HINT = re.compile(r"([^=:~*]*)(?:([=:~*])(.*))?", re.DOTALL)
 _MAX_DEPTH = 8
 """Resolution steps from a name to its type before it counts as unknown."""
 _SPLIT_CLASS_LANGUAGES = frozenset({"go", "rust", "cpp", "csharp", "ruby", "swift"})

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.services.places.workspace import Workspace
 
 if TYPE_CHECKING:
     from lorelog.code.tables import CodeTables
 
 
-@dataclass(frozen=True, slots=True)
-class CodeScope:
+class CodeScope(Struct, frozen=True):
     """The code tables and the workspace of a request."""
 
     tables: CodeTables

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TypeVar
 
+from msgspec import Struct
+
 from lorelog.code.tables import CodeTables, StoredDefinition, StoredImport, StoredUse
 from lorelog.core.code import ImportStatement, Symbol, SymbolKind
-from lorelog.core.dataclasses import dataclass
-from lorelog.core.patterns import lazy_pattern
 
 FileExists = Callable[[str], bool]
 """Takes a path relative to the root."""
@@ -33,7 +33,7 @@ VARIABLES = frozenset({SymbolKind.VARIABLE, SymbolKind.CONSTANT})
 SCRIPTS = frozenset({"javascript", "typescript", "tsx"})
 IMPORT_SCOPED = frozenset({"python", "rust", *SCRIPTS})
 """Languages in which a file sees only its own names and those it imports by name."""
-_SCRIPT_ENDING = lazy_pattern(r"(?:\.d)?\.(?:[cm]?[jt]sx?|vue|svelte|json)$")
+_SCRIPT_ENDING = re.compile(r"(?:\.d)?\.(?:[cm]?[jt]sx?|vue|svelte|json)$")
 _FOLDER_LANGUAGES = frozenset({"go"})
 """Languages in which a module is a folder."""
 _HEADER_LANGUAGES = frozenset({"c", "cpp"})
@@ -121,8 +121,7 @@ def _matches_path_end(importer: str, module: str, file: str) -> bool:
     return parts[-count:] == module_parts or parts[-1 - count : -1] == module_parts or parts[-1] == module_parts[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class NameScope:
+class NameScope(Struct, frozen=True):
     """The place in which a name is resolved."""
 
     path: str
@@ -131,8 +130,7 @@ class NameScope:
     """The innermost enclosing definition."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleReceiver:
+class ModuleReceiver(Struct, frozen=True):
     """A receiver that is a module, with its possible names; it may be a third-party module."""
 
     names: tuple[str, ...]

@@ -17,8 +17,9 @@ from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
+from msgspec import Struct, field
+
 from lorelog.code.languages.registry import may_be_code
-from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import Cancelled, LorelogError, StoreBusy
 from lorelog.core.options import ScanOptions, WatchOptions
 from lorelog.core.paths import cache_folder, data_folder, is_below
@@ -49,8 +50,7 @@ TreeKey = tuple[str, str]
 """A tenant and the path of a working tree."""
 
 
-@dataclass(slots=True)
-class _WatchedTree:
+class _WatchedTree(Struct):
     project: str
     parts: tuple[str, ...]
     identity: object = None

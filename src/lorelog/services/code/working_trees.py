@@ -10,9 +10,10 @@ import os
 from collections import Counter
 from pathlib import Path
 
+from msgspec import Struct, field
+
 from lorelog.code.tables import CodeFile, CodeRoot, CodeTables
 from lorelog.code.writer import open_writer
-from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import Cancelled, LorelogError, NotFound, UsageError
 from lorelog.core.options import ScanOptions
 from lorelog.core.ports import Progress
@@ -51,8 +52,7 @@ class CodeRootRegistry:
         return is_registered
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedTree:
+class IndexedTree(Struct, frozen=True, kw_only=True):
     """The state of an indexed working tree."""
 
     path: str

@@ -20,47 +20,47 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.memory import DroppedLine
-from lorelog.core.patterns import lazy_pattern
 from lorelog.language.lexicon import lexicon
 from lorelog.language.quantities import NUMBER, UNIT, parse_quantity
 from lorelog.services.compact.sources import SummarySource
 
 _GAPLESS_SCRIPTS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 """Letters of scripts that write words, or words and their endings, without spaces; for a character class of a pattern."""
-_NUMBER = lazy_pattern(r"\d+(?:[.,:]\d+)*")
-_DATE = lazy_pattern(r"\d{4}([-/])\d\d(?:\1\d\d)?(?!\d)")
-_HASH = lazy_pattern(
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_DATE = re.compile(r"\d{4}([-/])\d\d(?:\1\d\d)?(?!\d)")
+_HASH = re.compile(
     r"(?<![0-9a-f])(?=[0-9-]{0,40}[a-f])(?=[a-f-]{0,40}\d)[0-9a-f]{7,128}(?:-[0-9a-f]{4,12}){0,4}(?![0-9a-z])"
 )
 """Hashes and UUIDs."""
-_MEASURE = lazy_pattern(rf"(?<![\w.,:-])(?P<number>{NUMBER})(?P<unit>{UNIT})", re.IGNORECASE)
-_NUMBERS_ONLY = lazy_pattern(r"[-+~#$\u20ac\u00a3]*\d[\d.,:/x\u00d7-]*(?:%|st|nd|rd|th|x)?\+?", re.IGNORECASE)
-_QUOTED = lazy_pattern(
+_MEASURE = re.compile(rf"(?<![\w.,:-])(?P<number>{NUMBER})(?P<unit>{UNIT})", re.IGNORECASE)
+_NUMBERS_ONLY = re.compile(r"[-+~#$\u20ac\u00a3]*\d[\d.,:/x\u00d7-]*(?:%|st|nd|rd|th|x)?\+?", re.IGNORECASE)
+_QUOTED = re.compile(
     r"(`+)(?P<code>[^`\n]{1,400})\1"
     r"|[\"\u201c\u201e](?P<plain>[^\"\u201c\u201d\n]{1,400})[\"\u201c\u201d]|\u00ab(?P<french>[^\u00bb\n]{1,400})\u00bb"
     r"|[\u300c\u300e\u300a](?P<chinese>[^\u300d\u300f\u300b\n]{1,400})[\u300d\u300f\u300b]"
     r"|(?<!\w)['\u2018](?P<single>[^'\u2018\u2019\n]{2,400})['\u2019](?!\w)"
 )
-_WHOLE = lazy_pattern(
+_WHOLE = re.compile(
     rf"\b[a-z][a-z0-9+.-]{{1,20}}://[^\s<>\"'`\u201d\u3001\u3002)\]{_GAPLESS_SCRIPTS}]+"
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|</?[A-Za-z][\w:-]{0,40}/?>|[\w.:]*\w(?=\(\))",
     re.IGNORECASE,
 )
 """URLs, addresses, tags and calls: punctuation is part of them."""
-_CLAIM_TOKEN = lazy_pattern(
+_CLAIM_TOKEN = re.compile(
     r"(?:(?<=\d),(?=\d)|[^\s,;()\[\]{}<>\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb"  # quotation marks and brackets
     r"\u3001\u3002\u3008-\u3011\u2026\u00b7\u2022\u2013\u2014\u2190-\u21ff\u2248\u2264\u2265])+"  # and separators
 )
-_PLAIN = lazy_pattern(r"[^\W\d_][^\W\d_A-Z]*(?:-[^\W\d_A-Z]+)*")
+_PLAIN = re.compile(r"[^\W\d_][^\W\d_A-Z]*(?:-[^\W\d_A-Z]+)*")
 """An ordinary word, or several with hyphens."""
-_SENTENCE_START = lazy_pattern(r"(?:\A|[.:;!?\u3002\u2026\u2013\u2014(\[])\W*\Z")
+_SENTENCE_START = re.compile(r"(?:\A|[.:;!?\u3002\u2026\u2013\u2014(\[])\W*\Z")
 _ABBREVIATIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "z.b", "u.a", "a.k.a", "and/or", "n/a", "w/o", "w/"})
-_SCRIPT_BORDERS = lazy_pattern(
+_SCRIPT_BORDERS = re.compile(
     rf"(?<=[{_GAPLESS_SCRIPTS}])(?=[^\s{_GAPLESS_SCRIPTS}])|(?<=[^\s{_GAPLESS_SCRIPTS}/\\_-])(?=[{_GAPLESS_SCRIPTS}])"
 )
-_THOUSANDS = lazy_pattern(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])")
+_THOUSANDS = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])")
 
 
 class SourceFacts:
@@ -155,25 +155,24 @@ MAX_ANSWER_CHARS = 100_000
 """Read limit of an answer: more than any requested length, and small enough for the patterns."""
 _MAX_RAW_LINE_CHARS = 3000
 """A raw line above this limit is dropped as too long before any markup is removed."""
-_ID = lazy_pattern(r"[0-9a-f]{8,16}", re.IGNORECASE)
-_CITATION = lazy_pattern(
+_ID = re.compile(r"[0-9a-f]{8,16}", re.IGNORECASE)
+_CITATION = re.compile(
     r"""\s*(?P<opened>[\[\u3010\uff3b]+|[(\uff08])
     (?P<ids>(?:(?:ids?|sources?|chunks?|refs?|and|[\s,;:=\#^`"'\u3001\uff0c&])*\b[0-9a-f]{8,16}\b)+)
     [\s`"']*(?:[\]\u3011\uff3d]+|[)\uff09])""",
     re.IGNORECASE | re.VERBOSE,
 )
 """Ids in brackets, in the forms that models use despite the instructions: `[ID]`, `[id: ID, ID]`, `(ID)`, in any case."""
-_BULLET = lazy_pattern(r"^\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
-_CHECKBOX = lazy_pattern(r"^(?:\[[ xX]?\]\s*)+")
-_RESERVED_MARKUP = lazy_pattern(
+_BULLET = re.compile(r"^\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
+_CHECKBOX = re.compile(r"^(?:\[[ xX]?\]\s*)+")
+_RESERVED_MARKUP = re.compile(
     r"<!--.{0,400}?-->|<!--|-->|</?(?:lorelog-memory|private|(?:source|lines)-[0-9a-f]{12})\b[^>]*>?", re.IGNORECASE
 )
 _MAX_SHOWN_CHARS = 200
 _TOO_LONG = f"it is longer than {MAX_LINE_CHARS} characters"
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryLine:
+class SummaryLine(Struct, frozen=True):
     """One line of a summary, and the ids of its sources."""
 
     text: str
@@ -183,8 +182,7 @@ class SummaryLine:
         return f"- {self.text} [{', '.join(self.ids)}]"
 
 
-@dataclass(frozen=True, slots=True)
-class LineCheckResult:
+class LineCheckResult(Struct, frozen=True):
     """The kept and dropped lines of an answer."""
 
     lines: tuple[SummaryLine, ...]
@@ -196,8 +194,7 @@ class LineCheckResult:
         return len(self.lines) <= len(self.dropped)
 
 
-@dataclass(frozen=True, slots=True)
-class LineChecker:
+class LineChecker(Struct, frozen=True):
     """Checks answers about some sources."""
 
     sources: Mapping[str, SummarySource]

@@ -15,8 +15,10 @@ from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import StoredChunk, short_hash
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.grammar import plural
@@ -54,8 +56,7 @@ _CHUNKS_PLACEHOLDER = "{chunks}"
 """Prompt files of other tools mark the position of the sources with it; ours follow the prompt."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compactor:
+class Compactor(Struct, frozen=True):
     """Summarizes the memories of one project."""
 
     context: CaptureContext

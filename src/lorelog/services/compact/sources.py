@@ -18,7 +18,8 @@ from datetime import date
 from itertools import islice
 from operator import mul
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import StoredChunk
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below
@@ -33,8 +34,7 @@ SUMMARY_PREFIX = "compact-"
 _MIN_LABEL_CHARS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class SummarySource:
+class SummarySource(Struct, frozen=True):
     """A chunk to be summarized."""
 
     id: str
@@ -50,8 +50,7 @@ class SummarySource:
         return self.stored.chunk.content_hash
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSelection:
+class SourceSelection(Struct, frozen=True):
     """The sources to summarize, oldest first, and the number that existing summaries cover."""
 
     sources: tuple[SummarySource, ...]

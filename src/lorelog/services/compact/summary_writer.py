@@ -16,10 +16,11 @@ import re
 from collections.abc import Callable, Sequence
 from math import ceil
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import UsageError
 from lorelog.core.memory import CompactBatch, DroppedLine
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Completion, Progress
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.compact.claims import LineChecker, LineCheckResult, SummaryLine, clean_line
@@ -50,13 +51,12 @@ in brackets, such as [{example}]. Keep names, paths, commands, numbers and error
 calculate and guess nothing. A line that cites no id, or that holds a name, a path, a number or a quotation which the sources it \
 cites do not hold, is thrown away. Reply with those lines and nothing else."""
 
-_FRAME_TAG = lazy_pattern(r"<(?=/?\s*(?:source|lines)\b)", re.IGNORECASE)
-_DAY = lazy_pattern(r"\d{4}-\d\d-\d\d")
+_FRAME_TAG = re.compile(r"<(?=/?\s*(?:source|lines)\b)", re.IGNORECASE)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 TRUNCATION_MARK = "\n[\u2026]"
 
 
-@dataclass(frozen=True, slots=True)
-class QuoteFrame:
+class QuoteFrame(Struct, frozen=True):
     """The tags that quote the sources of one run."""
 
     mark: str
@@ -114,8 +114,7 @@ _MAX_ROUNDS = 8
 _CHARS_PER_TOKEN = 2
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryPlan:
+class SummaryPlan(Struct, frozen=True):
     """The requests to make: sources in batches, each quoted in one request."""
 
     batches: tuple[tuple[SummarySource, ...], ...]
@@ -158,8 +157,7 @@ class SummaryPlan:
         return CompactBatch(len(batch), days[0], days[-1], cost, extracted=self.llm is None)
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenSummary:
+class WrittenSummary(Struct, frozen=True):
     """A summary, and the result of each batch."""
 
     lines: tuple[SummaryLine, ...]

@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import UsageError
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
 from lorelog.services.delivery.files import escape_tags
@@ -40,8 +41,7 @@ _PLURAL = {"hot": "hot memories"}
 CountTokens = Callable[[str], int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextItem:
+class ContextItem(Struct, frozen=True, kw_only=True):
     """An item of the context file, on one line."""
 
     section: str
@@ -77,8 +77,7 @@ class ContextItem:
         return line if len(line) <= MAX_ITEM_CHARS else line[: MAX_ITEM_CHARS - 1].rstrip() + "…"
 
 
-@dataclass(frozen=True, slots=True)
-class ContextHeader:
+class ContextHeader(Struct, frozen=True):
     """Project, tenant and queries of the file."""
 
     project: str = ""
@@ -86,8 +85,7 @@ class ContextHeader:
     queries: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ContextFile:
+class ContextFile(Struct, frozen=True):
     """The rendered file, its cost, its items, and the number of omitted items by section."""
 
     text: str

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import ModelUnavailable
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Hit
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Record, Trust
 from lorelog.records.digest_builders import DigestScope, build_library, current_versions, latest_with_field
@@ -31,11 +32,10 @@ _MAX_LISTED = 25
 _MIN_QUOTED_CHARS = 20
 """A shorter text may occur in another one by chance."""
 _SUMMARY_KINDS = ("task_progress", "task_finish", "revision")
-_COMMENT = lazy_pattern(r"<!--.*?-->", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class ContextRequest:
+class ContextRequest(Struct, frozen=True):
     """Options of a context file."""
 
     queries: tuple[str, ...] = ()
@@ -45,8 +45,7 @@ class ContextRequest:
     form: str = "markdown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentContext:
+class AgentContext(Struct, frozen=True, kw_only=True):
     """The context file and how it was made."""
 
     request: ContextRequest

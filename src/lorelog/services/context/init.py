@@ -23,11 +23,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from lorelog.core.atomic_file import append_lines, open_to_append, write_atomic
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ConfigError, StoreBusy, UsageError
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
 from lorelog.services.install.plan import read_file, remove_file, replace_unchanged
 from lorelog.services.places.project import SCOPE_FILE, find_project, find_scope_file
@@ -90,7 +90,7 @@ This project has a long-term memory, `lorelog`.
 - Record what later sessions must know: `lorelog decide "…" --because "…"` for what was settled, `lorelog add "…"` for the rest.
 - For work of several steps: `lorelog task start "goal"`, then `task progress` and `task finish`.
 {BLOCK_END}"""
-_BLOCK_MARKS = lazy_pattern(rb"^[ \t]*<!-- lorelog:(start|end) -->[ \t]*\r?$", re.MULTILINE)
+_BLOCK_MARKS = re.compile(rb"^[ \t]*<!-- lorelog:(start|end) -->[ \t]*\r?$", re.MULTILINE)
 
 
 def insert_block(before: bytes | None, name: str) -> bytes:
@@ -146,8 +146,7 @@ AGENT_FILES = ("AGENTS.md", "CLAUDE.md")
 """The existing ones get the block; if there is none, the first is created."""
 
 
-@dataclass(frozen=True, slots=True)
-class InitChange:
+class InitChange(Struct, frozen=True):
     """A file before and after; None if it does not exist."""
 
     path: Path

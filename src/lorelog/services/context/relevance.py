@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.document import StoredChunk
 from lorelog.core.query import Explanation, Filters, Hit, ScorePart
 from lorelog.core.record import CANDIDATE_TRUST, UNTRUSTED_ORIGINS
@@ -42,8 +44,7 @@ _MAX_AGENTS, _MAX_MEMORIES, _MAX_TASKS, _MAX_TASK_REASONS = 100, 100, 300, 3
 _DONE_STATUSES = ("completed", "success")
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSuggestion:
+class AgentSuggestion(Struct, frozen=True):
     """An agent with its score and the reasons."""
 
     agent: str
@@ -53,8 +54,7 @@ class AgentSuggestion:
     """Patterns that match a changed file."""
 
 
-@dataclass(slots=True)
-class _AgentScore:
+class _AgentScore(Struct):
     score: float = 0.0
     reasons: list[str] = field(default_factory=list)
     triggers: list[str] = field(default_factory=list)
@@ -147,8 +147,7 @@ _MIN_FETCHED = 40
 _SNIPPET_CHARS = 300
 
 
-@dataclass(frozen=True, slots=True)
-class RelevantHits:
+class RelevantHits(Struct, frozen=True):
     """Hits for a task, and the number of hot ones among them."""
 
     hits: tuple[Hit, ...]

@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import ARCHIVE_TYPE, StoredChunk
 from lorelog.core.memory import ListReply
 from lorelog.core.paths import is_below
@@ -29,8 +31,7 @@ _EXTRA_FETCHED = 50
 """Additional memories fetched, because those from records are skipped."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextScope:
+class ContextScope(Struct, frozen=True):
     """Dependencies of the context operations."""
 
     store: Store
@@ -84,8 +85,7 @@ _MAX_RECORDS = 200
 """Newest records per subsystem: listing fifty subsystems must not read the whole ledger."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subsystem:
+class Subsystem(Struct, frozen=True):
     """A part of a project, with the number of its memories, records and files."""
 
     key: str
@@ -94,8 +94,7 @@ class Subsystem:
     files: int
 
 
-@dataclass(frozen=True, slots=True)
-class SubsystemFiles:
+class SubsystemFiles(Struct, frozen=True):
     """The files of a subsystem; for an unknown one, a note with similar names."""
 
     key: str

@@ -15,13 +15,14 @@ A value that would match nearly everything is refused: such a memory would be sh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import date
 from enum import StrEnum
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import UsageError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.services.delivery.wildcard import count_literals, has_wildcard
 
 MAX_VALUE_CHARS = 200
@@ -30,8 +31,8 @@ MIN_ERROR_LITERALS = 4
 MIN_SYMBOL_CHARS = 3
 CUE_EVENTS = ("session-start", "commit", "test", "e2e-test", "failure")
 _NAME = r"[A-Za-z_$][\w$]*"
-_SYMBOL = lazy_pattern(rf"{_NAME}(?:\.{_NAME})*")
-_SYMBOL_SEPARATORS = lazy_pattern(r"::|#|->")
+_SYMBOL = re.compile(rf"{_NAME}(?:\.{_NAME})*")
+_SYMBOL_SEPARATORS = re.compile(r"::|#|->")
 
 
 class CueKind(StrEnum):
@@ -46,8 +47,7 @@ class CueKind(StrEnum):
     DAY = "day"
 
 
-@dataclass(frozen=True, slots=True)
-class Cue:
+class Cue(Struct, frozen=True):
     """When a memory is delivered."""
 
     kind: CueKind

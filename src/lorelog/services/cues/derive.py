@@ -16,7 +16,6 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.tracebacks.finder import bare_type, find_traces, normalize_message
 from lorelog.language.lexicon import lexicon
 from lorelog.services.cues.cue import Cue, read_cues
@@ -29,44 +28,44 @@ MAX_TEXT_CHARS = 4_000
 _MIN_PROSE_SYMBOL, _MIN_CODE_SYMBOL = 7, 5
 _MAX_MESSAGE_CHARS = 100
 _MAX_CALL_WORDS = 3
-_REJECTED_CALL = lazy_pattern(
+_REJECTED_CALL = re.compile(
     r"rejected (?:(?P<edit>Edit|MultiEdit|Write|NotebookEdit|edit|write|apply_patch|patch)|Bash|bash|shell|exec|exec_command|shell_command|local_shell) "
     r"(?P<subject>\S.*)"
 )
 _READING_PROGRAMS = lexicon("reading_programs")
 """Programs that say nothing about the call they are part of."""
-_COMMIT = lazy_pattern(
+_COMMIT = re.compile(
     r"\b(?:before|prior to|when(?:ever)?|while|on|for|in|after)\s+(?:(?:you|we|I)\s+)?(?:(?:every|each|any|a|the)\s+)?(?:git\s+)?commit(?:s|ting)?\b"
     r"|\bcommit (?:messages?|subjects?|title|body|trailers?)\b|\bcommit-(?:nachricht|meldung|botschaft)\w*"
     r"|\b(?:never|don['\u2019]?t|do not|stop|always|only|niemals|nie|nicht|immer)\s+(?:\w+\s+)?commit(?:ting|ten|te)?\b|\bco-authored-by\b|\bsign(?:ed)?-off\b"
     r"|\b(?:vor|bei|nach) (?:dem|jedem|einem) commit\b|\b(?:beim|vorm) commit(?:ten)?\b",
     re.IGNORECASE,
 )
-_TEST = lazy_pattern(
+_TEST = re.compile(
     r"\b(?:run|runs|running|execute|executing|start|starting|skip|skipping|launch|launching|trigger)\s+(?:[\w-]+\s+){0,3}?tests?\b(?!\w)"
     r"|\bbefore\s+(?:(?:you|we)\s+)?test(?:ing)?\b|\btests?\s+(?:run|suite)s?\b|\btests? (?:is|are) (?:off[ -]limits|slow|forbidden)\b"
     r"|\btests? (?:nicht |nie |niemals |immer )?(?:ausf\u00fchren|laufen lassen|starten)\b",
     re.IGNORECASE,
 )
-_E2E_TEST = lazy_pattern(
+_E2E_TEST = re.compile(
     r"\b(?:e2e|end[- ]to[- ]end|integration|integrations|acceptance|functional|browser|playwright|cypress|akzeptanz)[- ]?(?:tests?|specs?|suite)\b",
     re.IGNORECASE,
 )
-_WRITING = lazy_pattern(r"\b(?:write|add|create|extend|update|schreib\w*)\s+(?:[\w-]+\s+){0,3}\Z", re.IGNORECASE)
-_FAILURE = lazy_pattern(
+_WRITING = re.compile(r"\b(?:write|add|create|extend|update|schreib\w*)\s+(?:[\w-]+\s+){0,3}\Z", re.IGNORECASE)
+_FAILURE = re.compile(
     r"\b(?:when(?:ever)?|if|after|once)\s+(?:(?:a|the|any|your|some)\s+)?(?:tests?|builds?|commands?|calls?|ci|pipeline|something|it)\s+"
     r"(?:fails?|failed|breaks?|is red|goes red)\b|\bafter\s+(?:a|any|each|every)\s+(?:failure|failed\s+\w+)\b",
     re.IGNORECASE,
 )
-_SESSION = lazy_pattern(
+_SESSION = re.compile(
     r"\bat (?:the )?(?:start|beginning) of (?:a|each|every|the) session\b|\bwhen (?:a|the) session (?:starts|begins)\b",
     re.IGNORECASE,
 )
-_DAY = lazy_pattern(r"\b(?:on|from|by|after|starting|until|due)\s+(\d{4}-\d\d-\d\d)\b", re.IGNORECASE)
-_ERROR_NAME = lazy_pattern(
+_DAY = re.compile(r"\b(?:on|from|by|after|starting|until|due)\s+(\d{4}-\d\d-\d\d)\b", re.IGNORECASE)
+_ERROR_NAME = re.compile(
     r"\b(?:[A-Z][\w.]*(?:Error|Exception|Warning|Fault)|E[A-Z]{4,}|TS\d{4}|E\d{4}|SIG(?:KILL|SEGV|ABRT|TERM))\b"
 )
-_SEEN_ERROR = lazy_pattern(
+_SEEN_ERROR = re.compile(
     r"\b(?:when(?:ever)?|if|on|after|once|wenn|falls|bei)\b[^.;\n]{0,40}?\b(?:see|sees|says|get|gets|hit|hits|shows?|prints?|fails? with|"
     r"throws?|raises?|reports?|siehst|kommt|meldet)\s+(?:an? |the |die |den )?(?:`([^`\n]{6,80})`|(\w+))",
     re.IGNORECASE,
@@ -107,17 +106,17 @@ _BROAD_FOLDERS = word_set(
     """
 )
 _FILE_SUFFIXES = lexicon("file_suffixes")
-_AVOIDED_SYMBOL = lazy_pattern(
+_AVOIDED_SYMBOL = re.compile(
     r"\b(?:don['\u2019]?t|do not|never|stop|avoid|must not|should not|instead of|rather than|not|statt|anstatt|niemals|nie)\s+"
     r"(?:(?:use|using|call|calling|verwende|benutze)\s+)?`?((?:[A-Za-z_]\w*(?:\.|::|->|#))+[A-Za-z_]\w+)(?![\w/.@-]*[\w/@])",
     re.IGNORECASE,
 )
-_BANNED_SYMBOL = lazy_pattern(
+_BANNED_SYMBOL = re.compile(
     r"(?<![\w/.@:-])((?:[A-Za-z_]\w*(?:\.|::|->|#))+[A-Za-z_]\w+)(?:\(\)|/\d)?`? (?:is|are|must|should|may) "
     r"(?:not|never|banned|forbidden|deprecated|off[ -]limits|prohibited)\b",
     re.IGNORECASE,
 )
-_FOLDER = lazy_pattern(r"(?<![\w/.@`-])([\w.-]{3,40}/)(?=[\s.,;:)]|$)")
+_FOLDER = re.compile(r"(?<![\w/.@`-])([\w.-]{3,40}/)(?=[\s.,;:)]|$)")
 
 
 class DerivedCues:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lorelog.core.dataclasses import dataclass
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
+
 from lorelog.language.lexicon import lexicon
 from lorelog.services.delivery.shell_command import split_command, word_set
 
@@ -40,12 +40,12 @@ EVERYDAY_WORDS = lexicon("program_words")
 _MAX_CODE_WORDS, _MAX_BARE_WORDS = 8, 4
 _FLAGS = re.IGNORECASE
 FAMILY_OF = {name: family for family in TOOL_FAMILIES for name in family}
-SPAN = lazy_pattern(r"(?<!`)`([^`\n]{2,120})`(?!`)")
+SPAN = re.compile(r"(?<!`)`([^`\n]{2,120})`(?!`)")
 _RUN_VERB = (
     r"(?:run|running|execute|executing|invoke|invoking|start|starting|launch|launching|type|typing|trigger|triggering)"
 )
 _USE_VERB = r"(?:use|using|call|calling|do|doing|try|trying|rely on|relying on|reach for|go back to|suggest|suggesting)"
-_LEAD = lazy_pattern(
+_LEAD = re.compile(
     r"(?<![\w'-])(?P<lead>"
     r"(?P<contrast>instead of|rather than|in place of|as opposed to|over|replaces|replacing|(?:and|but|und) not|not|statt|anstatt|"
     r"anstelle von|anstelle|(?:und )?nicht|away from|(?:switch|migrat|mov|chang|convert)\w*(?: \w+){0,2}? from|replaced?|"
@@ -56,30 +56,30 @@ _LEAD = lazy_pattern(
     rf"(?:(?P<run>{_RUN_VERB})\s+|(?P<use>{_USE_VERB})\s+)?(?:(?:the|any|a|an|your|our|das|den|die)\s+)?(?:command\s+)?",
     _FLAGS,
 )
-_BARE = lazy_pattern(r"(?:\./)?[a-z][a-z0-9_.+-]*(?: (?:-{1,2}[A-Za-z][\w-]*|[a-z][\w:.@/-]*)){0,4}", _FLAGS)
-_BANNED = lazy_pattern(
+_BARE = re.compile(r"(?:\./)?[a-z][a-z0-9_.+-]*(?: (?:-{1,2}[A-Za-z][\w-]*|[a-z][\w:.@/-]*)){0,4}", _FLAGS)
+_BANNED = re.compile(
     r"\s+(?:(?:is|are|ist|sind) (?:banned|forbidden|prohibited|not allowed|disallowed|off[ -]limits|deprecated|gone|dead|verboten|tabu)\b"
     r"|(?:must|should|may|shall) (?:not|never) be (?:used|run|called|executed)\b|(?:darf|soll|sollte) nicht\b"
     r"|nicht (?:mehr )?(?:benutzen|verwenden|nutzen|ausführen|aufrufen|starten|laufen lassen)\b)",
     _FLAGS,
 )
-_CHOSEN_LEAD = lazy_pattern(
+_CHOSEN_LEAD = re.compile(
     r"\b(?:use|uses|using|run|runs|running|prefer|with|via|call|execute|through|by|to|verwende|nimm|benutze?|nutze?|mit)\s+\Z",
     _FLAGS,
 )
-_CHOOSE = lazy_pattern(
+_CHOOSE = re.compile(
     r"\b(?:use|uses|using|prefer|switch(?:ed)? to|migrated? to|moved? to|verwende|nimm|benutze?|nutze?)\s+`?([a-z][a-z0-9_.-]*)`?(?![\w-])",
     _FLAGS,
 )
-_CLAUSE_END = lazy_pattern(
+_CLAUSE_END = re.compile(
     r"`?\s*(?:\Z|[.,;:!?)\n\u2013\u2014]|-\s|(?:for|in|here|to|when|as|on|at|any ?more|again|please|any|but|and|because|since|so|unless|until|without|directly|is|it|we|mehr|verwenden|benutzen|nutzen|nehmen|ausf\u00fchren|von|zu|f\u00fcr)\b)",
     _FLAGS,
 )
-_PROGRAM = lazy_pattern(r"(?:\./|[\w.-]+/)*[a-z][a-z0-9+-]*(?:[._][a-z0-9]+)*|[A-Z][a-z]+[a-z0-9-]*")
-_PLACEHOLDER = lazy_pattern(r"[<\[{$(].*|\.{2,}|\u2026|[A-Z][A-Z_]{2,}|.*[<>{}\u2026\s].*")
-_WORD_BEFORE = lazy_pattern(r"([\w./+-]+)`?[\s,;:]*\Z")
-_TO_PARTNER = lazy_pattern(r"`?\s+(?:to|with|by|by using|zu|auf|durch)\s+`?([a-z][\w.+-]*)", _FLAGS)
-_GIT_VERBS = lazy_pattern(
+_PROGRAM = re.compile(r"(?:\./|[\w.-]+/)*[a-z][a-z0-9+-]*(?:[._][a-z0-9]+)*|[A-Z][a-z]+[a-z0-9-]*")
+_PLACEHOLDER = re.compile(r"[<\[{$(].*|\.{2,}|\u2026|[A-Z][A-Z_]{2,}|.*[<>{}\u2026\s].*")
+_WORD_BEFORE = re.compile(r"([\w./+-]+)`?[\s,;:]*\Z")
+_TO_PARTNER = re.compile(r"`?\s+(?:to|with|by|by using|zu|auf|durch)\s+`?([a-z][\w.+-]*)", _FLAGS)
+_GIT_VERBS = re.compile(
     r"\b(?:don['\u2019]?t|do not|never|stop|avoid|no more|must not|should not|niemals|nie)\s+(?:(?:ever|please|just|again)\s+)*"
     r"(?P<verb>force[- ]push(?:ing)?|push(?:ing)?|rebas(?:e|ing)|cherry-pick(?:ing)?|amend(?:ing)?|stash(?:ing)?)"
     r"(?=\s*(?:\Z|[.,;:!?]|(?:to|directly|straight|without|until|unless|anything|yet|before|on|origin|main|master|commits?|the branch)\b))",
@@ -97,8 +97,7 @@ _SUBCOMMANDS = word_set("get set go up out off new put use make stop next last f
 """Function words that are also arguments: `docker compose up`, `go get`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Term:
+class _Term(Struct, frozen=True):
     """A command that a text names."""
 
     words: tuple[str, ...]

@@ -14,7 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.memory import FileProblem
@@ -49,8 +51,7 @@ _MAX_NAMED = 5
 SearchFunction = Callable[[str, SearchOptions], SearchReply]
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedQuestions:
+class JudgedQuestions(Struct, frozen=True):
     """Questions with their judgements, and their origin."""
 
     questions: tuple[JudgedQuestion, ...]
@@ -60,8 +61,7 @@ class JudgedQuestions:
     is_feedback: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationOptions:
+class EvaluationOptions(Struct, frozen=True):
     """The judged questions, and how to search them."""
 
     judged: JudgedQuestions
@@ -77,8 +77,7 @@ class EvaluationOptions:
     """Returns whether searches leave a memory out: superseded or expired ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankingResult(Serializable):
+class RankingResult(Serializable, Struct, frozen=True):
     """The measures of one ranking, by name."""
 
     name: str
@@ -87,8 +86,7 @@ class RankingResult(Serializable):
     """Paired difference of our ranking in nDCG; None for itself, or if it was not measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluateReply(ReplyItems[RankingResult]):
+class EvaluateReply(ReplyItems[RankingResult], Struct, frozen=True):
     """The measurements, their basis, and notes for the reader."""
 
     items_field = "rankings"
@@ -107,8 +105,7 @@ class EvaluateReply(ReplyItems[RankingResult]):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _JudgedDocument:
+class _JudgedDocument(Struct, frozen=True):
     """Location of a judged document in the index."""
 
     name: str

@@ -12,12 +12,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.document import GLOBAL_PROJECT, TURN_TYPE, Chunk, Document, FileStamp, SourceFile
 from lorelog.core.errors import NotFound, SourceError, UsageError
 from lorelog.core.grammar import plural
 from lorelog.core.options import ChunkOptions
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
 from lorelog.core.record import Record
@@ -37,8 +37,7 @@ _MIN_HEADING_WORDS = 3
 """A shorter heading is a title such as `Open questions`, which other files have, too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetQuery:
+class ForgetQuery(Struct, frozen=True, kw_only=True):
     """What to forget. All conditions except ids must hold."""
 
     ids: tuple[str, ...] = ()
@@ -80,8 +79,7 @@ class ForgetQuery:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FileSection:
+class FileSection(Struct, frozen=True):
     """A section of an indexed file."""
 
     key: str
@@ -139,8 +137,7 @@ class FileSection:
         )
 
 
-@dataclass(slots=True)
-class Selection:
+class Selection(Struct):
     """What a query selects."""
 
     sections: dict[tuple[str, str], FileSection] = field(default_factory=dict)
@@ -359,11 +356,11 @@ def count_kinds(selection: Selection) -> dict[str, int]:
 
 
 _BOM = b"\xef\xbb\xbf"
-_CITATION = lazy_pattern(r"\[([0-9a-f]{8,64}(?:, [0-9a-f]{8,64})*)\]\s*$")
-_EXTRACTED = lazy_pattern(r"^(Summary of )(?:1 chunk|[\d,]+ chunks)(\b.*, in their own sentences\.)$", re.MULTILINE)
+_CITATION = re.compile(r"\[([0-9a-f]{8,64}(?:, [0-9a-f]{8,64})*)\]\s*$")
+_EXTRACTED = re.compile(r"^(Summary of )(?:1 chunk|[\d,]+ chunks)(\b.*, in their own sentences\.)$", re.MULTILINE)
 """First line of a summary whose lines are sentences of one source each."""
 _EMPTY_COVERS = "<!-- -->"
-_HASH = lazy_pattern(r"\b[0-9a-f]{16,64}\b")
+_HASH = re.compile(r"\b[0-9a-f]{16,64}\b")
 
 
 def erase_sections(

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
+
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.dataclasses import asdict, dataclass, field, replace
 from lorelog.core.errors import NotFound, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.core.grammar import plural
 from lorelog.core.processes import acquire_file_lock
@@ -29,8 +31,7 @@ from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER
 _VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgottenEntry(Serializable):
+class ForgottenEntry(Serializable, Struct, frozen=True, kw_only=True):
     """One section of a file that is taken out, or a summary that is reworded without it."""
 
     key: str
@@ -54,8 +55,7 @@ class ForgottenEntry(Serializable):
     """Its first line, for the dry run; never stored."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetPlan:
+class ForgetPlan(Struct, frozen=True, kw_only=True):
     """Everything that the steps of one forget need."""
 
     id: str
@@ -97,7 +97,7 @@ def write_plan(folder: Path, plan: ForgetPlan) -> Path:
         "version": _VERSION,
         "id": plan.id,
         "at": plan.at,
-        "entries": [asdict(entry) | {"preview": ""} for entry in plan.entries],
+        "entries": [to_builtins(entry) | {"preview": ""} for entry in plan.entries],
         "records": plan.records,
         "sessions": plan.sessions,
         "vector_keys": plan.vector_keys,
@@ -183,8 +183,7 @@ def plan_lock(folder: Path, wait_s: float) -> Iterator[bool]:
 _MAX_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt(Serializable):
+class Receipt(Serializable, Struct, frozen=True, kw_only=True):
     """Proof that text was forgotten. It does not contain the text."""
 
     id: str
@@ -282,7 +281,7 @@ def receipt_to_json(receipt: Receipt) -> dict[str, Any]:
         "places": list(receipt.places),
         "files": receipt.report.files,
         "bytes": receipt.report.bytes,
-        "residues": [asdict(residue) for residue in receipt.report.residues],
+        "residues": [to_builtins(residue) for residue in receipt.report.residues],
         "unreadable": list(receipt.report.unreadable),
         "unreachable": dict(receipt.unreachable),
         "canaries": receipt.canaries.to_json(),

@@ -16,7 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
@@ -82,8 +84,7 @@ _KEPT_FILES = ("catalog.db", "records.db", "captures.db", "tombstones.jsonl", "r
 """Files with a step of their own, or without text of memories: they are never edited by what is found in them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetReply(Serializable):
+class ForgetReply(Serializable, Struct, frozen=True, kw_only=True):
     """What a forget would take out, or took out, and the proof."""
 
     dry_run: bool
@@ -116,8 +117,7 @@ class ForgetReply(Serializable):
         return not self.residues and not self.unreadable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetDeps:
+class ForgetDeps(Struct, frozen=True, kw_only=True):
     """What a forget needs of an engine."""
 
     store: Store

@@ -14,21 +14,19 @@ from hashlib import blake2b
 from typing import Any
 from zlib import crc32
 
-from lorelog.core.dataclasses import dataclass
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
 
 WINDOW = 4
 _REPEATED_WORDS = 5
 _MIN_CHARS = 8
 """A shorter text is too common to be recognized; only its ids are removed."""
-_WORD = lazy_pattern(r"[^\W_]+")
-_KEY_LIKE = lazy_pattern(r"(?=\S*\d)(?=\S*[^\W\d_])\S{10,}")
+_WORD = re.compile(r"[^\W_]+")
+_KEY_LIKE = re.compile(r"(?=\S*\d)(?=\S*[^\W\d_])\S{10,}")
 """Letters and digits in one word, such as a token or a password: recognized alone."""
-_ESCAPE = lazy_pattern(r"\\(?:u[0-9a-fA-F]{4}|[nrtbf\"\\/])")
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|[nrtbf\"\\/])")
 
 
-@dataclass(frozen=True, slots=True)
-class Quotes:
+class Quotes(Struct, frozen=True):
     """Digests of the word sequences of forgotten texts."""
 
     key: bytes

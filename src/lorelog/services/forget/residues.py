@@ -36,8 +36,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass, field
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
+
 from lorelog.core.serializable import Serializable
 from lorelog.core.sqlite_file import connect_unchanging
 
@@ -64,11 +64,10 @@ _MAX_WORDS = 2_000
 _MAX_DEPTH = 3
 _MAX_DECODED_BYTES = 4 << 30
 """Per file; more is a bomb, or must be searched where it is unpacked."""
-_WORD = lazy_pattern(r"[^\W_]{4,}")
+_WORD = re.compile(r"[^\W_]{4,}")
 
 
-@dataclass(frozen=True, slots=True)
-class CanaryFragment(Serializable):
+class CanaryFragment(Serializable, Struct, frozen=True):
     """A fragment of forgotten text in one form, as a digest."""
 
     form: str
@@ -78,11 +77,10 @@ class CanaryFragment(Serializable):
     digest: str
 
 
-@dataclass(frozen=True)
-class Canaries(Serializable):
+class Canaries(Serializable, Struct, frozen=True, dict=True):
     """Digests of fragments of forgotten texts. `to_json` contains neither the texts nor the key."""
 
-    key: bytes = field(repr=False)
+    key: bytes
     """Secret: without it nothing can be guessed from the digests."""
     fragments: tuple[CanaryFragment, ...]
     texts: int = 0
@@ -90,12 +88,15 @@ class Canaries(Serializable):
     """Texts that are too short for a receipt, and are searched for only once."""
     skipped: int = 0
     """Texts too short to be searched for at all."""
-    once: tuple[CanaryFragment, ...] = field(default=(), repr=False)
+    once: tuple[CanaryFragment, ...] = ()
     """Fragments of the short texts; not part of the JSON."""
-    exact: tuple[bytes, ...] = field(default=(), repr=False)
+    exact: tuple[bytes, ...] = ()
     """Texts shorter than a fragment; not part of the JSON."""
-    words: tuple[str, ...] = field(default=(), repr=False)
+    words: tuple[str, ...] = ()
     """Words of the texts as a tantivy index has them; not part of the JSON."""
+
+    def __repr__(self) -> str:
+        return f"Canaries({self.texts} texts)"
 
     def to_json(self) -> dict[str, Any]:
         """Return the digests as JSON, without the key and without short texts."""
@@ -305,8 +306,7 @@ def _keyed_digest(data: bytes | memoryview, key: bytes) -> str:
     return hashlib.blake2b(data, key=key, digest_size=_DIGEST_BYTES).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Residue(Serializable):
+class Residue(Serializable, Struct, frozen=True):
     """Forgotten text that a file still holds."""
 
     path: str
@@ -315,8 +315,7 @@ class Residue(Serializable):
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class ResidueReport(Serializable):
+class ResidueReport(Serializable, Struct, frozen=True):
     """Result of a search for residues."""
 
     files: int

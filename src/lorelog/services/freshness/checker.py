@@ -12,7 +12,9 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import Chunk
 from lorelog.core.errors import StoreError
 from lorelog.core.freshness import UNCHECKED_VERDICT, Freshness, FreshnessFinding, FreshnessVerdict
@@ -46,8 +48,7 @@ _CHECKED: dict[str, tuple[str, str]] = {}
 """By project and tenant: what was checked out at the last complete pass of this process, and the store's mark then."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreshnessClaim:
+class FreshnessClaim(Struct, frozen=True, kw_only=True):
     """The parts of a memory that a check needs."""
 
     text: str

@@ -6,6 +6,7 @@ then writes the index, and at last HEAD. It holds `index.lock` until the index i
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,8 +15,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
-from lorelog.core.dataclasses import dataclass
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
+
 from lorelog.services.freshness.targets import GitUnavailable
 from lorelog.services.places.git import git_folders, read_head
 
@@ -28,7 +29,7 @@ _MAX_LOCK_AGE_S = 600.0
 _YOUNG_S = 20.0
 """Git moves HEAD within this time after it has written the index, also on a busy machine."""
 _GIT_TIMEOUT_S = 30.0
-_FILTER_ATTRIBUTES = lazy_pattern(r"\b(?:filter|ident|working-tree-encoding)\b")
+_FILTER_ATTRIBUTES = re.compile(r"\b(?:filter|ident|working-tree-encoding)\b")
 _MAX_CACHED = 512
 _CACHE_S = 10.0
 """Changes that are not staged are noticed after this time."""
@@ -40,8 +41,7 @@ _GIT_CACHE_LOCK = Lock()
 GitAnswer = TypeVar("GitAnswer")
 
 
-@dataclass(frozen=True, slots=True)
-class CheckoutState:
+class CheckoutState(Struct, frozen=True):
     """HEAD and the index of a working tree at one moment."""
 
     branch: str = ""

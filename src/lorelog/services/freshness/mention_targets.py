@@ -25,7 +25,6 @@ from functools import lru_cache
 from hashlib import sha256
 
 from lorelog.core.code import Symbol
-from lorelog.core.patterns import lazy_pattern
 from lorelog.services.freshness.mentions import Mention, MentionKind
 from lorelog.services.freshness.project_code import (
     LocatedSymbol,
@@ -416,7 +415,7 @@ def _matching_definitions(name: str, definitions: Sequence[LocatedSymbol]) -> li
 _PYTHON = (".py", ".pyi", ".pyw")
 _SCRIPTS = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts")
 _MAX_CHARS = 200_000
-_SCRIPT_WORDS = lazy_pattern(
+_SCRIPT_WORDS = re.compile(
     r"//[^\n]*|/\*.*?(?:\*/|\Z)|(\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|([\w$]+)|(=>|[^\s\w$])",
     re.DOTALL,
 )
@@ -487,11 +486,11 @@ def _requoted(text: str) -> str:
 
 
 _KEYWORDS = rb"class|def|fn|func|function|interface|trait|struct|enum|type|const|let|var|val|module|namespace|object|record|union|impl|protocol|macro_rules!|\#define"
-_NO_DEFINITION = lazy_pattern(
+_NO_DEFINITION = re.compile(
     rb"^\s*(?://|\#(?!define)|\*|--)|\b(?:return|await|new|throw|yield|assert|raise|import|from|delete|typeof|in|not|and|or|if|elif|while|print|defer|go)\s[^\n]*$"
 )
-_MODIFIERS = lazy_pattern(rb"^[\s\w*&<>,:\[\]~@?!$]*$")
-_CALL_END = lazy_pattern(rb"\)\s*[;,]?\s*$")
+_MODIFIERS = re.compile(rb"^[\s\w*&<>,:\[\]~@?!$]*$")
+_CALL_END = re.compile(rb"\)\s*[;,]?\s*$")
 
 
 class DefinitionRank(IntEnum):

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
-from lorelog.core.dataclasses import dataclass
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
 
 
 class MentionKind(StrEnum):
@@ -24,8 +23,7 @@ class MentionKind(StrEnum):
     COMMAND = "command"
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(Struct, frozen=True):
     """A thing that a text may mention."""
 
     kind: MentionKind
@@ -43,28 +41,28 @@ MAX_TEXT_CHARS = 100_000
 """Limit for one text. The rest is ignored; chunks are far shorter."""
 
 # All patterns take linear time for any input: a memory may come from anyone.
-_FENCE = lazy_pattern(r"[ \t]{0,3}(`{3,}|~{3,})(.*)")
-_SPAN = lazy_pattern(r"(?<!`)(`{1,2})(?!`)([^`\n]{1,200})\1(?!`)")
-_COMMENT = lazy_pattern(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_LINK = lazy_pattern(r"\b[a-z][a-z0-9+.-]{1,15}://\S+|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}\.[\w.]+")
+_FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})(.*)")
+_SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)([^`\n]{1,200})\1(?!`)")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_LINK = re.compile(r"\b[a-z][a-z0-9+.-]{1,15}://\S+|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}\.[\w.]+")
 _LINES = r"(?::(\d{1,6})(?:[-–:](\d{1,6}))?|#L(\d{1,6})(?:-L?(\d{1,6}))?)?"
-_PATH = lazy_pattern(
+_PATH = re.compile(
     r"(?<![\w/.@+~$%\\-])"
     r"((?:\.{1,2}/){0,8}(?:[\w.@+-]+/)*[\w.@+-]*[\w+]\.[A-Za-z][A-Za-z0-9_]{0,9}"  # with a suffix
     r"|(?:\.{1,2}/)?(?:[\w.@+-]+/)+[\w.@+-]*\w/?"  # with a slash
     r"|(?:Make|Docker|Just|Rake|Proc|Vagrant|Gem|Pip)file)" + _LINES + r"(?![\w/])"
 )
 _NAME = r"[A-Za-z_$][\w$]*"
-_CHAIN = lazy_pattern(rf"(?<![\w$./-]){_NAME}(?:(?:\.|::|#|->){_NAME})*(\(\)?)?", re.ASCII)
-_UNUSUAL_CHAIN = lazy_pattern(
+_CHAIN = re.compile(rf"(?<![\w$./-]){_NAME}(?:(?:\.|::|#|->){_NAME})*(\(\)?)?", re.ASCII)
+_UNUSUAL_CHAIN = re.compile(
     rf"(?<![\w$./-])(?![A-Za-z][a-z]*[\s,;)]){_NAME}(?:(?:\.|::|#|->){_NAME})*(?:\(\)?)?", re.ASCII
 )
 """As above, without ordinary words: most of a text."""
-_NAME_SEPARATORS = lazy_pattern(r"\.|::|#|->")
-_VARIABLE = lazy_pattern(r"(?<![\w$./-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w/])", re.ASCII)
-_KEY = lazy_pattern(r"[a-z][\w-]*(?:\.[a-z][\w-]*)+", re.ASCII)
+_NAME_SEPARATORS = re.compile(r"\.|::|#|->")
+_VARIABLE = re.compile(r"(?<![\w$./-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w/])", re.ASCII)
+_KEY = re.compile(r"[a-z][\w-]*(?:\.[a-z][\w-]*)+", re.ASCII)
 _SHELLS = frozenset({"", "sh", "bash", "zsh", "shell", "console", "fish"})
-_RUNNERS = lazy_pattern(
+_RUNNERS = re.compile(
     r"^(?:\$ |> )?(?:sudo )?(make|just|task|npm run|pnpm run|yarn run|npm|pnpm|yarn|uv run|poetry run|cargo|composer run)"
     r" ([A-Za-z_][\w:.-]*)"
 )
@@ -81,8 +79,8 @@ _KEYWORDS = frozenset(
         "main test todo ",
     )
 )
-_MEMBER = lazy_pattern(r"[A-Z]\w*\.[a-z_]\w+")
-_CODE_NAME = lazy_pattern(r"[a-z\d]_[a-z\d]|[a-z]\d?[A-Z]|^_\w|[A-Z]{2}[a-z]{2}")
+_MEMBER = re.compile(r"[A-Z]\w*\.[a-z_]\w+")
+_CODE_NAME = re.compile(r"[a-z\d]_[a-z\d]|[a-z]\d?[A-Z]|^_\w|[A-Z]{2}[a-z]{2}")
 _MIN_NAME_CHARS = 3
 _MIN_MEMBER_CHARS = 2
 """Shorter names are variables of an example."""

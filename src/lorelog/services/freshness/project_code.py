@@ -18,8 +18,9 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from lorelog.core.code import Symbol
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.document import FileStamp
 from lorelog.core.extras import missing_package
 from lorelog.services.freshness.targets import GitUnavailable
@@ -41,8 +42,7 @@ _SHINGLE_WORDS = 3
 _SKETCH_SIZE = 64
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedSymbol:
+class LocatedSymbol(Struct, frozen=True):
     """A definition and its file, relative to the working tree."""
 
     path: str

@@ -16,7 +16,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from lorelog.core.dataclasses import asdict, dataclass, fields
+from msgspec import Struct, to_builtins
+from msgspec.structs import fields
+
 from lorelog.core.digests import sha256
 from lorelog.core.errors import StoreError
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, transaction
@@ -55,8 +57,7 @@ class TargetEvidence(StrEnum):
     """It is not known: the search of the commit was cut, or the file changed after that time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MentionTarget:
+class MentionTarget(Struct, frozen=True, kw_only=True):
     """The thing that a memory mentions, as it was at that time."""
 
     evidence: TargetEvidence
@@ -158,7 +159,12 @@ class MentionCache:
     def put(self, targets_by_key: Mapping[str, tuple[MentionTarget, ...]]) -> None:
         """Store targets by key."""
         rows = [
-            (key, json.dumps([{name: value for name, value in asdict(target).items() if value} for target in targets]))
+            (
+                key,
+                json.dumps(
+                    [{name: value for name, value in to_builtins(target).items() if value} for target in targets]
+                ),
+            )
             for key, targets in targets_by_key.items()
         ]
         if not rows or not self.path.parent.exists():

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from msgspec import Struct
+
 from lorelog.core.code import Symbol
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.freshness import Freshness, FreshnessFinding
 from lorelog.services.freshness.checkout import ProjectGit
 from lorelog.services.freshness.mention_targets import (
@@ -42,8 +43,7 @@ _MAX_LINES = 400
 """Longer ranges of lines are not searched for at another position."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimJudgement:
+class ClaimJudgement(Struct, frozen=True):
     """The findings on a memory, and whether they are all: False if something could not be judged."""
 
     findings: tuple[FreshnessFinding, ...] = ()

@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.services.delivery import guard_check
 from lorelog.services.delivery.files import short_digest
@@ -30,8 +31,7 @@ _MIN_LITERAL_CHARS = 2
 """Letters or digits that a pattern must contain: `*` and `* *` match every call."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardConditions:
+class GuardConditions(Struct, frozen=True, kw_only=True):
     """The calls that a guard applies to: all conditions that are not empty must hold."""
 
     tool: str = ""
@@ -52,8 +52,7 @@ class GuardConditions:
         return {"tool": self.tool, "paths": list(self.paths), "command": self.command, "content": self.content}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardDraft:
+class GuardDraft(Struct, frozen=True, kw_only=True):
     """A guard to add."""
 
     conditions: GuardConditions
@@ -65,8 +64,7 @@ class GuardDraft:
     """Id of its project; empty for all projects."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guard:
+class Guard(Struct, frozen=True, kw_only=True):
     """A guard in its current state."""
 
     id: str
@@ -99,8 +97,7 @@ class Guard:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class GuardChange:
+class GuardChange(Struct, frozen=True):
     """A guard after a change."""
 
     guard: Guard

@@ -15,9 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import LorelogError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.ingest.transcripts.actions import parse_action
 from lorelog.ingest.transcripts.conversation import Conversation, open_conversation, read_conversation_head
 from lorelog.ingest.transcripts.json_files import read_records
@@ -45,19 +46,18 @@ _MAX_CACHED_CHARS = 30_000_000
 _CONTENT_KEYS = ("content", "new_string", "newString", "new_str", "file_text", "insert_text", "new_source", "text")
 _PATH_KEYS = ("file_path", "filePath", "notebook_path", "path", "filename", "file", "target_file")
 _PATCH_KEYS = ("patch", "patchText", "patch_text", "input", "diff")
-_READ_TOOL = lazy_pattern(r"read|view|cat|open", re.IGNORECASE)
-_SEARCH_TOOL = lazy_pattern(r"grep|glob|search|find|list|\bls\b", re.IGNORECASE)
-_REJECTED = lazy_pattern(
+_READ_TOOL = re.compile(r"read|view|cat|open", re.IGNORECASE)
+_SEARCH_TOOL = re.compile(r"grep|glob|search|find|list|\bls\b", re.IGNORECASE)
+_REJECTED = re.compile(
     r"user (?:doesn't|does not) want to proceed|rejected by (?:the )?user|user (?:has )?(?:rejected|denied|declined)",
     re.IGNORECASE,
 )
-_SAID = lazy_pattern(r"the user said:\s*(.+)", re.IGNORECASE | re.DOTALL)
+_SAID = re.compile(r"the user said:\s*(.+)", re.IGNORECASE | re.DOTALL)
 _CALL_TYPES = frozenset({"tool_use", "toolCall", "function_call", "custom_tool_call", "local_shell_call"})
 _RESULT_TYPES = frozenset({"tool_result", "toolResult", "function_call_output", "custom_tool_call_output"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastCall:
+class PastCall(Struct, frozen=True, kw_only=True):
     """A tool call of the past, in the form that hooks use, and how the user reacted."""
 
     tool: str

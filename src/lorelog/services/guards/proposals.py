@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from lorelog.core.dataclasses import dataclass
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
+
 from lorelog.language.sentences import split_sentences
 from lorelog.services.cues.directives import PROGRAMS, avoided_commands, chosen_programs
 from lorelog.services.delivery.files import read_standing
@@ -34,8 +34,7 @@ _MAX_TEXT_CHARS = 600
 """Longer texts are descriptions rather than corrections."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandingRule:
+class StandingRule(Struct, frozen=True, kw_only=True):
     """A memory as the file of standing memories has it."""
 
     id: str
@@ -53,8 +52,7 @@ class StandingRule:
         return self.own and self.origin in {"", "user"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardProposal:
+class GuardProposal(Struct, frozen=True, kw_only=True):
     """A guard that a correction suggests."""
 
     id: str
@@ -95,8 +93,7 @@ def propose_guards(memories: Iterable[StandingRule], known: frozenset[str]) -> l
     return list(proposals.values())
 
 
-@dataclass(frozen=True, slots=True)
-class GuardCandidate:
+class GuardCandidate(Struct, frozen=True):
     """Conditions that a sentence suggests, and a call that they match."""
 
     conditions: GuardConditions
@@ -134,33 +131,33 @@ _FORBID = (
     r"(?:(?:please\s+)?(?:don't|dont|don’t|do not|never|must not|mustn't|should not|shouldn't|may not|can't)\s+(?:ever\s+)?"
     r"(?:want\s+(?:you\s+)?to\s+)?|stop\s+|no\s+more\s+|avoid\s+)"
 )
-_EDIT = lazy_pattern(
+_EDIT = re.compile(
     rf"\b{_FORBID}(?:touch|edit|modify|change|delete|remove|rewrite|overwrite|move|rename|write\s+to)(?:ing)?\s+"
     r"(?:anything\s+(?:in|under|below)\s+|(?:any\s+)?files?\s+(?:in|under|below)\s+)?(?:the\s+|my\s+|our\s+)?"
     r"(?:`([^`\n]{2,80})`|([~\w@./*-]+))(\s+(?:folder|directory|dir|file|files))?",
     re.IGNORECASE,
 )
-_WRITE = lazy_pattern(
+_WRITE = re.compile(
     rf"\b(?:{_FORBID}(?:use|using|add|adding|write|writing|leave|leaving|put|insert|introduce)|no(?:\s+more)?)\s+"
     r"(?:any\s+|the\s+|new\s+)?(?:`([^`\n]{2,60})`|([@#\w][\w.@(): -]{1,40}))",
     re.IGNORECASE,
 )
-_GIT_VERB = lazy_pattern(
+_GIT_VERB = re.compile(
     rf"\b{_FORBID}(?P<verb>commit|push)(?:t?ing)?\b(?:\s+(?:directly\s+|straight\s+)?(?:to|on|onto)\s+(?:the\s+)?`?(?P<branch>[\w/-]+)`?)?",
     re.IGNORECASE,
 )
-_CONDITION = lazy_pattern(
+_CONDITION = re.compile(
     r"\b(?:without|unless|until|till|before|after|when|while|if|except|except\s+for|only|yet|but|for\s+now|this\s+time|"
     r"for\s+(?!(?:this|the|our)\s+(?:project|repo|repository|codebase)\b)\w+|right\s+now|at\s+once|at\s+the\s+same\s+time|proactively|too\s+much|so\s+much|too\s+many)\b",
     re.IGNORECASE,
 )
-_HARMLESS_REST = lazy_pattern(
+_HARMLESS_REST = re.compile(
     r"\s*(?:$|[,:)—–-]|\b(?:please|here|anymore|any\s+more|again|ever|at\s+all|because|since|as|it|they|that|this|we|i|you|and|in\s+(?:this|the|our)\s+"
     r"(?:repo|repository|project|codebase|code\s+base|code)|in\s+(?:production|commits?)|for\s+(?:this|the)\s+project)\b)",
     re.IGNORECASE,
 )
-_QUESTION = lazy_pattern(r"^\s*(?:why|should|could|would|can|what|how|do|does|did|is|are)\b", re.IGNORECASE)
-_EXTENSION = lazy_pattern(r"\.[A-Za-z][A-Za-z0-9]{0,9}$")
+_QUESTION = re.compile(r"^\s*(?:why|should|could|would|can|what|how|do|does|did|is|are)\b", re.IGNORECASE)
+_EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}$")
 _SCRIPT_FILES = ("*.ts", "*.tsx", "*.js", "*.jsx", "*.mjs", "*.cjs", "*.vue", "*.svelte")
 _CODE_FILES = (
     *_SCRIPT_FILES,

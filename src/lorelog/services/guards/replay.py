@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import LorelogError, UsageError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Filters
 from lorelog.services.delivery.guard_check import CallView
 from lorelog.services.guards.guard_log import Guard, GuardConditions
@@ -38,16 +38,15 @@ _MAX_ENTRIES = 20_000
 _MAX_TRANSCRIPT_BYTES = 400_000_000
 _MIN_COMMON_WORDS = 0.6
 _MAX_STATEMENT_SHOWN = 200
-_WORD = lazy_pattern(r"[\w./-]+")
-_CORRECTION = lazy_pattern(
+_WORD = re.compile(r"[\w./-]+")
+_CORRECTION = re.compile(
     r"\b(?:no|not|don't|dont|do not|never|stop|instead|wrong|undo|revert|rather|always|must|should(?:n't)?|why did you)\b",
     re.IGNORECASE,
 )
 _CACHE = TranscriptCallCache()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayHit:
+class ReplayHit(Struct, frozen=True, kw_only=True):
     """A past call that the guard matches."""
 
     call: PastCall
@@ -56,8 +55,7 @@ class ReplayHit:
     """How the user reacted: rejected, or corrected; empty if there was no reaction."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayReport:
+class ReplayReport(Struct, frozen=True, kw_only=True):
     """Result of a replay."""
 
     total: int
@@ -75,8 +73,7 @@ class ReplayReport:
         return sum(hit.corrected for hit in self.hits)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaySources:
+class ReplaySources(Struct, frozen=True, kw_only=True):
     """The past calls of a project: its transcripts and its traces."""
 
     store: Store

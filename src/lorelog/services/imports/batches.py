@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -16,24 +17,23 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from msgspec import Struct, field
+
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import Serializable
 from lorelog.services.memory_state.append_log import AppendLog, encode_line
 
 BATCHES_FOLDER = "imports"
 """In the tenant's folder: lists of batches. Below the journals: their entries."""
-_NAME = lazy_pattern(r"[a-z0-9][a-z0-9-]{0,80}")
-_ENTRY = lazy_pattern(r"^### [0-2]\d:[0-5]\d\n<!-- (?=[^\n]*\bmemory:)", 8)
-_IDENTITY = lazy_pattern(r"\bmemory:([\w.:-]+)")
-_TITLE = lazy_pattern(r"\A\s*# \d{4}-\d\d-\d\d\s*\Z")
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,80}")
+_ENTRY = re.compile(r"^### [0-2]\d:[0-5]\d\n<!-- (?=[^\n]*\bmemory:)", 8)
+_IDENTITY = re.compile(r"\bmemory:([\w.:-]+)")
+_TITLE = re.compile(r"\A\s*# \d{4}-\d\d-\d\d\s*\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class BatchEntry:
+class BatchEntry(Struct, frozen=True):
     """An entry that an import wrote."""
 
     id: str
@@ -43,8 +43,7 @@ class BatchEntry:
     """Digest of its name in the source; empty if it has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedSetting:
+class ChangedSetting(Struct, frozen=True):
     """A setting that an import changed."""
 
     key: str
@@ -54,8 +53,7 @@ class ChangedSetting:
     of_project: bool
 
 
-@dataclass(slots=True)
-class ImportBatch:
+class ImportBatch(Struct):
     """What an import wrote."""
 
     name: str
@@ -68,8 +66,7 @@ class ImportBatch:
     settings: list[ChangedSetting] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class UndoReport(Serializable):
+class UndoReport(Serializable, Struct):
     """What taking a batch back removed, and what it kept."""
 
     batch: str

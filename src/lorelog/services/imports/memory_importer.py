@@ -9,6 +9,7 @@ interrupted is continued by running it again.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from itertools import islice
@@ -16,12 +17,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.document import ARCHIVE_TYPE, GLOBAL_PROJECT, FileStamp, SourceFile
 from lorelog.core.errors import LorelogError, StoreError, UsageError
 from lorelog.core.memory import AdmissionDecision, NewMemory
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.serializable import Serializable
 from lorelog.ingest.importers.source import (
     ImportedEntry,
@@ -63,11 +65,10 @@ _MAX_SAMPLES = 3
 _MAX_LISTED = 100
 _SAMPLE_CHARS = 100
 _ADDRESS_FIELDS = frozenset({"transcript", "rollout", "db"})
-_IMPORTED_ID = lazy_pattern(rb"\bmemory:([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+_IMPORTED_ID = re.compile(rb"\bmemory:([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
 
 
-@dataclass(frozen=True, slots=True)
-class ImportTarget:
+class ImportTarget(Struct, frozen=True):
     """Which source an import reads, and where its entries go."""
 
     source: str
@@ -81,8 +82,7 @@ class ImportTarget:
     """Where entries without a project go; None lets the source decide."""
 
 
-@dataclass(slots=True)
-class KindCounts(Serializable):
+class KindCounts(Serializable, Struct):
     """Counts of one kind of entry, and samples."""
 
     kind: str
@@ -95,8 +95,7 @@ class KindCounts(Serializable):
     samples: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ImportSummary(Serializable):
+class ImportSummary(Serializable, Struct):
     """What an import added, or would add."""
 
     source: str
@@ -137,8 +136,7 @@ class ImportSummary(Serializable):
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
+class _Planned(Struct, frozen=True):
     """A memory to write, where, and the entry that it comes from."""
 
     memory: NewMemory

@@ -6,7 +6,8 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.errors import LorelogError, SourceError, StoreBusy, StoreError
 from lorelog.core.grammar import plural
 from lorelog.core.memory import FileProblem, HealthCheck, HealthReply

@@ -10,7 +10,9 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.memory import IndexReport
 from lorelog.core.paths import is_below
@@ -22,8 +24,7 @@ MAX_SINGLE_FILES = 32
 """Changed files of one root up to which they are read individually."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileChanges:
+class FileChanges(Struct, frozen=True):
     """Paths that may have changed on disk."""
 
     roots: frozenset[str] = frozenset()

@@ -9,13 +9,15 @@ The old vectors can only be queried with the model that made them. If it is no l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import ModelError, ModelFault
 from lorelog.core.memory import IndexReport, KnownItemScores, ReembedReport
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import FORMER_BUILTIN_MODELS, Embedder, ReembedState, Store, StoreWriter, Vector, VectorPair
 from lorelog.core.vectors import unit_vector
 
@@ -34,7 +36,7 @@ _MAX_CANDIDATES = 2_000
 _HIT_DEPTH = 5
 _TIE_TOLERANCE = 1e-6
 _WAIT_FOR_RUN_S = 2.0
-_MARKS = lazy_pattern(r"[#>*`_|\[\]-]+")
+_MARKS = re.compile(r"[#>*`_|\[\]-]+")
 _MIN_WORDS = 4
 _MIN_CHARS = 12
 _MAX_SENTENCE_CHARS = 300
@@ -147,8 +149,7 @@ def _make_report(note: str, change: ReembedReport | None = None) -> IndexReport:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
+class _Probe(Struct, frozen=True):
     question: str
     position: int
     """Position of its chunk among the candidates."""

@@ -16,7 +16,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.document import Chunk, Document, FileStamp, SourceFile
 from lorelog.core.errors import ModelError, ModelFault, SourceError, StoreBusy, UsageError
 from lorelog.core.memory import FileProblem, IndexReport, ReembedReport
@@ -33,8 +35,7 @@ from lorelog.services.memory_state.tombstones import Tombstones, apply_missed_de
 from lorelog.services.places.roots import Root, find_innermost_root
 
 
-@dataclass(slots=True)
-class IndexCounters:
+class IndexCounters(Struct):
     """Counts of a run so far."""
 
     files: int = 0
@@ -157,8 +158,7 @@ _WAIT_STEP_S = 0.5
 """How often a waiting run reports what it waits for, and notices that it was cancelled."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexJob:
+class IndexJob(Struct, frozen=True):
     """What to index and how."""
 
     roots: tuple[Root, ...]

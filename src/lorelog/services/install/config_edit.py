@@ -19,9 +19,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import ConfigError
-from lorelog.core.patterns import lazy_pattern
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -137,18 +137,17 @@ def _parent_table(table: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
 
 KeyPath = Sequence[str]
 
-_SPACE = lazy_pattern(r"(?:\s|\ufeff|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_TAIL = lazy_pattern(r"[ \t]*(?:/\*[^\n]*?\*/[ \t]*)*(?://[^\n]*)?")
+_SPACE = re.compile(r"(?:\s|\ufeff|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_TAIL = re.compile(r"[ \t]*(?:/\*[^\n]*?\*/[ \t]*)*(?://[^\n]*)?")
 """The rest of a value's line: blanks and comments."""
-_BARE = lazy_pattern(r"[^\s,:\[\]{}\"'/]+")
-_STRING = lazy_pattern(r""""((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'""", re.DOTALL)
-_ESCAPE = lazy_pattern(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_BARE = re.compile(r"[^\s,:\[\]{}\"'/]+")
+_STRING = re.compile(r""""((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'""", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
 _MAX_DEPTH = 200
 
 
-@dataclass(frozen=True, slots=True)
-class JsonNode:
+class JsonNode(Struct, frozen=True):
     """A value with its position in the text, and the entries of an object or array."""
 
     start: int
@@ -164,8 +163,7 @@ class JsonNode:
         return matches[-1] if matches else None
 
 
-@dataclass(frozen=True, slots=True)
-class JsonMember:
+class JsonMember(Struct, frozen=True):
     """An entry of an object or array, its start, and the position of the comma after it (or -1)."""
 
     key: str

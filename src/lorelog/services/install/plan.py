@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.atomic_file import AtomicFile, sync_folder
-from lorelog.core.dataclasses import dataclass, field, replace
 from lorelog.core.digests import sha256
 from lorelog.core.errors import ConfigError
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 
 MAX_BYTES = 50_000_000
 """A larger file is not a configuration."""
@@ -137,12 +139,11 @@ def _write_error(path: Path, error: OSError) -> ConfigError:
 
 TextEdit = Callable[[str], str]
 
-_OUR_MARK = lazy_pattern(rb"""lorelog['"]* (?:hook|search|mcp)\b|"lorelog"|src/lorelog/""")
+_OUR_MARK = re.compile(rb"""lorelog['"]* (?:hook|search|mcp)\b|"lorelog"|src/lorelog/""")
 """Pattern that occurs in every version of our files; the word alone is not enough."""
 
 
-@dataclass(frozen=True, slots=True)
-class InstallContext:
+class InstallContext(Struct, frozen=True):
     """Everything an installation depends on."""
 
     user_home: Path
@@ -153,16 +154,14 @@ class InstallContext:
     approve: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OwnFile:
+class OwnFile(Struct, frozen=True):
     """A file that belongs to us."""
 
     path: Path
     content: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedFile:
+class SharedFile(Struct, frozen=True, kw_only=True):
     """A file of the user in which some entries are ours."""
 
     path: Path
@@ -176,8 +175,7 @@ class SharedFile:
     """Text assumed for a missing file."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostManifest:
+class HostManifest(Struct, frozen=True):
     """All files of an installation."""
 
     roots: tuple[Path, ...]
@@ -191,8 +189,7 @@ class HostManifest:
         return frozenset([*(own.path for own in self.own_files), *(shared.path for shared in self.shared_files)])
 
 
-@dataclass(frozen=True, slots=True)
-class InstallChange:
+class InstallChange(Struct, frozen=True):
     """Old and new content of one file; None if it does not exist."""
 
     path: Path
@@ -203,8 +200,7 @@ class InstallChange:
     """Content that uninstalling restores, if known."""
 
 
-@dataclass(frozen=True, slots=True)
-class InstallReceipt:
+class InstallReceipt(Struct, frozen=True):
     """What was installed: each file's digest as written, and the copy of its original."""
 
     at: float = 0.0

@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import ConfigError, LorelogError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.hosts import TRANSCRIPT_FILES, host_data_folder
 from lorelog.hosts.bundles import HOOK_EVENTS, NAME
 from lorelog.hosts.documented import ALL_TITLES, DOCUMENTED_HOSTS
@@ -47,11 +47,10 @@ from lorelog.services.install.plan import (
 MAX_SILENCE_S = 3600.0
 """A conversation that is newer than the last event by more than this was not captured."""
 _VERSION_TIMEOUT_S = 2.0
-_CAMEL_BOUNDARY = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
+_CAMEL_BOUNDARY = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-@dataclass(frozen=True, slots=True)
-class HostCaptureStats:
+class HostCaptureStats(Struct, frozen=True):
     """Capture times of a host in seconds since 1970, 0 for never."""
 
     last_event: float = 0.0
@@ -59,8 +58,7 @@ class HostCaptureStats:
     today: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostStatus:
+class HostStatus(Struct, frozen=True, kw_only=True):
     """State of one host."""
 
     host: str

@@ -16,7 +16,8 @@ from contextlib import suppress
 from math import ceil
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import LorelogError, ModelError, ModelFault, ModelUnavailable, StoreError
 from lorelog.core.ports import Completion, EmbeddedTexts, Embedder, LanguageModel, TokenReportingEmbedder, Vector
 from lorelog.retrieval.token_estimate import estimate_tokens
@@ -28,8 +29,7 @@ ESTIMATE_MARGIN = 1.25
 """Estimates of prompt tokens are multiplied by this, since they may be too low. Receipts have the model's own count."""
 
 
-@dataclass(frozen=True, slots=True)
-class LlmBudget:
+class LlmBudget(Struct, frozen=True):
     """Limits of model calls, and on whose behalf they are made."""
 
     daily_tokens: int

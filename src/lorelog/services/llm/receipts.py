@@ -22,8 +22,9 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from lorelog.core.atomic_file import append_lines, open_to_append
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import DailyLimitReached, ModelUnavailable, StoreBusy, StoreUnwritable
 from lorelog.core.options import SpendOptions
 from lorelog.core.processes import acquire_file_lock
@@ -43,8 +44,7 @@ _MAX_PLAUSIBLE = 1 << 50
 """A line with a larger count of tokens or seconds is damaged."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCall:
+class ModelCall(Struct, frozen=True):
     """Provider, model and purpose of a call, and on whose behalf it is made."""
 
     purpose: str
@@ -55,8 +55,7 @@ class ModelCall:
     project: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(Struct, frozen=True):
     """Permission for one call."""
 
     id: str
@@ -65,8 +64,7 @@ class Reservation:
     reserved: int
 
 
-@dataclass(frozen=True, slots=True)
-class CallOutcome:
+class CallOutcome(Struct, frozen=True):
     """Result of a call: `ok`, or one word for the failure."""
 
     status: str
@@ -75,8 +73,7 @@ class CallOutcome:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class CallUsage:
+class CallUsage(Struct, frozen=True):
     """One call as its lines record it. A call without an end counts with its reservation."""
 
     day: str
@@ -87,8 +84,7 @@ class CallUsage:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class UsageSummary:
+class UsageSummary(Struct, frozen=True):
     """Calls of some days."""
 
     calls: tuple[CallUsage, ...]
@@ -314,8 +310,7 @@ OTHER_PURPOSES = ""
 """Stands for all purposes that share one limit: all but notes and embeddings."""
 
 
-@dataclass(frozen=True, slots=True)
-class CostLine(Serializable):
+class CostLine(Serializable, Struct, frozen=True):
     """Calls of one group; keys that were not grouped by are empty."""
 
     day: str = ""
@@ -332,8 +327,7 @@ class CostLine(Serializable):
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class DayLimit(Serializable):
+class DayLimit(Serializable, Struct, frozen=True):
     """One of today's limits."""
 
     setting: str
@@ -342,8 +336,7 @@ class DayLimit(Serializable):
     left: int
 
 
-@dataclass(frozen=True, slots=True)
-class CostReply(ReplyItems[CostLine]):
+class CostReply(ReplyItems[CostLine], Struct, frozen=True):
     """Costs since a day."""
 
     items_field = "lines"

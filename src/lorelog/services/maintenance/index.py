@@ -10,7 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import Document, SourceFile
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable, UsageError
 from lorelog.core.memory import FileProblem, IndexReport
@@ -74,8 +76,7 @@ def _pages_without_vectors(pages: RecordProjection, store: Store) -> Iterator[Do
             yield document
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexMaintenance:
+class IndexMaintenance(Struct, frozen=True, kw_only=True):
     """The index of one workspace, and its sources."""
 
     store: Store

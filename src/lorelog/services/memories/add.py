@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.document import GLOBAL_PROJECT, FileStamp, SourceFile
 from lorelog.core.errors import StoreError, UsageError
 from lorelog.core.memory import AddReply, AdmissionDecision, AdmissionResult, NewMemory
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.record import DIGEST_MARK, is_digest_text
 from lorelog.language.lexicon import lexicon
@@ -45,14 +45,14 @@ _MAX_CHATTER_CHARS = 200
 
 _GENERATED_TAG = "task:status:generated"
 _WRAPPED_TAGS = ("task:role:", "task:digest:")
-_WRAPPER = lazy_pattern(
+_WRAPPER = re.compile(
     r"^\W{0,4}Artifact role:\W{0,4}(?:project_brief|task_resume|resume|failure_library|decision_library|evidence_library"
     r"|highlight_library|highlights?|digest)\W{0,4}$",
     re.MULTILINE,
 )
-_PRIORITY = lazy_pattern(r"(?:priority|importance):(\d{1,3})")
-_ACTION = lazy_pattern(r"\bAgent action:\s*([^\n]+)", re.IGNORECASE)
-_VERB = lazy_pattern(
+_PRIORITY = re.compile(r"(?:priority|importance):(\d{1,3})")
+_ACTION = re.compile(r"\bAgent action:\s*([^\n]+)", re.IGNORECASE)
+_VERB = re.compile(
     r"\b(?:add|always|apply|ask|avoid|build|call|check|choose|clean|commit|confirm|convert|copy|create|delete|"
     r"disable|document|do not|don['\u2019]t|enable|ensure|escalate|export|fix|follow|import|include|index|inspect|install|"
     r"keep|limit|log|migrate|never|notify|open|pass|pin|prefer|preserve|query|raise|read|rebuild|record|refuse|reject|"
@@ -61,10 +61,10 @@ _VERB = lazy_pattern(
     re.IGNORECASE,
 )
 
-_BREAKS = lazy_pattern(
+_BREAKS = re.compile(
     r"[.!?;:,\u2026\u3002\uff01\uff0c\uff1f\u3001\n]+|\s[-\u2013\u2014]+\s|\s(?:and|then|so|und|y|et)\s"
 )
-_EDGES = lazy_pattern(r"^\W+|\W+$")
+_EDGES = re.compile(r"^\W+|\W+$")
 _ACKNOWLEDGEMENT_LINES = frozenset(
     """
     ok|okay|k|kk|yes|yep|yeah|no|nope|sure|sure thing|fine|good|great|nice|cool|perfect|excellent|awesome|right|alright|all right
@@ -90,7 +90,7 @@ _ACKNOWLEDGEMENT_LINES = frozenset(
 _ACKNOWLEDGEMENTS = frozenset(" ".join(phrase.split()) for phrase in _ACKNOWLEDGEMENT_LINES if phrase.strip())
 _OPENERS = frozenset("ok okay yes yep yeah great good perfect nice cool alright thanks done sure".split())  # noqa: SIM905
 """Words that may be followed by another acknowledgement without punctuation."""
-_WORD = lazy_pattern(r"[^\W_]+(?:['\u2019_][^\W_]+)*")
+_WORD = re.compile(r"[^\W_]+(?:['\u2019_][^\W_]+)*")
 
 
 def admit(memory: NewMemory, today: date) -> AdmissionResult:

@@ -8,18 +8,20 @@ names the text that it replaces: if the file says something else by now, nothing
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.atomic_file import AtomicFile, write_atomic
-from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import FileStamp, SourceFile, StoredChunk
 from lorelog.core.errors import NotFound, SourceChanged, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.memory import NewMemory
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.processes import acquire_file_lock
 from lorelog.ingest.redaction.redact import redact
@@ -34,14 +36,13 @@ if TYPE_CHECKING:
 
 _LOCK_WAIT_S = 10.0
 _MAX_TRIES = 5
-_IDS = lazy_pattern(r"<!--[^>]*?\bmemory:([^\s>]+)")
-_ANCHOR = lazy_pattern(r"^<!--.*-->\s*$")
+_IDS = re.compile(r"<!--[^>]*?\bmemory:([^\s>]+)")
+_ANCHOR = re.compile(r"^<!--.*-->\s*$")
 
 EditBytes = Callable[[bytes], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class SectionEdit:
+class SectionEdit(Struct, frozen=True):
     """The text of a section as it was read, and as it shall be."""
 
     before: str
@@ -76,8 +77,7 @@ def _find_lines(text: str, part: str) -> list[int]:
     return places
 
 
-@dataclass(frozen=True, slots=True)
-class EditedSection:
+class EditedSection(Struct, frozen=True):
     """A memory that was edited in its file."""
 
     memory: str
@@ -89,8 +89,7 @@ class EditedSection:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryEditor:
+class MemoryEditor(Struct, frozen=True):
     """Edits memories in their files, and brings the index up to date."""
 
     store: Store

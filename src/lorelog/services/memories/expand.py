@@ -9,7 +9,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.document import Anchor, Chunk, FileStamp, SourceFile, StoredChunk
 from lorelog.core.errors import NotFound, SourceError, UsageError
 from lorelog.core.ids import parse_cited_id

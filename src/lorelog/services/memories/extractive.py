@@ -12,34 +12,34 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import log2, sqrt
 
-from lorelog.core.dataclasses import dataclass
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
+
 from lorelog.ingest.transcripts.note_text import flatten_markdown, shorten_text
 from lorelog.language.lexicon import lexicon
 from lorelog.language.sentences import split_sentences
 from lorelog.retrieval.dedupe import split_words
 
-_BULLET = lazy_pattern(
+_BULLET = re.compile(
     r"^\s*(?:[-*+]|\d{1,3}[.)])\s+|^#{1,6}\s+|^(?:>\s?)+|^(?:User asked|Outcome|Found|Went on with):\s*"
 )
-_BLOCK_START = lazy_pattern(r"\s*(?:[-*+>|]\s|\d{1,3}[.)]\s|#{1,6}\s|\||<|:::|\[[^\]]+\]:)")
+_BLOCK_START = re.compile(r"\s*(?:[-*+>|]\s|\d{1,3}[.)]\s|#{1,6}\s|\||<|:::|\[[^\]]+\]:)")
 """A line that does not continue the one before."""
-_FENCE = lazy_pattern(r"^\s*(`{3,}|~{3,})")
-_NOT_A_SENTENCE = lazy_pattern(
+_FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
+_NOT_A_SENTENCE = re.compile(
     r"(?:Commands|Files|Tools|Errors):.*|`[^`]+`\W*|\S*://\S+|[^|]*\|[^|]*\|.*|<[^>]+>\W*|[^<]*=\"[^\"]*\"\s*/?>.*",
     re.DOTALL,
 )
 """The lists of a session note, a single command, a table row, a tag or the rest of one."""
-_USER_REQUEST = lazy_pattern(r"\s*[-*+]?\s*User asked:")
-_INLINE_CODE = lazy_pattern(r"`[^`]*`")
-_REASON_WORDS = lazy_pattern(
+_USER_REQUEST = re.compile(r"\s*[-*+]?\s*User asked:")
+_INLINE_CODE = re.compile(r"`[^`]*`")
+_REASON_WORDS = re.compile(
     r"\b(?:because|decided?|decision|chose|instead of|in favou?r of|root cause|caused?|reason|therefore|so that|fix(?:e[sd])?|bug|fail(?:s|ed|ure)?"
     r"|broken?|must|never|always|do not|don't|avoid|prefer|require[sd]?|replaced?|renamed|removed|added|changed|moved|default|still open"
     r"|weil|entschieden|statt|nie|immer|muss)\b|因为|决定|原因|修复|失败|必须|不要|改为|改用|避免",
     re.IGNORECASE,
 )
-_SPECIFICS = lazy_pattern(r"`[^`]+`|\w+[./_]\w+|\b\d")
-_LEAD_IN = lazy_pattern(
+_SPECIFICS = re.compile(r"`[^`]+`|\w+[./_]\w+|\b\d")
+_LEAD_IN = re.compile(
     r"(?:now )?(?:I|I'll|I've|I'm|let me|let's|here(?:'s| is| are)|we'll|yes|no|sure|ok(?:ay)?|great|done|which|what|in this)\b",
     re.IGNORECASE,
 )
@@ -49,8 +49,7 @@ _MAX_OVERLAP = 0.8
 _MIN_WORDS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(Struct, frozen=True):
     """The selected sentence of one text."""
 
     position: int

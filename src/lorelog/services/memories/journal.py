@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from msgspec import Struct
+
 from lorelog.core.atomic_file import open_to_append, sync_folder, write_all
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.memory import NewMemory
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
 from lorelog.ingest.outline import Outline, read_outline
 from lorelog.services.places.project_folder import FOLDER, create_project_folder
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from lorelog.core.session import HookEvent
     from lorelog.ingest.transcripts.conversation import Conversation, ConversationHead
 
-_ANCHOR_WORD = lazy_pattern(r"[^\s<>]+")
-_NEEDS_ESCAPE = lazy_pattern(r"--|[<>\x00-\x1f\x7f]|\s[a-z][a-z_-]*:\S")
+_ANCHOR_WORD = re.compile(r"[^\s<>]+")
+_NEEDS_ESCAPE = re.compile(r"--|[<>\x00-\x1f\x7f]|\s[a-z][a-z_-]*:\S")
 """Text that would end the comment, or be read as the next anchor field."""
 
 
@@ -91,11 +92,11 @@ def anchor_address(path: str) -> str:
     return f"file://{quote(path)}".replace("--", "-%2D") if _NEEDS_ESCAPE.search(path) or path.strip() != path else path
 
 
-_TYPE = lazy_pattern(r"[\w][\w.-]{0,63}")
-_TAG = lazy_pattern(r"[\w][\w.:/*@+-]{0,199}")
-_IDENTITY = lazy_pattern(r"[\w.:-]{1,200}")
-_FENCE = lazy_pattern(r"^ {0,3}(`{3,}|~{3,})")
-_HASH = lazy_pattern(r"[0-9a-f]{16}")
+_TYPE = re.compile(r"[\w][\w.-]{0,63}")
+_TAG = re.compile(r"[\w][\w.:/*@+-]{0,199}")
+_IDENTITY = re.compile(r"[\w.:-]{1,200}")
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_HASH = re.compile(r"[0-9a-f]{16}")
 _CUE_CHARS = "=/*?.:@+!$&'()"
 """Characters that stay readable in an anchor besides letters, digits and `_.-~`."""
 MAX_CUES, MAX_CUE_CHARS = 20, 300
@@ -108,8 +109,7 @@ _MIN_TORN_BYTES = len("### 00:00\n")
 """A heading alone may be the user's and does no harm; an unclosed comment would hide the text after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
+class JournalEntry(Struct, frozen=True):
     """An entry as written: its id and its lines."""
 
     memory: str
@@ -363,9 +363,9 @@ def _closing_fence(outline: Outline) -> list[str]:
     return [mark[1]] if mark else []
 
 
-_FENCE_MARKS = (lazy_pattern(r"```[^\n]*"), lazy_pattern(r"~~~[^\n]*"))
+_FENCE_MARKS = (re.compile(r"```[^\n]*"), re.compile(r"~~~[^\n]*"))
 """Apart from each other: a pattern that begins with a fixed text is found many times as fast."""
-_OPEN_COMMENT = lazy_pattern(r"<!--(?![^\n]*-->)")
+_OPEN_COMMENT = re.compile(r"<!--(?![^\n]*-->)")
 
 
 def has_closed_fences(text: str) -> bool:

@@ -15,11 +15,14 @@ chains of small steps lead far.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import GLOBAL_PROJECT, ChunkKey, StoredChunk, short_hash
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.grammar import plural
@@ -34,7 +37,6 @@ from lorelog.core.memory import (
     SupersedeReply,
 )
 from lorelog.core.options import ListOptions
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store, Vector
 from lorelog.core.query import Filters
 from lorelog.core.record import ORIGINS
@@ -49,11 +51,10 @@ from lorelog.services.places.workspace import Workspace
 
 EPISODE_PREFIX = "episode-"
 """Prefix of a summary's id."""
-_EPISODE_ID = lazy_pattern(r"[\w.:-]{1,150}")
+_EPISODE_ID = re.compile(r"[\w.:-]{1,150}")
 
 
-@dataclass(frozen=True, slots=True)
-class Episode:
+class Episode(Struct, frozen=True):
     """The memories of an episode, oldest first, and its earlier summaries."""
 
     id: str
@@ -162,8 +163,7 @@ class ScopeFilters(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryLifecycle:
+class MemoryLifecycle(Struct, frozen=True, kw_only=True):
     """Operations on existing memories of one tenant, as seen from one project."""
 
     store: Store
@@ -320,8 +320,7 @@ NearPairs = Mapping[int, Sequence[tuple[int, float]]]
 """By position of a memory, newest first: the positions of older ones close to it, and their similarity."""
 
 
-@dataclass(frozen=True, slots=True)
-class NearDuplicateOptions:
+class NearDuplicateOptions(Struct, frozen=True):
     """Threshold, scope and number of groups."""
 
     filters: Filters

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import Document, StoredChunk
 from lorelog.core.errors import UsageError
 from lorelog.core.grammar import nearest_name
@@ -38,8 +39,7 @@ def list_documents(store: Store, filters: Filters, limit: int, lifecycle: Lifecy
     return ListReply(tuple(documents[:limit]), (), more=len(documents) > limit)
 
 
-@dataclass(frozen=True, slots=True)
-class GrowthDay(Serializable):
+class GrowthDay(Serializable, Struct, frozen=True):
     """Documents dated with one day."""
 
     day: str

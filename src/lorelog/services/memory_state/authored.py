@@ -17,9 +17,9 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import Anchor, short_hash
-from lorelog.core.patterns import lazy_pattern
 from lorelog.services.memory_state.append_log import AppendLog, FileStamp
 
 if TYPE_CHECKING:
@@ -34,11 +34,10 @@ A long memory is split into chunks; the first is longer than this.
 """
 _MAX_SINGLE_LOOKUPS = 100
 _TRANSCRIPT_FIELDS = ("transcript", "rollout", "db")
-_COMMENT = lazy_pattern(r"<!--.*?-->", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class AuthoredText:
+class AuthoredText(Struct, frozen=True):
     """What the registry knows of a memory: digests of its text and of its anchor."""
 
     text: str

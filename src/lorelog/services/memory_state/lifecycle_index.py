@@ -18,18 +18,19 @@ hold as long as the summary is indexed, within its project or everywhere for a g
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.grammar import plural
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.paths import cache_folder, is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store, SummaryLink, Supersession
 from lorelog.core.query import NO_LIFECYCLE_STATE, LifecycleState, ScorePart
 from lorelog.retrieval.token_estimate import estimate_tokens
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 
 LIFECYCLE_FILE = "lifecycle.jsonl"
-_DAY = lazy_pattern(r"\d{4}-\d\d-\d\d")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 MAX_SOURCES_SHOWN = 50
 """Sources of a summary that `expand` lists."""
 _COVERS_PREFIX = "<!-- covers:"

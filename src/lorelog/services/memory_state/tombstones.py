@@ -16,19 +16,20 @@ reflects: a different one makes the next run check every chunk.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import asdict, dataclass, replace
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
 from lorelog.core.document import Chunk, Document, StoredChunk, short_hash
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import DocumentUpdate, Store, StoreWriter
 from lorelog.services.memory_state.append_log import AppendLog
 
 
-@dataclass(frozen=True, slots=True)
-class Tombstone:
+class Tombstone(Struct, frozen=True):
     """A deletion of a memory by its id, or of a section by its text, headings and project."""
 
     key: str
@@ -107,7 +108,7 @@ class Tombstones:
 
     def append(self, stones: Iterable[Tombstone]) -> None:
         """Append deletions; they are on disk when this returns."""
-        self._file.append(asdict(stone) for stone in stones)
+        self._file.append(to_builtins(stone) for stone in stones)
 
     def _read(self) -> dict[str, Tombstone]:
         stones = self._file.lines()
@@ -144,10 +145,10 @@ def _salvage_tombstone(line: bytes) -> Tombstone | None:
     return Tombstone(fields["key"], fields.get("memory", ""), fields.get("source", ""), ids, fields.get("at", ""))
 
 
-_FIELD = lazy_pattern(rb'"(key|memory|source|at)": "([^"\\]*)"')
-_RESTORED = lazy_pattern(rb'"deleted": *false')
-_IDS = lazy_pattern(rb'"ids": \[([^\]]*)\]')
-_QUOTED = lazy_pattern(rb'"([^"\\]*)"')
+_FIELD = re.compile(rb'"(key|memory|source|at)": "([^"\\]*)"')
+_RESTORED = re.compile(rb'"deleted": *false')
+_IDS = re.compile(rb'"ids": \[([^\]]*)\]')
+_QUOTED = re.compile(rb'"([^"\\]*)"')
 _GENERATION_NOTE = "deletions"
 """The name of the store's note that holds the generation."""
 _OMITTED_MARK = " without "

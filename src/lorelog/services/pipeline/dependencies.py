@@ -8,7 +8,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.errors import UsageError
 from lorelog.core.options import (
     CacheOptions,
@@ -77,8 +78,7 @@ class SideDatabases:
             self._code, self._traces = None, None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineDefaults:
+class EngineDefaults(Struct, frozen=True, kw_only=True):
     """Options that apply unless a call sets others."""
 
     scan: ScanOptions
@@ -97,8 +97,7 @@ class EngineDefaults:
     """Warnings about the settings for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenRecords:
+class OpenRecords(Struct, frozen=True):
     """A tenant's records, and the identity that writes them."""
 
     book: RecordStore
@@ -130,8 +129,7 @@ def _raise_no_records() -> OpenRecords:
     raise UsageError("this engine has no records", hint="open the engine with `wiring`")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineDeps:
+class EngineDeps(Struct, frozen=True, kw_only=True):
     """Models and caches. With `caches`, they and the store are shared, and the engine does not close them."""
 
     analyser: WordAnalyser

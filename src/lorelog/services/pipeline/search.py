@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import Hit, TrustFilter
@@ -29,8 +31,7 @@ Annotator = Callable[[tuple[Hit, ...]], tuple[Hit, ...]]
 """Returns all hits of a reply with its own fields set, and possibly in another order."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchPipeline:
+class SearchPipeline(Struct, frozen=True):
     """Dependencies shared by all searches."""
 
     searcher: Searcher

@@ -18,19 +18,19 @@ import re
 from collections.abc import Iterable
 from os import path
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import ConfigError
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.services.places.git import find_worktree, git_folders, is_repository, read_small_file
 
 # `os.path` instead of pathlib: for odd paths it returns False, where pathlib raises.
 # ruff: noqa: PTH111, PTH113, PTH114, PTH118, PTH119, PTH120, PTH123
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(Struct, frozen=True):
     """A project and the working tree used to reach it."""
 
     id: str
@@ -76,8 +76,7 @@ _MAX_SCOPE_FILE_BYTES = 65_536
 _MAX_LEVELS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeFile:
+class ScopeFile(Struct, frozen=True):
     """Content and location of a scope file."""
 
     file: str
@@ -142,12 +141,10 @@ _SCOPE_FILE_HINT = 'write for example {"tenant": "work", "project": "."}; with -
 GLOBAL_NAME = "global"
 """Shared name of memories without a project: they are visible from every project and every machine."""
 
-_REMOTE_SECTION = lazy_pattern(r'^\s*\[\s*remote\s+"(?P<name>[^"\n]*)"\s*\]', re.IGNORECASE)
-_URL_LINE = lazy_pattern(r"^\s*url\s*=\s*\"?(?P<url>[^\"\s]+)", re.IGNORECASE)
-_URL_ADDRESS = lazy_pattern(
-    r"(?:[a-z][a-z0-9+.-]*://)(?:[^/@]*@)?(?P<host>[^/:@]+)(?::\d+)?/(?P<path>.+)", re.IGNORECASE
-)
-_SCP_ADDRESS = lazy_pattern(r"(?:[^/@:]+@)?(?P<host>[^/:@]{2,}):(?!//)(?P<path>.+)")
+_REMOTE_SECTION = re.compile(r'^\s*\[\s*remote\s+"(?P<name>[^"\n]*)"\s*\]', re.IGNORECASE)
+_URL_LINE = re.compile(r"^\s*url\s*=\s*\"?(?P<url>[^\"\s]+)", re.IGNORECASE)
+_URL_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://)(?:[^/@]*@)?(?P<host>[^/:@]+)(?::\d+)?/(?P<path>.+)", re.IGNORECASE)
+_SCP_ADDRESS = re.compile(r"(?:[^/@:]+@)?(?P<host>[^/:@]{2,}):(?!//)(?P<path>.+)")
 _MAX_SHARED_NAME_CHARS = 1000
 
 

@@ -18,11 +18,11 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, UsageError
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
 from lorelog.services.places.project import Project, find_project
 from lorelog.services.places.roots import Root, Roots
@@ -37,12 +37,11 @@ AUTO_MEMORY_FILES = ("CLAUDE.md", "AGENTS.md", "CLAUDE.local.md", os.path.join("
 """Below a project's top directory, in search order."""
 
 _MARKDOWN_SUFFIXES = (".md", ".markdown")
-_DIRECTORY_ENCODINGS = (lazy_pattern("[^a-zA-Z0-9]"), lazy_pattern("[/.]"), lazy_pattern("/"))
+_DIRECTORY_ENCODINGS = (re.compile("[^a-zA-Z0-9]"), re.compile("[/.]"), re.compile("/"))
 """Characters that Claude Code replaces by `-` in directory names: today, and in two earlier versions."""
 
 
-@dataclass(frozen=True, slots=True)
-class _AutoMemoryCandidate:
+class _AutoMemoryCandidate(Struct, frozen=True):
     path: str
     project: str
     within: str = ""
@@ -101,8 +100,7 @@ def _is_utf8_path(real: str) -> bool:
     return os.fsencode(real).decode("utf-8", "replace") == real
 
 
-@dataclass(frozen=True, slots=True)
-class IndexTargets:
+class IndexTargets(Struct, frozen=True):
     """The paths that a user named to be indexed."""
 
     paths: tuple[str, ...]
@@ -141,8 +139,7 @@ def select_named_roots(named: IndexTargets, workspace: Workspace, registered: Se
     return tuple((inside | selected).values())
 
 
-@dataclass(frozen=True, slots=True)
-class WatchScope:
+class WatchScope(Struct, frozen=True):
     """The roots to watch for a project."""
 
     roots: tuple[Root, ...]
@@ -152,8 +149,7 @@ class WatchScope:
     """Names of files whose rules change which other files are indexed."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutsideLink:
+class OutsideLink(Struct, frozen=True):
     """A folder of journals that leads out of its project, and where it leads."""
 
     path: str

@@ -14,16 +14,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, to_builtins
+
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.dataclasses import asdict, dataclass
 from lorelog.core.errors import StoreError, StoreUnwritable
 from lorelog.core.paths import is_below
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.serializable import Serializable
 
 
-@dataclass(frozen=True, slots=True)
-class Root(Serializable):
+class Root(Serializable, Struct, frozen=True):
     """A file or directory to index: real path, project, and the excluded paths and patterns below it."""
 
     path: str
@@ -47,8 +47,7 @@ class Root(Serializable):
         return markdown and not self.exists() and os.path.isdir(os.path.dirname(self.path))  # noqa: PTH112, PTH120
 
 
-@dataclass(frozen=True, slots=True)
-class RootStatus(Serializable):
+class RootStatus(Serializable, Struct, frozen=True):
     """A root, whether it exists now, and how many documents came from it."""
 
     root: Root
@@ -127,7 +126,7 @@ class Roots:
             os.close(descriptor)
 
     def _write(self, roots: dict[str, Root]) -> None:
-        text = json.dumps({"roots": [asdict(roots[path]) for path in sorted(roots)]}, indent=2, ensure_ascii=False)
+        text = json.dumps({"roots": [to_builtins(roots[path]) for path in sorted(roots)]}, indent=2, ensure_ascii=False)
         try:
             if not self._read()[1]:
                 self._path.replace(self._path.with_name(f"{self._path.name}.bad-{time.strftime('%Y%m%d-%H%M%S')}"))

@@ -6,7 +6,8 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.paths import cache_folder, data_folder, is_below, tenant_folder
@@ -51,8 +52,7 @@ def _folders(home: Path, tenant: str) -> tuple[Path, Path]:
     return Path(own), Path(cache_folder(own))
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(Struct, frozen=True):
     """The project that commands run in and the tenant that memories are kept for."""
 
     project: Project

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import UsageError
 from lorelog.core.query import TrustFilter
 from lorelog.core.record import CANDIDATE_TRUST, Record, RecordDraft
@@ -46,8 +48,7 @@ _STATUS_TEXTS = {
 """Summaries of a recorded lookup."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimQuery:
+class ClaimQuery(Struct, frozen=True):
     """A claim and the records to look in."""
 
     text: str
@@ -56,16 +57,14 @@ class ClaimQuery:
     """Ids of the only records to consider; empty for all that the search finds."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRecordTarget:
+class ClaimRecordTarget(Struct, frozen=True):
     """Task and writer under which the result is recorded."""
 
     task: str = ""
     agent: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimEvidence:
+class ClaimEvidence(Struct, frozen=True, kw_only=True):
     """Records for and against a claim."""
 
     claim: str

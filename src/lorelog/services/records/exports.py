@@ -29,11 +29,11 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import IO, Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, StoredChunk
 from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError
 from lorelog.core.grammar import nearest_name
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, Trust, TrustTier
 from lorelog.core.version import VERSION
 from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
@@ -58,8 +58,7 @@ UNVERIFIED_FIELD = "unverified"
 MAX_LINE_BYTES = 2 * MAX_RECORD_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignMemory:
+class ForeignMemory(Struct, frozen=True):
     """A memory from another program or home, without its claims about trust."""
 
     text: str
@@ -71,8 +70,7 @@ class ForeignMemory:
     """Its id in the lorelog that exported it; empty if another program did."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedMemory:
+class ExportedMemory(Struct, frozen=True, kw_only=True):
     """A journal memory to export."""
 
     text: str
@@ -85,8 +83,7 @@ class ExportedMemory:
     expires: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportItem:
+class ImportItem(Struct, frozen=True, kw_only=True):
     """One record or memory of a file, or the reason why it cannot be read."""
 
     place: int
@@ -199,7 +196,7 @@ def encode_compact_json(values: Mapping[str, Any]) -> str:
 
 MARKDOWN_HEADER = "<!-- lorelog:ledger v1 -->"
 _COMMENT_OPEN, _COMMENT_CLOSE = "<!-- lorelog:record ", " -->"
-_ESCAPED_CHARS = lazy_pattern(r"[<>\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_ESCAPED_CHARS = re.compile(r"[<>\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 """Characters that would end a comment or affect a terminal. In JSON they occur only inside strings."""
 _SHOWN_FIELDS = ("task", "reply_to", "relation", "supersedes", "project", "session", "origin")
 
@@ -352,8 +349,8 @@ def _get_object(values: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 OKF_VERSION = "0.2"
 _MAX_TITLE_CHARS = 80
-_UNSAFE = lazy_pattern(r"[^A-Za-z0-9._-]+")
-_MARKUP = lazy_pattern(r"[*_`#>\[\]]+")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_MARKUP = re.compile(r"[*_`#>\[\]]+")
 
 
 def write_bundle(
@@ -467,8 +464,8 @@ def _write_index(folder: Path, listed: Mapping[str, list[tuple[str, str]]]) -> N
     (folder / "index.md").write_text("\n".join(lines), "utf-8")
 
 
-_HEADING_LINE = lazy_pattern(r"\A#{1,6} [^\n]*\n")
-_COMMENT = lazy_pattern(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
+_HEADING_LINE = re.compile(r"\A#{1,6} [^\n]*\n")
+_COMMENT = re.compile(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
 
 
 def exported_projects(visible: Iterable[str], *, all_projects: bool, with_global: bool) -> tuple[str, ...] | None:
@@ -478,8 +475,7 @@ def exported_projects(visible: Iterable[str], *, all_projects: bool, with_global
     return tuple(project for project in dict.fromkeys(visible) if with_global or project != GLOBAL_PROJECT)
 
 
-@dataclass(slots=True)
-class ExportCounts:
+class ExportCounts(Struct):
     """How much was exported."""
 
     memories: int = 0

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import NotFound
 from lorelog.core.ids import parse_cited_id
 from lorelog.core.query import TrustFilter
@@ -112,8 +114,7 @@ _TASK_FILTERS = frozenset({"agent", "session", "challenge_id", "dataset", "entit
 """Filters that a task meets as a whole: one of its records is enough, and the status is the task's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordFilter:
+class RecordFilter(Struct, frozen=True, kw_only=True):
     """Conditions on records and tasks. An empty field is no condition."""
 
     query: str = ""

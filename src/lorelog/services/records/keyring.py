@@ -18,6 +18,7 @@ import binascii
 import hashlib
 import json
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,12 +29,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.dataclasses import asdict, dataclass, replace
 from lorelog.core.errors import ConfigError, MissingExtra, NotFound, StoreError, StoreUnwritable, UsageError
 from lorelog.core.extras import require_extra
 from lorelog.core.ids import new_id
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.record import Record, RecordDraft, signed_bytes
 from lorelog.records.chain import LedgerVerification
@@ -48,7 +50,7 @@ KEYS_VERSION = 1
 _PUBLIC_KEY_BYTES = 32
 _MAX_NAME_CHARS = 100
 _MAX_FILE_BYTES = 1_000_000
-_UNPRINTABLE = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _PRIME = 2**255 - 19
 _WEAK_KEYS = frozenset(
     {
@@ -62,8 +64,7 @@ _WEAK_KEYS = frozenset(
 """Low-order points: anyone can make signatures that are valid under them."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrustedKey:
+class TrustedKey(Struct, frozen=True):
     """A public key trusted under a name."""
 
     name: str
@@ -77,8 +78,7 @@ class TrustedKey:
         return fingerprint(self.key)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyIdentity:
+class KeyIdentity(Struct, frozen=True):
     """A name with its keys."""
 
     name: str
@@ -259,7 +259,7 @@ class KeyFolder:
             return ""
 
     def _write_known(self, keys: Sequence[TrustedKey]) -> None:
-        values = {"version": KEYS_VERSION, "keys": [asdict(trusted) for trusted in keys]}
+        values = {"version": KEYS_VERSION, "keys": [to_builtins(trusted) for trusted in keys]}
         write_atomic(self._file, json.dumps(values, ensure_ascii=False, indent=1).encode() + b"\n")
         self._stamp = None
 
@@ -333,8 +333,7 @@ class SignatureState(StrEnum):
     BROKEN = "broken"
 
 
-@dataclass(frozen=True, slots=True)
-class SignatureStatus:
+class SignatureStatus(Struct, frozen=True):
     """State of a record's signature, and its key."""
 
     state: SignatureState
@@ -476,8 +475,7 @@ def _verify_signature(key: bytes, proof: bytes, payload: bytes) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class UnprovenSignature:
+class UnprovenSignature(Struct, frozen=True):
     """A record whose signature does not prove its writer."""
 
     id: str
@@ -485,8 +483,7 @@ class UnprovenSignature:
     signature: SignatureStatus
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerCheck:
+class LedgerCheck(Struct, frozen=True):
     """Result of checking a ledger: its hash chain and its signatures."""
 
     chain: LedgerVerification
@@ -518,7 +515,7 @@ def check_ledger(store: RecordStore, keyring: Keyring, limit: int) -> LedgerChec
     return LedgerCheck(chain, states, tuple(unproven))
 
 
-_ENCRYPTED_HEADER = lazy_pattern(rb"lorelog scrypt v1 ([0-9a-f]{32})\n")
+_ENCRYPTED_HEADER = re.compile(rb"lorelog scrypt v1 ([0-9a-f]{32})\n")
 _SCRYPT_COST, _SCRYPT_BLOCK_SIZE, _SCRYPT_PARALLELISM = 2**15, 8, 1
 
 

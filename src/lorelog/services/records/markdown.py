@@ -10,16 +10,15 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import UNTRUSTED_ORIGINS, Json, Record, Trust, TrustTier
 
-_CONTROL_CHARS = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-_INLINE_MARKUP = lazy_pattern(r"[\\`*\[\]<>&~|$]|(?<![^\W_])_|_(?![^\W_])")
-_BLOCK_START = lazy_pattern(r"(?:[#=+-]|[0-9]{1,9}(?=[.)]))")
-_SLUG = lazy_pattern(r"(?!x-)[a-z0-9][a-z0-9-]{0,63}")
-_TAG = lazy_pattern(r"<(?=[A-Za-z/!?])")
-_BACKTICK_RUNS = lazy_pattern(r"`+")
-_HEADING_PUNCTUATION = lazy_pattern(r"[^\w\- ]")
+_CONTROL_CHARS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_INLINE_MARKUP = re.compile(r"[\\`*\[\]<>&~|$]|(?<![^\W_])_|_(?![^\W_])")
+_BLOCK_START = re.compile(r"(?:[#=+-]|[0-9]{1,9}(?=[.)]))")
+_SLUG = re.compile(r"(?!x-)[a-z0-9][a-z0-9-]{0,63}")
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_BACKTICK_RUNS = re.compile(r"`+")
+_HEADING_PUNCTUATION = re.compile(r"[^\w\- ]")
 
 DIGEST_BADGE = "`[digest]`"
 

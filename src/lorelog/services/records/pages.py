@@ -12,7 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.document import Anchor, Chunk, StoredChunk
 from lorelog.core.errors import StoreError, UsageError
 from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
@@ -38,8 +40,7 @@ _TAINTED_TRUST = replace(
 )
 
 
-@dataclass(slots=True)
-class TrustAnnotator:
+class TrustAnnotator(Struct):
     """Adds trust to the hits of one search. Without a record store, nothing is a record."""
 
     folder: Path
@@ -155,8 +156,7 @@ class TrustAnnotator:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _HitTrust:
+class _HitTrust(Struct, frozen=True):
     trust: Trust
     grounding: tuple[SupportingRecord, ...]
 
@@ -201,8 +201,7 @@ _INDEX_LOCK_WAIT_S = 10.0
 """An index run waits for other writers anyway."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordPages:
+class RecordPages(Struct, frozen=True):
     """The pages of a tenant's records, in the index that also holds its memories."""
 
     store: Store

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -20,13 +21,14 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Document, FileStamp, SourceFile
 from lorelog.core.errors import StoreBusy, StoreError, StoreUnwritable
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import cache_folder, is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import DocumentUpdate, Store, StoreWriter
 from lorelog.core.record import UNPAGED_KINDS, UNTRUSTED_ORIGINS, Record
 from lorelog.ingest.files import FileText
@@ -42,9 +44,9 @@ PAGE_FORMAT = "2"
 
 _MAX_TITLE_CHARS = 200
 _MAX_NAME_CHARS = 100
-_CONTROLS = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _LIST_ITEM = r"(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*"
-_MARKUP = lazy_pattern(rf"([ \t]*)(?={_LIST_ITEM}(?:#|`{{3}}|~{{3}})|(?:=+|-+)\s*$)")
+_MARKUP = re.compile(rf"([ \t]*)(?={_LIST_ITEM}(?:#|`{{3}}|~{{3}})|(?:=+|-+)\s*$)")
 """Text that would begin a heading or a fence, or underline the line before it."""
 
 
@@ -105,7 +107,7 @@ _STATE_FILE = ".projected"
 _BATCH_SIZE = 500
 _MAX_CHUNKS_PER_PUT = 2_000
 _LOCK_WAIT_S = 0.05
-_SAFE_FILE_NAME = lazy_pattern(r"[0-9a-z][0-9a-z_-]{0,99}")
+_SAFE_FILE_NAME = re.compile(r"[0-9a-z][0-9a-z_-]{0,99}")
 """Ids that are valid file names everywhere and cannot collide with another id's file."""
 
 
@@ -114,8 +116,7 @@ def records_folder(tenant_folder: Path) -> Path:
     return Path(os.path.realpath(Path(cache_folder(tenant_folder)) / RECORD_PAGES))
 
 
-@dataclass(frozen=True, slots=True)
-class CatchUpReport:
+class CatchUpReport(Struct, frozen=True):
     """Result of updating the pages."""
 
     pages: int = 0
@@ -124,8 +125,7 @@ class CatchUpReport:
     """Reason why some records are not searchable yet; empty if all are."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ProjectionState:
+class _ProjectionState(Struct, frozen=True):
     """Last record projected, and its tables. Stored with the word `anew` until a rebuild is complete."""
 
     tables: str
@@ -137,8 +137,7 @@ class _ProjectionState:
         return f"{self.tables} {self.place} {self.record or '-'}{' anew' if self.rebuilding else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class _RecordPage:
+class _RecordPage(Struct, frozen=True):
     """The records of one page: those of a task, or of a thread without a task, in one project."""
 
     project: str

@@ -21,11 +21,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import LorelogError, StoreBusy, UsageError
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, signed_bytes
 from lorelog.ingest.redaction.redact import redact
@@ -48,8 +49,8 @@ from lorelog.services.records.keyring import Keyring, SignatureState
 from lorelog.services.records.store import RecordStore
 from lorelog.services.records.writer import redact_draft
 
-_HEADING_LINE = lazy_pattern(r"\A#{1,6} [^\n]*\n")
-_LEADING_COMMENT = lazy_pattern(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
+_HEADING_LINE = re.compile(r"\A#{1,6} [^\n]*\n")
+_LEADING_COMMENT = re.compile(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
 
 
 def iter_journal_memories(
@@ -84,11 +85,10 @@ _MAX_BATCH_BYTES = 8 * 1024 * 1024
 _MAX_PROBLEMS = 100
 _LOCK_WAIT_S = 10.0
 _REFERENCE_FIELDS = ("id", "task", "reply_to", "supersedes", "project")
-_OMF_START = lazy_pattern(rb'\{\s*($|"(omf|exported_at|source|memories)"\s*:)')
+_OMF_START = re.compile(rb'\{\s*($|"(omf|exported_at|source|memories)"\s*:)')
 
 
-@dataclass(frozen=True, slots=True)
-class ImportProblem:
+class ImportProblem(Struct, frozen=True):
     """A record or memory that was changed on import, or rejected."""
 
     place: int
@@ -96,8 +96,7 @@ class ImportProblem:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
+class ImportOptions(Struct, frozen=True):
     """Options of an import."""
 
     restore: bool = False
@@ -111,8 +110,7 @@ class ImportOptions:
     """Regular expressions of additional text to redact."""
 
 
-@dataclass(slots=True)
-class ImportReport:
+class ImportReport(Struct):
     """Counts and problems of an import."""
 
     read: int = 0
@@ -167,8 +165,7 @@ def read_import_file(path: str, format_: str) -> Iterator[ImportItem]:
         yield from (read_markdown if format_ == "markdown" else read_jsonl)(stream)
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownRecord:
+class _KnownRecord(Struct, frozen=True):
     """Facts about a record that others refer to."""
 
     digest: bytes

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import SearchReply, SupportingRecord
 from lorelog.core.record import CANDIDATE_TRUST, Record, Trust
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from lorelog.services.records.keyring import Keyring
 
 
-@dataclass(frozen=True, slots=True)
-class RatedRecord:
+class RatedRecord(Struct, frozen=True):
     """A record with its trust, and whether its writer's signature is valid."""
 
     record: Record
@@ -51,8 +51,7 @@ RecordSearch = Callable[[str, SearchOptions], SearchReply]
 """Searches memories and records; the options' filters select the projects."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordScope:
+class RecordScope(Struct, frozen=True, kw_only=True):
     """Dependencies of the operations on records."""
 
     workspace: Workspace
@@ -78,8 +77,7 @@ DigestT = TypeVar("DigestT")
 ALL_PROJECTS_NAME = "all projects"
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledDigest(Generic[DigestT]):
+class CompiledDigest(Struct, Generic[DigestT], frozen=True):
     """A digest and the first of the records that it cites."""
 
     content: DigestT

@@ -18,7 +18,9 @@ from math import log
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.query import Filters, Hit, Lane, SupportingRecord, TrustFilter
 from lorelog.core.record import CANDIDATE_TRUST, Record, Trust
 from lorelog.records.digests import one_line
@@ -46,8 +48,7 @@ _STATUS_SYNONYMS = {
 """Common words for each status."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskProfile:
+class TaskProfile(Struct, frozen=True):
     """A task with its records and their words."""
 
     task: Task
@@ -185,8 +186,7 @@ _MAX_SNIPPET_CHARS = 240
 ResultT = TypeVar("ResultT")
 
 
-@dataclass(frozen=True, slots=True)
-class RecordMatch:
+class RecordMatch(Struct, frozen=True):
     """A matching record, and the part that matches the query."""
 
     rated: RatedRecord
@@ -195,8 +195,7 @@ class RecordMatch:
     relevance: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class TaskHit:
+class TaskHit(Struct, frozen=True):
     """A matching task with its matching records, best first."""
 
     task: Task
@@ -210,8 +209,7 @@ class TaskHit:
         return self.matches[0].rated.trust if self.matches else CANDIDATE_TRUST
 
 
-@dataclass(frozen=True, slots=True)
-class RecordHit:
+class RecordHit(Struct, frozen=True):
     """A matching record with its task's goal and its supporting records."""
 
     match: RecordMatch
@@ -219,8 +217,7 @@ class RecordHit:
     grounding: tuple[SupportingRecord, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSearchResult:
+class RecordSearchResult(Struct, frozen=True):
     """Matches, best first, and notes for the reader."""
 
     tasks: tuple[TaskHit, ...] = ()
@@ -228,8 +225,7 @@ class RecordSearchResult:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _RecordCandidate:
+class _RecordCandidate(Struct, frozen=True):
     record: Record
     hit: Hit
 

@@ -19,12 +19,12 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
+from msgspec import Struct, field
+
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.dataclasses import dataclass, field
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.grammar import plural
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import DIGEST_MARK, UNPAGED_KINDS, Record, Trust, TrustTier
 from lorelog.records.digest_builders import DigestScope, TaskResume, build_brief, build_library, build_resume
 from lorelog.records.digests import Digest, DigestLine, DigestRole
@@ -55,8 +55,7 @@ _DISCLAIMER = (
 _PAGE_FIELDS = ("content", "artifact_role")
 
 
-@dataclass(frozen=True)
-class WikiRecords:
+class WikiRecords(Struct, frozen=True, dict=True):
     """All records of a tenant with their trust."""
 
     records: Mapping[str, Record]
@@ -284,8 +283,7 @@ _MAX_ITEMS = 200
 _BATCH_SIZE = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Wiki:
+class Wiki(Struct, frozen=True):
     """A compiled wiki that is not on disk yet."""
 
     pages: Mapping[str, str]
@@ -375,14 +373,13 @@ def _render_pages(
     )
 
 
-_PAGE_MARK = lazy_pattern(re.escape(DIGEST_MARK) + r" page:(\S+) sha256:([0-9a-f]{64}) -->\n")
+_PAGE_MARK = re.compile(re.escape(DIGEST_MARK) + r" page:(\S+) sha256:([0-9a-f]{64}) -->\n")
 _FOLDERS = ("", "tasks", "pages")
 EDITED_SUFFIX = ".edited"
 """Suffix of an edited page that was moved aside."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageOnDisk:
+class PageOnDisk(Struct, frozen=True):
     """A page of ours on disk."""
 
     name: str
@@ -391,8 +388,7 @@ class PageOnDisk:
     """Whether it was changed after it was written."""
 
 
-@dataclass(slots=True)
-class WikiBuildReport:
+class WikiBuildReport(Struct):
     """Result of writing a wiki."""
 
     folder: str
@@ -491,12 +487,11 @@ def _checked_page_path(folder: Path, name: str) -> Path:
     return path
 
 
-_CITATION_LINK = lazy_pattern(r"\]\(((?:\.\./)?(?:tasks|pages)/[^)#\s]+\.md)#([^)\s]+)\)")
+_CITATION_LINK = re.compile(r"\]\(((?:\.\./)?(?:tasks|pages)/[^)#\s]+\.md)#([^)\s]+)\)")
 _BUILD_COMMAND = "lorelog wiki build"
 
 
-@dataclass(frozen=True, slots=True)
-class LintFinding:
+class LintFinding(Struct, frozen=True):
     """A problem of the wiki or its records."""
 
     kind: str

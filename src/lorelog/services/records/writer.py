@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import StoreError, UsageError
 from lorelog.core.grammar import with_article
 from lorelog.core.ids import new_id
@@ -61,8 +63,7 @@ _REQUIRED_TEXTS = {"decision": "what was decided", "revision": "what holds now"}
 _UNKNOWN_TRUST = replace(CANDIDATE_TRUST, reason="its trust could not be looked up")
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenRecord:
+class WrittenRecord(Struct, frozen=True):
     """A record on disk with its trust, and notes for its writer."""
 
     rated: RatedRecord

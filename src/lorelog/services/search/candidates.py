@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from math import fsum, isfinite, log, sqrt
 from operator import attrgetter
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.document import ChunkKey
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import ChunkNeighbours, Store, Vector
@@ -48,8 +50,7 @@ _FULL_TERM_SCORE = 2.2
 """BM25 of one term of rarity 1 in a chunk that consists of it: k1 + 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchQuestion:
+class SearchQuestion(Struct, frozen=True):
     """A query as text, as terms, and as a vector if a model is available, with what was learned of that model."""
 
     text: str
@@ -60,8 +61,7 @@ class SearchQuestion:
     """Number of chunks that are searched."""
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateSet:
+class CandidateSet(Struct, frozen=True):
     """The ranked candidates of the lanes, and their statistics."""
 
     ranked: FusedRanking

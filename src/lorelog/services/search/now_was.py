@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.document import ChunkKey
 from lorelog.core.query import Hit, ScorePart, ValueChange, ValueRole
 from lorelog.retrieval.dedupe import RankedChunk
@@ -22,8 +24,7 @@ _LEAD = 1e-6
 _MAX_ABOUT_CHARS = 80
 
 
-@dataclass(slots=True)
-class MarkedRanking:
+class MarkedRanking(Struct):
     """A ranking, the changes of each chunk, and the older chunk whose place a newer one took."""
 
     ranked: list[RankedChunk]

@@ -14,7 +14,8 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.document import FileStamp
 from lorelog.core.ports import Store
 from lorelog.core.query import Hit

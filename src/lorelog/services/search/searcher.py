@@ -18,7 +18,9 @@ from functools import partial
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.document import DATE_OF_FILE, ChunkKey, StoredChunk
 from lorelog.core.errors import ModelError, ModelFault, StoreDamaged, UsageError
 from lorelog.core.grammar import plural
@@ -79,8 +81,7 @@ _UNLIKELY_RELEVANCE = 0.05
 """Below this relevance of the best hit a note says that there is probably no relevant one."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchDeps:
+class SearchDeps(Struct, frozen=True):
     """Optional dependencies: reranker, clock, and the lifecycle of memories."""
 
     reranker: Reranker | None = None
@@ -89,8 +90,7 @@ class SearchDeps:
     lifecycle: LifecycleIndex | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RankingContext:
+class RankingContext(Struct, frozen=True):
     """Dependencies shared by all searches."""
 
     store: Store
@@ -99,8 +99,7 @@ class RankingContext:
     hot: HotChunkCache | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadCandidate:
+class _ReadCandidate(Struct, frozen=True):
     """A candidate with its text, match features and score."""
 
     fused: FusedCandidate

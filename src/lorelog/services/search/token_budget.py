@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import UsageError
 from lorelog.core.ports import Store
 from lorelog.core.query import BudgetReport, DroppedHit, Hit, HitForm, PackedHit, SearchReply
@@ -56,8 +58,7 @@ def pack_hits(reply: SearchReply, budget: int, store: Store) -> SearchReply:
     return replace(reply, hits=tuple(shown), notes=tuple(notes), packing=packing)
 
 
-@dataclass(frozen=True, slots=True)
-class _SectionText:
+class _SectionText(Struct, frozen=True):
     """The current text of a section."""
 
     source: str

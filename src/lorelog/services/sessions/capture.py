@@ -21,7 +21,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import NotFound, SourceError, StoreError
 from lorelog.core.memory import NewMemory
 from lorelog.core.ports import Progress
@@ -91,8 +93,7 @@ _OPEN_TURN_S = 24 * 3600.0
 _MAX_SUMMARY_INPUT_CHARS = 24_000
 
 
-@dataclass(frozen=True, slots=True)
-class Backfill:
+class Backfill(Struct, frozen=True):
     """Request of a person for all turns of a session, however old."""
 
     since: str = ""
@@ -108,8 +109,7 @@ class Backfill:
         return datetime.fromisoformat(self.since).timestamp() if self.since else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TurnDraft:
+class _TurnDraft(Struct, frozen=True, kw_only=True):
     """A turn, or its new part, to be written."""
 
     turn: ParsedTurn

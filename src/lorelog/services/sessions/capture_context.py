@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import StoreError, StoreUnwritable
 from lorelog.core.memory import NewMemory
@@ -32,8 +34,7 @@ _FAILURE_SHOWN_S = 7 * 86_400.0
 YieldWriteLock = Callable[[], AbstractContextManager[object]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureContext:
+class CaptureContext(Struct, frozen=True, kw_only=True):
     """Dependencies of session capture."""
 
     workspace: Workspace

@@ -16,7 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import StoreBusy, StoreUnwritable
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.session import HostCaptures
@@ -65,8 +66,7 @@ WRITING, DONE, EMPTY, FORGOTTEN = "writing", "done", "empty", "forgotten"
 """States of a turn: being written to a journal, written, without content to remember, or taken out for good."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureRow:
+class CaptureRow(Struct, frozen=True, kw_only=True):
     """State of a turn, or of a later part of it."""
 
     memory: str
@@ -84,8 +84,7 @@ class CaptureRow:
     """Entry being written, as JSON; another process can complete it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureStart:
+class CaptureStart(Struct, frozen=True):
     """Times from which turns are captured, seconds since 1970."""
 
     epoch: float

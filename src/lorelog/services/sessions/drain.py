@@ -17,7 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, fields, replace
+from msgspec import Struct
+from msgspec.structs import fields, replace
+
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, SourceError, UsageError
 from lorelog.core.processes import try_file_lock
 from lorelog.core.session import HookEvent
@@ -56,8 +58,7 @@ SessionKey = tuple[str, str]
 """A host and its session."""
 
 
-@dataclass(slots=True, kw_only=True)
-class DrainReport:
+class DrainReport(Struct, kw_only=True):
     """Result of one pass over the spool."""
 
     events: int = 0
@@ -90,15 +91,13 @@ class DrainReport:
         )
 
 
-@dataclass(slots=True)
-class _RetryState:
+class _RetryState(Struct):
     tries: int = 0
     due: float = 0.0
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _SessionOutcome:
+class _SessionOutcome(Struct, frozen=True):
     session: SessionKey
     counts: DrainReport
     retry: _RetryState | None = None

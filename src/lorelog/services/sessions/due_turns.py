@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from lorelog.core.dataclasses import asdict, dataclass, replace
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
 from lorelog.core.session import CaptureReply, HookEvent, TurnDigest, answer_hash
 from lorelog.ingest.transcripts.turns import ParsedTurn
 from lorelog.services.sessions.capture_db import CaptureDatabase
@@ -26,15 +27,14 @@ _LATE_HOSTS = frozenset({"copilot"})
 """Hosts that write a transcript after their hooks, so that it may lack the turn which an event names."""
 SILENCE = timedelta(hours=2)
 """A session without an event for this long has ended."""
-_WORD = lazy_pattern(r"\w+")
-_LABEL = lazy_pattern(r"^\s*- (?:User asked|Went on with|Outcome|Files|Commands|Errors|Ended):", re.MULTILINE)
-_REQUEST = lazy_pattern(r"^\s*- (?:User asked|Went on with):", re.MULTILINE)
+_WORD = re.compile(r"\w+")
+_LABEL = re.compile(r"^\s*- (?:User asked|Went on with|Outcome|Files|Commands|Errors|Ended):", re.MULTILINE)
+_REQUEST = re.compile(r"^\s*- (?:User asked|Went on with):", re.MULTILINE)
 _OWN_WORDS = frozenset({"and", "more", "failed", "interrupted", "rejected", "by", "the", "user", "image", "characters"})
 """Words that the note itself adds."""
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedTurns:
+class FinishedTurns(Struct, frozen=True):
     """The finished turns, and whether the transcript contains everything that the event refers to."""
 
     turns: Sequence[ParsedTurn]
@@ -126,7 +126,7 @@ def _answer_hashes(texts: Sequence[str]) -> set[str]:
 def note_open_session(event: HookEvent, project: str, captures: CaptureDatabase) -> None:
     """Save that a session is open, or that it has ended."""
     fields = {
-        name: value for name, value in asdict(event).items() if name not in {"at", "environment", "answer", "turn"}
+        name: value for name, value in to_builtins(event).items() if name not in {"at", "environment", "answer", "turn"}
     }
     text = "" if event.moment == "session-end" else json.dumps(fields)
     captures.save_open_session(

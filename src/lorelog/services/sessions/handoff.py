@@ -11,7 +11,8 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import NotFound, StoreUnwritable
 from lorelog.core.serializable import Serializable
 from lorelog.services.delivery.files import CLOSING_TAG, OPENING_TAG, RecentEntry
@@ -23,8 +24,7 @@ _MIN_GOAL_CHARS = 15
 _STATEMENTS = ("decision", "correction", "preference")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handoff(Serializable):
+class Handoff(Serializable, Struct, frozen=True, kw_only=True):
     """What the next agent needs of a session."""
 
     session: str

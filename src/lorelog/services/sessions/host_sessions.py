@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import LorelogError
 from lorelog.hosts import TRANSCRIPT_FILES, host_data_folder
 from lorelog.ingest.transcripts.conversation import (
@@ -26,8 +27,7 @@ from lorelog.ingest.transcripts.json_files import open_database, table_columns
 # ruff: noqa: PTH113, PTH118, PTH119, PTH120, PTH207
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostSession:
+class HostSession(Struct, frozen=True, kw_only=True):
     """A conversation kept by a host."""
 
     host: str

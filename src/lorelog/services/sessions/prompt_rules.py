@@ -14,11 +14,11 @@ Precision counts more than recall: a rule that does not fit costs attention at e
 from __future__ import annotations
 
 from math import log
+from typing import TYPE_CHECKING
 
 from lorelog.language.lexicon import lexicon
 from lorelog.services.delivery.log import read_deliveries, session_log
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

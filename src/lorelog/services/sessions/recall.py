@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import ARCHIVE_TYPE
 from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.options import SearchOptions
@@ -35,8 +37,7 @@ _ARCHIVE_EXTRA_HITS = 100
 """Further candidates in place of memories that the session has seen; few at first, because reading each takes time."""
 
 
-@dataclass(frozen=True, slots=True)
-class UserPrompt:
+class UserPrompt(Struct, frozen=True):
     """A prompt and its session."""
 
     host: str
@@ -44,8 +45,7 @@ class UserPrompt:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecalledMemory(Serializable):
+class RecalledMemory(Serializable, Struct, frozen=True, kw_only=True):
     """A memory that matches a prompt."""
 
     id: str
@@ -68,8 +68,7 @@ class RecalledMemory(Serializable):
     """The cue that brought it, such as `topic=database migrations`; empty for a hit of the search."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecallSources:
+class RecallSources(Struct, frozen=True):
     """Where memories for a prompt come from."""
 
     search: Callable[[str, SearchOptions], SearchReply]

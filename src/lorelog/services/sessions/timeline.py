@@ -7,12 +7,14 @@ file. A session that was shown memories is listed even if none of its turns is c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.document import StoredChunk
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import LifecycleState
 from lorelog.core.session import parse_iso_time
 from lorelog.services.sessions.recent import parse_note
@@ -20,11 +22,10 @@ from lorelog.services.standing.memories import plain_text, split_statement
 from lorelog.services.usage.history import Delivery, DeliveryFilter, list_deliveries, local_day
 
 MAX_TEXT_CHARS = 600
-_HOST = lazy_pattern(r"<!--[^>]*?\bhost:([\w.-]+)")
+_HOST = re.compile(r"<!--[^>]*?\bhost:([\w.-]+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimelineTurn:
+class TimelineTurn(Struct, frozen=True, kw_only=True):
     """A captured turn: the request, and the result."""
 
     memory: str
@@ -38,8 +39,7 @@ class TimelineTurn:
     """How it ended, unless by itself: interrupted, failed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimelineNote:
+class TimelineNote(Struct, frozen=True, kw_only=True):
     """A statement of the user, a memory that was added, or the sections of a document."""
 
     memory: str
@@ -52,8 +52,7 @@ class TimelineNote:
     superseded: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
-class TimelineSession:
+class TimelineSession(Struct, kw_only=True):
     """One day of a session, or what was added that day in a project without a session."""
 
     day: str

@@ -17,7 +17,8 @@ from math import exp
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import ModelError
 from lorelog.core.vectors import unit_vector
 from lorelog.services.delivery.files import read_standing
@@ -44,8 +45,7 @@ _MIN_SPREAD = 1e-6
 _BATCH = 32
 
 
-@dataclass(frozen=True, slots=True)
-class TopicWeights:
+class TopicWeights(Struct, frozen=True):
     """Weights of the three distances on the log-odds scale."""
 
     base: float
@@ -63,8 +63,7 @@ class TopicWeights:
 WEIGHTS = TopicWeights(-2.25, 0.34, 0.25, 0.36)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicMatch:
+class TopicMatch(Struct, frozen=True):
     """A standing memory whose topic a prompt is about."""
 
     memory: Mapping[str, Any]

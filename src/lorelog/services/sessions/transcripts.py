@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -19,11 +20,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import Anchor, Chunk
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
 from lorelog.core.memory import ExpandReply
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
 from lorelog.core.session import TranscriptReply, TranscriptTurn
 from lorelog.ingest.files import printable_path
@@ -44,7 +46,7 @@ from lorelog.services.memories.transcript_access import TranscriptAccess
 
 _OPENCLAW = "openclaw-session"
 _DATABASE = Path("agent") / "openclaw-agent.sqlite"
-_PLAIN_NAME = lazy_pattern(r"[\w.:@-]+")
+_PLAIN_NAME = re.compile(r"[\w.:@-]+")
 """Sessions and agents become part of a path: without a slash they cannot lead elsewhere."""
 _MAX_SESSION_LIST_BYTES = 64 * 1024 * 1024
 _BYTES_PER_TOKEN = 2.7
@@ -53,8 +55,7 @@ _ENTRY_SPAN = timedelta(minutes=1)
 """An entry's heading has minute precision; its turn may have begun within that minute."""
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptLocation:
+class TranscriptLocation(Struct, frozen=True):
     """A transcript file, and the session and turn in it."""
 
     path: str
@@ -68,8 +69,7 @@ FollowAnchor = Callable[[ExpandReply], TranscriptLocation | None]
 """Returns the transcript that a memory's anchor names; None if it may not be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptSources:
+class TranscriptSources(Struct, frozen=True):
     """Where transcripts are looked up for a caller."""
 
     store: Store

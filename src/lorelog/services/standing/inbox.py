@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import StoredChunk
 from lorelog.core.options import ListOptions
 from lorelog.core.ports import Store
@@ -31,8 +32,7 @@ _SPOKEN_TYPES = frozenset({"correction", "preference"})
 _DECIDED_TYPES = STANDING_TYPES | {SUMMARY}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InboxItem:
+class InboxItem(Struct, frozen=True, kw_only=True):
     """A memory that waits for a person's word."""
 
     id: str
@@ -54,8 +54,7 @@ class InboxItem:
     """True if refusing hides the memory; False if it stays as it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inbox:
+class Inbox(Struct, frozen=True, kw_only=True):
     """The memories of a tenant that wait, seen from one project."""
 
     store: Store

@@ -9,14 +9,16 @@ with the repository cannot supersede one of the user's own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import ARCHIVE_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
-from lorelog.core.patterns import lazy_pattern
 from lorelog.services.cues.cue import Cue, read_cues
 from lorelog.services.delivery.shell_command import word_set
 from lorelog.services.standing.ownership import HEADING, STANDING_TYPES, OwnClaim, Ownership, is_confirmed, memory_body
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
 MAX_TEXT_CHARS = 400
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
-_BULLET = lazy_pattern(r"\A[-*+] (?!\[)")
-_WORD = lazy_pattern(r"\w+")
+_BULLET = re.compile(r"\A[-*+] (?!\[)")
+_WORD = re.compile(r"\w+")
 _FILLERS = word_set(
     """
     a an the please always to of for no i we you it is are be that this and
@@ -47,8 +49,7 @@ _Bucket = tuple[str, tuple[str, ...], frozenset[str]]
 """Project, longest words, and words that matter of a text: near-equal texts have the same."""
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(Struct):
     """What a chunk says of a memory by itself, apart from registry, supersessions and dates.
 
     A process keeps the drafts: between two calls only a few chunks change, and deriving cues takes milliseconds for each.
@@ -117,8 +118,7 @@ def _read_drafts(source: DeliverySource, marks: MemoryMarks) -> list[_Draft]:
     return [known[key] for key, mark in marks if key in known and known[key].mark == mark]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(Struct, frozen=True):
     """What of a chunk matters for delivery."""
 
     text: str

@@ -11,8 +11,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.document import Anchor, short_hash
 from lorelog.core.paths import is_below
 from lorelog.services.delivery.files import (
@@ -33,8 +35,7 @@ _MAX_SCANNED = 1_000
 _MAX_ID_CHARS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class _Journal:
+class _Journal(Struct, frozen=True):
     """A journal, its state, and the digests of its own entries."""
 
     path: str

@@ -8,13 +8,14 @@ track them.
 from __future__ import annotations
 
 import os
+import re
 from functools import cached_property
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.document import Anchor, Chunk, StoredChunk
 from lorelog.core.errors import StoreError
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Store
 from lorelog.core.query import Hit
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
@@ -22,7 +23,7 @@ from lorelog.services.memory_state.authored import AuthoredMemories, AuthoredTex
 from lorelog.services.places.workspace import MEMSEARCH_FOLDER, Workspace
 
 STANDING_TYPES = frozenset({"correction", "preference", "decision"})
-HEADING = lazy_pattern(r"\A#{1,6}[ \t][^\n]*(?:\n|\Z)")
+HEADING = re.compile(r"\A#{1,6}[ \t][^\n]*(?:\n|\Z)")
 OwnClaim = bool | tuple[str, str]
 """Whether a memory is the user's own, or the digests that the registry must confirm."""
 

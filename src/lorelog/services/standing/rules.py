@@ -21,9 +21,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.memory import NewMemory
-from lorelog.core.patterns import lazy_pattern
 from lorelog.language.sentences import split_sentences
 from lorelog.services.cues.directives import FAMILY_OF, PROGRAMS
 from lorelog.services.delivery.shell_command import word_set
@@ -33,7 +34,7 @@ MAX_RULE_CHARS = 250
 _FLAGS = re.IGNORECASE
 _LEAD = r"^(?:(?:no|nope|nah|wait|stop|hey)[,.!:]\s*|(?:no|please|bitte|ok|okay|but|and|also|so)\s+)*"
 """Words before the beginning of a sentence."""
-_LASTING = lazy_pattern(
+_LASTING = re.compile(
     r"(?:^|[,;:\u2013\u2014-]\s*|\b(?:you|we|i|please|should|must|to|and|but|no)[, ]\s*)(?:always|never(?! mind))\s+\w+|"
     r"\b(?:from now on|from here on|going forward|every time (?:you|we|i)|each time (?:you|we|i)|whenever (?:you|we|i)|"
     r"wherever (?:we|you|possible)|as a rule|any ?more|ever again|don'?t ever|keep in mind|"
@@ -45,34 +46,34 @@ _LASTING = lazy_pattern(
     r"immer|nie(?:mals)?|ab jetzt|von nun an|in zukunft|künftig|grundsätzlich)\b",
     _FLAGS,
 )
-_LASTING_START = lazy_pattern(
+_LASTING_START = re.compile(
     _LEAD
     + r"(?:remember (?:to|that|not|we|i)\b|stop \w+ing\b|prefer \w|(?:we|i) (?:only |always |never )?(?:use|avoid|write|commit|push)\b|"
     r"(?:when|if|whenever) you (?:see|run into|get|hit)\b|when the (?:build|tests?|ci|linter|compiler) (?:says|fails|complains)\b|"
     r"(?:we|i) (?:don'?t|do not) (?:use|write|commit|push|allow|merge|mock|add|do)\b|wir (?:nutzen|verwenden|benutzen)\b)",
     _FLAGS,
 )
-_CHOICE = lazy_pattern(
+_CHOICE = re.compile(
     r"\buse [`'\"]?[\w@./+-]+[`'\"]?(?: [\w@./+-]+){0,3},? (?:not|instead of|rather than|over) |"
     r"\b(?:prefer|run|call) [`'\"]?[\w@./+-]+[`'\"]?(?: [\w@./+-]+){0,3},? (?:instead of|rather than|over|to|not) |"
     r"\b[\w@./+-]+ statt [\w@./+-]+|\b(?:don'?t|do not) use [`'\"]?[\w@./+-]+",
     _FLAGS,
 )
-_NAMED_CHOICE = lazy_pattern(
+_NAMED_CHOICE = re.compile(
     r"[`'\"]?([\w.+-]+)[`'\"]?(?:,? (?:instead of|in place of|rather than|statt)|, (?:not|nicht)) [`'\"]?([\w.+-]+)",
     _FLAGS,
 )
 """A choice between two things, of which one must be a known program."""
-_PROHIBITION = lazy_pattern(_LEAD + r"(?:don'?t|do not|never|avoid|no more)\b(?! worry| bother| mind)", _FLAGS)
-_POINTING = lazy_pattern(
+_PROHIBITION = re.compile(_LEAD + r"(?:don'?t|do not|never|avoid|no more)\b(?! worry| bother| mind)", _FLAGS)
+_POINTING = re.compile(
     r"\b(?:this|that|these|those|it|its|here|there|above|below|now|yet|again|first|second|last|previous|other one|same|earlier|"
     r"the (?:plan|change|changes|diff|file|files|issue|pr|ticket|error|question|test|tests|branch|commit|comment|one|part|line|output)|"
     r"diese[rsmn]?|jetzt|hier|das)\b",
     _FLAGS,
 )
-_USE_PROGRAM = lazy_pattern(_LEAD + r"use [`'\"]?([\w.+-]+?)[`'\"]?[.!]*$", _FLAGS)
-_MOMENT = lazy_pattern(r"\b(?:this time|for now|now|yet|this one|that one)\b", _FLAGS)
-_CLAUSE_END = lazy_pattern(r"[,;:(\u2013\u2014]|\s-\s")
+_USE_PROGRAM = re.compile(_LEAD + r"use [`'\"]?([\w.+-]+?)[`'\"]?[.!]*$", _FLAGS)
+_MOMENT = re.compile(r"\b(?:this time|for now|now|yet|this one|that one)\b", _FLAGS)
+_CLAUSE_END = re.compile(r"[,;:(\u2013\u2014]|\s-\s")
 
 
 def is_lasting_rule(text: str) -> bool:
@@ -104,23 +105,23 @@ _MAX_TEXT_CHARS = 600
 _MIN_ACTION_WORDS = 2
 _MIN_SHARED_ACTION = 0.8
 _QUOTES = str.maketrans({"\u2019": "'", "`": None, '"': None, "\u201c": None, "\u201d": None})
-_CLAUSE = lazy_pattern(r"[.;!?\n]+|,(?=\s)|\s[-\u2013\u2014]+\s|\s(?:but|and then)\s")
-_FILLER = lazy_pattern(
+_CLAUSE = re.compile(r"[.;!?\n]+|,(?=\s)|\s[-\u2013\u2014]+\s|\s(?:but|and then)\s")
+_FILLER = re.compile(
     r"^(?:(?:no|yes|ok|okay|well|please|actually|hey|again|and|so|also|from now on|in (?:the )?future|going forward|now|"
     r"i said|i meant|remember|remember to|you should|we should|you must|we must|let's|i want you to|i prefer to|we|you|i)\b[\s,:]*)+"
 )
-_NEGATIVE = lazy_pattern(
+_NEGATIVE = re.compile(
     r"^(?:don't|dont|do not|never|stop|no more|avoid|must not|should not|shouldn't|no longer)\s+(?:ever\s+)?(.+)$"
 )
-_ALWAYS = lazy_pattern(r"^(?:always|do|make sure to|be sure to|keep|start|continue)\s+(.+)$")
-_USE = lazy_pattern(
+_ALWAYS = re.compile(r"^(?:always|do|make sure to|be sure to|keep|start|continue)\s+(.+)$")
+_USE = re.compile(
     r"^(?:always\s+)?(?:use|using|prefer|switch to|go with|stick (?:to|with)|take|choose|run|running)\s+(.+)$"
 )
-_INSTEAD = lazy_pattern(r"^(.+?)(?:,)?\s+(?:instead of|rather than|over|not|in place of)\s+(?:using\s+|use\s+)?(.+)$")
-_SCOPE = lazy_pattern(
+_INSTEAD = re.compile(r"^(.+?)(?:,)?\s+(?:instead of|rather than|over|not|in place of)\s+(?:using\s+|use\s+)?(.+)$")
+_SCOPE = re.compile(
     r"\s+((?:in|for|on|when|while|if|during|inside|under|within|at|unless|except|before|after|to|as|with|via)\s.+)$"
 )
-_WORD = lazy_pattern(r"[\w@./+#-]*\w[\w+#]*")
+_WORD = re.compile(r"[\w@./+#-]*\w[\w+#]*")
 _SMALL_WORDS = word_set(
     """
     a an the any all every each your our my its it this that always ever again please just only really instead now
@@ -133,8 +134,7 @@ _Choice = tuple[str, frozenset[str]]
 """A thing, and the words of its scope."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Directives:
+class _Directives(Struct, frozen=True):
     """Directives: tools and actions to use or avoid."""
 
     used: frozenset[_Choice]

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.digests import blake2b
 from lorelog.core.document import ChunkKey
 from lorelog.core.ports import Store
@@ -30,8 +31,7 @@ MemoryMarks = Sequence[tuple[ChunkKey, str]]
 """Chunks that begin a memory, and what changes with each; see `Store.authored_marks`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliverySource:
+class DeliverySource(Struct, frozen=True, kw_only=True):
     """Where standing memories come from: one tenant's index and the files beside it."""
 
     store: Store

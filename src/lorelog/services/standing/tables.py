@@ -12,10 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.freshness import Freshness
-from lorelog.core.patterns import lazy_pattern
 from lorelog.services.cues.cue import Cue, CueKind
 from lorelog.services.delivery import cue_table
 from lorelog.services.delivery.files import project_key
@@ -24,11 +25,10 @@ from lorelog.services.standing.source import MAX_MEMORIES
 
 MAX_STANDING = 2_000
 _LAST_RANK = 999_999
-_PATTERN_WORD = lazy_pattern(r"[A-Za-z0-9_$]+")
+_PATTERN_WORD = re.compile(r"[A-Za-z0-9_$]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandingMemory:
+class StandingMemory(Struct, frozen=True, kw_only=True):
     """A memory that may be delivered to an agent without a search."""
 
     id: str

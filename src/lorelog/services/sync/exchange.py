@@ -18,18 +18,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field, to_builtins
+
 from lorelog.code.git import Git, GitResult, clean_environment, run_git
-from lorelog.core.dataclasses import asdict, dataclass, field
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnreachable, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import acquire_file_lock
 from lorelog.ingest.redaction.redact import redact
 from lorelog.services.backup.restore import write_whole_file
@@ -50,12 +51,12 @@ _OPTIONS = (
     "maintenance.auto=false",
 )
 _KEPT_VARIABLES = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_SSL_CAINFO", "GIT_CONFIG_GLOBAL")
-_SAFE_PATH = lazy_pattern(r"(?:[\w][\w.+~=@-]*/)*[\w][\w.+~=@-]*")
+_SAFE_PATH = re.compile(r"(?:[\w][\w.+~=@-]*/)*[\w][\w.+~=@-]*")
 _WRITER_FILE = "writer.txt"
-_NAME = lazy_pattern(r"[\w][\w.-]{0,63}")
-_BRANCH_NAME = lazy_pattern(r"(?!.*(?:\.\.|//|/$|\.lock$|\.$))[\w][\w./-]{0,199}")
-_SLUG_CHARS = lazy_pattern(r"[^a-z0-9]+")
-_WRITER = lazy_pattern(r"[0-9a-f]{12}")
+_NAME = re.compile(r"[\w][\w.-]{0,63}")
+_BRANCH_NAME = re.compile(r"(?!.*(?:\.\.|//|/$|\.lock$|\.$))[\w][\w./-]{0,199}")
+_SLUG_CHARS = re.compile(r"[^a-z0-9]+")
+_WRITER = re.compile(r"[0-9a-f]{12}")
 _SHA256_CHARS = 64
 _MAX_STEM_CHARS = 50
 _RACE_WORDS = (
@@ -80,16 +81,14 @@ class PushRefused(Exception):
     """The remote was reached and does not take the commit: a hook or a rule of it says no."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeState:
+class ExchangeState(Struct, frozen=True):
     """The files of the newest commit. `commit` is empty if the branch does not exist yet."""
 
     commit: str
     files: Mapping[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class CommitAuthor:
+class CommitAuthor(Struct, frozen=True):
     """The author of a commit: the name of the machine's user, and the id of the machine."""
 
     name: str
@@ -288,8 +287,7 @@ def _unreachable(url: str, text: bytes) -> StoreUnreachable:
 # -- settings --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class SyncSettings:
+class SyncSettings(Struct):
     """One exchange of this machine."""
 
     name: str
@@ -382,7 +380,7 @@ class SyncFolder:
 
     def write(self, settings: SyncSettings) -> None:
         """Write an exchange's settings atomically."""
-        text = json.dumps(asdict(settings), ensure_ascii=False, indent=1)
+        text = json.dumps(to_builtins(settings), ensure_ascii=False, indent=1)
         self._write(f"{settings.name}.json", text.encode("utf-8", "replace"))
 
     def remove(self, settings: SyncSettings) -> None:

@@ -20,7 +20,8 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.errors import StoreDamaged
 from lorelog.services.delivery.guard_check import parse_event
 from lorelog.services.places.project import GLOBAL_NAME
@@ -49,8 +50,7 @@ _TEAM_LOGS = ("authored",)
 """Of these, others only learn who wrote what: dates, deletions and guards are personal."""
 
 
-@dataclass(frozen=True, slots=True)
-class SyncLogLine:
+class SyncLogLine(Struct, frozen=True):
     """A line of a log, as it is exchanged."""
 
     text: str
@@ -60,8 +60,7 @@ class SyncLogLine:
     """False for a guard of a project that is not exchanged."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineState:
+class MachineState(Struct, frozen=True, kw_only=True):
     """What a machine has, of the chosen projects."""
 
     writer: str
@@ -84,8 +83,7 @@ class MachineState:
     seen: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExchangePlan:
+class ExchangePlan(Struct, frozen=True, kw_only=True):
     """What to do."""
 
     files: Mapping[str, bytes]
@@ -124,8 +122,7 @@ class ExchangePlan:
     """True if another machine writes under this machine's id: a new id is needed, and nothing else of the plan counts."""
 
 
-@dataclass(slots=True)
-class _ParsedExchange:
+class _ParsedExchange(Struct):
     """The files of the exchange, parsed."""
 
     projects: dict[str, dict[str, SyncEntry]] = field(default_factory=dict)
@@ -208,8 +205,7 @@ def plan_exchange(state: MachineState, files: Mapping[str, bytes]) -> ExchangePl
     return _Planner(state, files).plan()
 
 
-@dataclass(frozen=True, slots=True)
-class _ProjectPlan:
+class _ProjectPlan(Struct, frozen=True):
     """The fields of a plan, for one project."""
 
     added: Mapping[str, SyncEntry]
@@ -221,8 +217,7 @@ class _ProjectPlan:
     conflicts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _RecordPlan:
+class _RecordPlan(Struct, frozen=True):
     """The fields of a plan, for records."""
 
     added: tuple[Mapping[str, Any], ...]

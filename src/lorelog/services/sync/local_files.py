@@ -7,15 +7,16 @@ that was killed is completed by the next one.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import StoreUnwritable
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.record import REDACTION_KIND, Record
 from lorelog.records.ledger import Ledger
 from lorelog.services.backup.archive import project_workspace, read_consistently
@@ -44,7 +45,7 @@ from lorelog.services.sync.merge import (
 
 _SHARED_TAG = "shared"
 _PERSONAL_TYPES = ("correction", "preference")
-_JOURNAL_FILE = lazy_pattern(r"[\w][\w.-]{0,100}\.md")
+_JOURNAL_FILE = re.compile(r"[\w][\w.-]{0,100}\.md")
 _LEFT_OUT_FIELDS = ("address",)
 _BLANK_FIELDS: Mapping[str, Mapping[str, Any]] = {"tombstones": {"source": "", "ids": []}}
 """Fields that are paths of this machine, or derived from one."""
@@ -56,8 +57,7 @@ def is_personal(text: str) -> bool:
     return anchor_field(text, "type") in _PERSONAL_TYPES and _SHARED_TAG not in tags
 
 
-@dataclass(slots=True)
-class LocalFiles:
+class LocalFiles(Struct):
     """The files of one tenant. `projects` maps the directories of chosen projects to their names across machines."""
 
     workspace: Workspace

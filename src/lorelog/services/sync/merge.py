@@ -17,8 +17,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, replace
-from lorelog.core.patterns import lazy_pattern
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.ingest.outline import read_outline
 from lorelog.records.chain import GENESIS_HASH
 
@@ -27,16 +28,15 @@ CONFLICT_MARK = "~conflict-"
 _ENTRY_LEVEL = 3
 _DIGEST_CHARS = 32
 _CONFLICT_CHARS = 8
-_ANCHOR = lazy_pattern(r"\A(?:#{1,6} [^\n]*\n)?\s*<!--(.*?)-->", re.DOTALL)
-_ANCHOR_MEMORY = lazy_pattern(r"(?:^|\s)memory:([^\s<>]+)")
-_MACHINE_WORD = lazy_pattern(r"(?:^|(?<=\s))(?:transcript|rollout|db):\S*\s?")
-_TIME = lazy_pattern(r"\A### (\d\d:\d\d(?::\d\d)?)")
-_INVALID_BYTE = lazy_pattern("[\\udc80-\\udcff]")
+_ANCHOR = re.compile(r"\A(?:#{1,6} [^\n]*\n)?\s*<!--(.*?)-->", re.DOTALL)
+_ANCHOR_MEMORY = re.compile(r"(?:^|\s)memory:([^\s<>]+)")
+_MACHINE_WORD = re.compile(r"(?:^|(?<=\s))(?:transcript|rollout|db):\S*\s?")
+_TIME = re.compile(r"\A### (\d\d:\d\d(?::\d\d)?)")
+_INVALID_BYTE = re.compile("[\\udc80-\\udcff]")
 _WORD_FIELD = r"(?:^|\s){}:(\S+)"
 
 
-@dataclass(frozen=True, slots=True)
-class SyncEntry:
+class SyncEntry(Struct, frozen=True):
     """An entry of a journal, as it is exchanged."""
 
     key: str
@@ -82,8 +82,7 @@ def entry_digest(text: str) -> str:
     return hashlib.sha256(bare.encode("utf-8", "replace")).hexdigest()[:_DIGEST_CHARS]
 
 
-@dataclass(frozen=True, slots=True)
-class JournalPart:
+class JournalPart(Struct, frozen=True):
     """A section of a journal, as it stands there."""
 
     text: str
@@ -149,8 +148,7 @@ def is_forgotten(key: str, forgotten: Collection[str]) -> bool:
     return any(mark > 0 and is_forgotten(key[:mark], forgotten) for mark in marks)
 
 
-@dataclass(frozen=True, slots=True)
-class MergedEntries:
+class MergedEntries(Struct, frozen=True):
     """The entries of both sides, and the ids of those that both had changed."""
 
     entries: Mapping[str, SyncEntry]
@@ -341,8 +339,7 @@ def json_object(text: bytes | str) -> dict[str, Any]:
 # -- chains of records -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RecordChain:
+class RecordChain(Struct, frozen=True):
     """The records of one writer, as exchanged. `fault` says where the chain is broken; the records before it are kept."""
 
     lines: tuple[str, ...] = ()

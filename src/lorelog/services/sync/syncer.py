@@ -13,7 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lorelog.core.errors import LorelogError, StoreBusy, StoreUnreachable, UsageError
 from lorelog.core.serializable import Serializable
 from lorelog.ingest.redaction.redact import redact
@@ -42,8 +44,7 @@ from lorelog.services.sync.merge import SyncEntry, json_object
 _MAX_TRIES = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretFinding(Serializable):
+class SecretFinding(Serializable, Struct, frozen=True, kw_only=True):
     """A text that is not pushed because it holds a secret."""
 
     id: str
@@ -55,8 +56,7 @@ class SecretFinding(Serializable):
     kinds: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncReport(Serializable):
+class SyncReport(Serializable, Struct, frozen=True, kw_only=True):
     """What one exchange did, or would do."""
 
     name: str
@@ -91,8 +91,7 @@ class SyncReport(Serializable):
     """Time of the last complete exchange."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncDeps:
+class SyncDeps(Struct, frozen=True, kw_only=True):
     """What a sync needs of an engine."""
 
     workspace: Workspace

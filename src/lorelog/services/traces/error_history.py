@@ -8,11 +8,13 @@ error: the nearest unrelated text would be worse than none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import StoredChunk
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.query import Hit, SearchReply
 from lorelog.core.stack_trace import LocatedTrace, StackTrace
 from lorelog.ingest.tracebacks.finder import (
@@ -41,7 +43,7 @@ _MAX_FILES = 20
 _MAX_HINTS = 2
 _MIN_MENTION_SHARE = 0.6
 """Share of an error's distinctive words that a text must contain to be about it."""
-_WORD = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]{2,}")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}")
 _ERROR_WORDS = frozenset(
     "error errors failed failure exception panic test file path line none null true false command exit code status found directory".split()  # noqa: SIM905
 )
@@ -50,8 +52,7 @@ _GENERIC_TYPES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorHistorySources:
+class ErrorHistorySources(Struct, frozen=True):
     """Traces and searches that the history is built from."""
 
     tables: TraceTables
@@ -62,16 +63,14 @@ class ErrorHistorySources:
     projects: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KnownError:
+class KnownError(Struct, frozen=True):
     """An earlier error, and how it matches."""
 
     group: ErrorGroup
     match: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelatedTurn:
+class RelatedTurn(Struct, frozen=True, kw_only=True):
     """The memory of a turn in which the error occurred, or of the next turn."""
 
     memory: StoredChunk
@@ -82,8 +81,7 @@ class RelatedTurn:
     is_after: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorFix:
+class ErrorFix(Struct, frozen=True):
     """A later run of the same command that passed, and the files written in between."""
 
     failed: TracedError
@@ -93,8 +91,7 @@ class ErrorFix:
     """Memory of the turn in which it passed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorHistory:
+class ErrorHistory(Struct, frozen=True, kw_only=True):
     """Earlier occurrences of an error, its fixes, and related memories."""
 
     trace: StackTrace
@@ -109,8 +106,7 @@ class ErrorHistory:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorHint:
+class ErrorHint(Struct, frozen=True, kw_only=True):
     """The shortest useful answer about an error: when it occurred, what was changed then, and the memory of that turn."""
 
     signature: str

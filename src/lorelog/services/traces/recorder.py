@@ -21,10 +21,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import LorelogError
 from lorelog.core.options import TraceOptions
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import try_file_lock
 from lorelog.services.traces import SPOOL_FILE
 
@@ -123,19 +123,18 @@ RECORDED_ARGUMENTS = frozenset(
     """.split()  # noqa: SIM905
 )
 """Arguments that are stored if they are a single word. Of all other texts only the length is stored."""
-_SINGLE_WORD = lazy_pattern(r"[\w.:/@~#*+-]{1,160}")
+_SINGLE_WORD = re.compile(r"[\w.:/@~#*+-]{1,160}")
 _KIND_ARGUMENTS = frozenset({"type", "types", "kind", "artifact_kind", "status", "tool_name", "origin"})
-_KIND_WORD = lazy_pattern(r"[^\W\d][^\W\d:.-]{0,23}(?:[_:.-][^\W\d]{1,23}){0,3}")
+_KIND_WORD = re.compile(r"[^\W\d][^\W\d:.-]{0,23}(?:[_:.-][^\W\d]{1,23}){0,3}")
 """The name of a kind. A key that is given in its place has digits or is longer; redaction would take too long here."""
-_QUOTED_TEXT = lazy_pattern(r"""(['"`])(.*?)\1""", re.DOTALL)
+_QUOTED_TEXT = re.compile(r"""(['"`])(.*?)\1""", re.DOTALL)
 _MAX_FIELDS = 30
 _MAX_ITEMS = 10
 _MAX_ERROR_CHARS = 300
 _MAX_TRACE_CHARS = 6_000
 
 
-@dataclass(frozen=True, slots=True)
-class CallEvent:
+class CallEvent(Struct, frozen=True):
     """A call of an operation and its outcome."""
 
     op: str

@@ -20,7 +20,9 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, BinaryIO
 
-from lorelog.core.dataclasses import dataclass, fields
+from msgspec import Struct
+from msgspec.structs import fields
+
 from lorelog.core.errors import StoreError
 from lorelog.core.options import TraceOptions
 from lorelog.core.processes import acquire_file_lock
@@ -199,8 +201,7 @@ _ORIGIN_FIELDS = tuple(attribute.name for attribute in fields(TraceOrigin))
 _GROUP_FIELDS = tuple(attribute.name for attribute in fields(ErrorGroup))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceFilter:
+class TraceFilter(Struct, frozen=True, kw_only=True):
     """Conditions on traces. An empty field is no condition."""
 
     projects: tuple[str, ...] | None = None

@@ -7,14 +7,16 @@ Errors here never prevent a capture.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import LorelogError
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.session import HookEvent, ToolAction
 from lorelog.core.stack_trace import LocatedTrace, StackFrame, StackTrace
 
@@ -30,18 +32,17 @@ MAX_FRAMES = 40
 MAX_NAME_CHARS = 300
 MAX_INPUT_CHARS = 300
 _MAX_KEY_CHARS = 400
-_COMMAND_PREFIX = lazy_pattern(
+_COMMAND_PREFIX = re.compile(
     r"^(?:\s*cd\s+[^;&|]+(?:&&|;)|\s*(?:[A-Z_][A-Z0-9_]*=\S*|sudo|time|nice(?:\s+-n\s+\d+)?|env|timeout\s+\S+)\s)+"
 )
-_OUTPUT_SUFFIX = lazy_pattern(
+_OUTPUT_SUFFIX = re.compile(
     r"\s*(?:2>&1|[12]?>+\s*/dev/null|\|\s*(?:tail|head|tee|grep|cat|less|sed|awk)\b[^|]*|;?\s*echo\b.*\$\?.*)\s*$"
 )
 
 RedactText = Callable[[str], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceOrigin:
+class TraceOrigin(Struct, frozen=True, kw_only=True):
     """Where a trace comes from."""
 
     source: str
@@ -54,8 +55,7 @@ class TraceOrigin:
     """Id of the turn's memory: the trace is hidden when the memory is deleted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracedCall:
+class TracedCall(Struct, frozen=True, kw_only=True):
     """A call of an operation or tool."""
 
     id: str
@@ -74,8 +74,7 @@ class TracedCall:
     """Files that the call was to write."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracedError:
+class TracedError(Struct, frozen=True, kw_only=True):
     """An error in the output of a call."""
 
     id: str
@@ -88,8 +87,7 @@ class TracedError:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorGroup:
+class ErrorGroup(Struct, frozen=True, kw_only=True):
     """All errors with the same signature."""
 
     signature: str
@@ -136,8 +134,7 @@ def trace_id(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
-@dataclass(frozen=True, slots=True)
-class TracedTurn:
+class TracedTurn(Struct, frozen=True):
     """A captured turn, or its new part."""
 
     memory: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -17,9 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
+
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.dataclasses import dataclass, field
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.processes import try_file_lock
 from lorelog.core.session import parse_iso_time
 from lorelog.services.delivery.log import LOG_SUFFIX, USED_SUFFIX, read_deliveries, read_lines
@@ -32,15 +33,14 @@ _MIN_LOG_AGE_S = 2 * 86_400.0
 """A log in use is never merged: hooks read it to show no memory twice."""
 _SUMS_FILE = "sums.jsonl"
 _MAX_SUMS_BYTES = 100_000_000
-_LOG_NAME = lazy_pattern(r"[A-Za-z0-9-]+\.[0-9a-f]{16}\.jsonl")
+_LOG_NAME = re.compile(r"[A-Za-z0-9-]+\.[0-9a-f]{16}\.jsonl")
 _TEXT_FIELDS = ("at", "host", "session", "project", "moment", "kind", "cue", "call", "target", "guard", "action")
 NOT_USED = "none"
 """The turns after a delivery were read, and no use was seen."""
 _Stamp = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(Struct, frozen=True, kw_only=True):
     """Memories that were shown to a session at one moment."""
 
     at: str
@@ -62,8 +62,7 @@ class Delivery:
     """How each memory was used, or `none`; a memory whose turns were not read yet is absent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryFilter:
+class DeliveryFilter(Struct, frozen=True, kw_only=True):
     """Which deliveries to list. Empty fields exclude nothing."""
 
     projects: tuple[str, ...] | None = None
@@ -86,16 +85,14 @@ class DeliveryFilter:
         )
 
 
-@dataclass(slots=True)
-class DaySum:
+class DaySum(Struct):
     """Deliveries of one day."""
 
     deliveries: int = 0
     tokens: int = 0
 
 
-@dataclass(slots=True)
-class MemoryUsage:
+class MemoryUsage(Struct):
     """How often a memory was delivered and used."""
 
     delivered: int = 0
@@ -126,8 +123,7 @@ _DayKey = tuple[str, str, str]
 """Day, project and kind."""
 
 
-@dataclass(slots=True)
-class _Totals:
+class _Totals(Struct):
     """Sums of one or more sessions."""
 
     days: dict[_DayKey, DaySum] = field(default_factory=dict)

@@ -22,7 +22,6 @@ from pathlib import Path
 
 from lorelog.core.atomic_file import append_line
 from lorelog.core.paths import cache_folder
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.session import ToolAction, parse_iso_time
 from lorelog.ingest.transcripts.turns import ParsedTurn
 from lorelog.language.lexicon import lexicon
@@ -37,8 +36,8 @@ _MIN_ID_CHARS = 8
 """Characters of a shortened id."""
 _MIN_WORD_CHARS = 3
 _MAX_TEXT_CHARS = 100_000
-_WORD = lazy_pattern(r"[^\W_](?:[\w./:@-]*[^\W_])?")
-_HEX_ID = lazy_pattern(r"[0-9a-f]{8,}(?:-[0-9a-f]+)*")
+_WORD = re.compile(r"[^\W_](?:[\w./:@-]*[^\W_])?")
+_HEX_ID = re.compile(r"[0-9a-f]{8,}(?:-[0-9a-f]+)*")
 _CALL_WORDS = frozenset(
     ("add", "build", "check", "code", "command", "commit", "file", "files", "install", "main", "push", "run", "src", "test", "tests", "update")
 )  # fmt: skip

@@ -12,7 +12,8 @@ from contextlib import suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.paths import is_below
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ _BATCH_MS = 1_000
 _POLL_DELAY_MS = 300
 
 
-@dataclass(frozen=True, slots=True)
-class FileEventBatch:
+class FileEventBatch(Struct, frozen=True):
     """Events of a listener, or the fault that ended it."""
 
     changes: frozenset[tuple[int, str]] = frozenset()

@@ -22,7 +22,8 @@ from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Any, Protocol
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import Cancelled, LorelogError, StoreBusy
 from lorelog.core.memory import IndexReport
@@ -55,16 +56,14 @@ OpenWatchEngine = Callable[[str, str], AbstractContextManager[WatchEngine]]
 """Opens the engine of a tenant in a directory."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchTarget:
+class WatchTarget(Struct, frozen=True):
     """A tenant and directory from which roots are indexed."""
 
     tenant: str
     directory: str
 
 
-@dataclass(frozen=True, slots=True)
-class WatchSet:
+class WatchSet(Struct, frozen=True):
     """The roots to watch."""
 
     roots: dict[tuple[str, str], tuple[WatchTarget, Root]] = field(default_factory=dict)
@@ -197,8 +196,7 @@ _MAX_QUIET_PERIODS = 20
 _MAX_BACKOFF_S = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class WatchPass(Serializable):
+class WatchPass(Serializable, Struct, frozen=True):
     """Start, duration and result of one pass."""
 
     at: str
@@ -210,8 +208,7 @@ class WatchPass(Serializable):
     """Whether it only has to wait for other writers."""
 
 
-@dataclass(slots=True)
-class _PendingChanges:
+class _PendingChanges(Struct):
     """Changes of one target that are not indexed yet."""
 
     roots: set[str] = field(default_factory=set)
@@ -229,8 +226,7 @@ class _PendingChanges:
         self.suspected |= other.suspected
 
 
-@dataclass(frozen=True, slots=True)
-class _Backoff:
+class _Backoff(Struct, frozen=True):
     """How long a failed target is paused: longer each time."""
 
     until: float = 0.0

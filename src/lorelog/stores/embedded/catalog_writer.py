@@ -21,7 +21,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.document import Document, chunk_id
 from lorelog.core.errors import ModelFault, NotFound, UsageError
 from lorelog.core.ports import DocumentUpdate, Vector
@@ -183,8 +184,7 @@ _PLACE = [rows.WRITTEN_COLUMNS.split(", ").index(column) for column in _PLACE_CO
 _CONTENT_HASH = rows.WRITTEN_COLUMNS.split(", ").index("content_hash")
 
 
-@dataclass(slots=True)
-class _DocumentPlan:
+class _DocumentPlan(Struct):
     """Changes to one document. Rows of chunks that did not change at all are in no list."""
 
     update: DocumentUpdate

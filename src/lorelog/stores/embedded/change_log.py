@@ -13,8 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
+from msgspec import Struct, to_builtins
+
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.dataclasses import asdict, dataclass
 from lorelog.core.digests import blake2b
 
 ADD, REMOVE, VECTOR, MOVE = "add", "remove", "vector", "move"
@@ -24,8 +25,7 @@ StateT = TypeVar("StateT")
 _READ_BYTES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class LaneChanges:
+class LaneChanges(Struct, frozen=True):
     """Changes after a sequence number, folded so that each row is in one list only."""
 
     head: int
@@ -123,7 +123,7 @@ def state_token(path: Path) -> str:
 
 def write_state(path: Path, state: Any) -> None:
     """Replace a lane's state atomically."""
-    write_atomic(path, json.dumps(asdict(state)).encode())
+    write_atomic(path, json.dumps(to_builtins(state)).encode())
 
 
 class CatalogLane(Protocol):

@@ -25,7 +25,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.digests import sha256
 from lorelog.core.document import ChunkKey
 from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
@@ -58,8 +60,7 @@ _BATCH_LINES = 512
 _REPAIR_HINT = "'lorelog index' repairs them"
 
 
-@dataclass(frozen=True, slots=True)
-class RowFilter:
+class RowFilter(Struct, frozen=True):
     """Restricts a search to the lines of some projects, or of some rows."""
 
     key: Hashable
@@ -263,8 +264,7 @@ _TYPES = ("<i8", "<u8", "<u4", "<u8")
 _WIDTHS = (8, 8, 4, 8)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DenseState:
+class DenseState(Struct, frozen=True, kw_only=True):
     """The current files, how many of their lines count, and how far they have followed the log."""
 
     format: int

@@ -15,7 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import StoreDamaged, StoreError
 from lorelog.core.ports import MIN_BM25_WORDS, Analyser
 from lorelog.core.query import Candidate, Filters, Term, make_candidates
@@ -39,8 +40,7 @@ _FILLER = "¤"
 _ROW_COLUMNS = "c.row, c.content, c.text, c.context, c.date, c.type, c.tags, d.source, c.project"
 
 
-@dataclass(frozen=True, slots=True)
-class LexicalState:
+class LexicalState(Struct, frozen=True):
     """The current folder, and how far it has followed the log."""
 
     format: int

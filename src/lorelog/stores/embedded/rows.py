@@ -140,7 +140,7 @@ def _read_texts(array: str) -> tuple[str, ...]:
 
 
 def _anchor_json(anchor: Anchor) -> str:
-    return _encode_json({name: value for name in Anchor.__slots__ if (value := getattr(anchor, name))})
+    return _encode_json({name: value for name in Anchor.__struct_fields__ if (value := getattr(anchor, name))})
 
 
 def _read_anchor(text: str) -> Anchor:

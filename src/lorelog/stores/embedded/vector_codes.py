@@ -22,7 +22,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lorelog.core.dataclasses import asdict, dataclass, replace
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,8 +48,7 @@ _NAMES_IN_FILE = {"look_share": "share", "max_returned": "handed"}
 """Fields of the header that have other names in the file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodesHeader:
+class CodesHeader(Struct, frozen=True, kw_only=True):
     """The start of a file: the sizes of its arrays, and how far queries look."""
 
     format: int
@@ -399,7 +399,7 @@ def write_codes(path: Path, header: CodesHeader, arrays: dict[str, Array]) -> No
         file.seek(rest)
         header = replace(header, sums=(base, _checksum(file)))
         file.seek(0)
-        fields = {_NAMES_IN_FILE.get(name, name): value for name, value in asdict(header).items()}
+        fields = {_NAMES_IN_FILE.get(name, name): value for name, value in to_builtins(header).items()}
         file.write(json.dumps(fields).encode().ljust(_HEADER_BYTES))
         file.flush()
         os.fsync(file.fileno())
@@ -537,8 +537,7 @@ def _matrix_blocks(matrix: VectorLines, start: int = 0) -> Iterator[Array]:
         yield matrix[first : first + _LINES_PER_ENCODE]
 
 
-@dataclass(frozen=True, slots=True)
-class _Trials:
+class _Trials(Struct, frozen=True):
     """Lines of a matrix that serve as queries, and the score of the last exact hit of each."""
 
     matrix: VectorLines

@@ -26,7 +26,8 @@ from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelFault
 from lorelog.core.ports import Vector
@@ -55,8 +56,7 @@ _HEADER_WORDS = 2
 _SPACE_COLUMNS = "id, name, dimension, file, slots, file_time"
 
 
-@dataclass(frozen=True, slots=True)
-class VectorSpace:
+class VectorSpace(Struct, frozen=True):
     """A vector space as the catalog names it."""
 
     id: int

@@ -19,7 +19,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreIncompatible, StoreUnreachable
 from lorelog.core.extras import install_hint
 from lorelog.core.options import StoreOptions
@@ -319,8 +320,7 @@ _KEYS_PER_CALL = 1000
 _ROWS_PER_CALL = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionQuery:
+class CollectionQuery(Struct, frozen=True, kw_only=True):
     """A search of one field in several collections."""
 
     field: str

@@ -9,6 +9,7 @@ publish is cached for `PEERS_TTL_S`. The indexes of other machines are never wri
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,12 +19,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import StoreError
 from lorelog.core.options import DEFAULT_COLLECTION
 from lorelog.core.paths import is_below
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import Supersession, Vector
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
 from lorelog.stores.embedded.catalog_reader import CatalogReader
@@ -295,7 +297,7 @@ class PeerIndexes:
 
 
 _PART_LETTERS = 60_000
-_UNSAFE_IN_NAME = lazy_pattern(r"[^\w.-]+")
+_UNSAFE_IN_NAME = re.compile(r"[^\w.-]+")
 
 
 class SharedProject(NamedTuple):
@@ -306,8 +308,7 @@ class SharedProject(NamedTuple):
     vectors: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerIndex:
+class PeerIndex(Struct, frozen=True, kw_only=True):
     """The published description of an index."""
 
     machine: str
@@ -419,8 +420,7 @@ def no_shared_name(project: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexOwner:
+class IndexOwner(Struct, frozen=True, kw_only=True):
     """The tenant, model and machine that rows belong to."""
 
     tenant: str

@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, Anchor, Chunk, StoredChunk, chunk_id
-from lorelog.core.patterns import lazy_pattern
 from lorelog.core.ports import MIN_BM25_WORDS
 from lorelog.core.query import Filters, Term
 from lorelog.stores.embedded import vector_file
@@ -96,7 +96,7 @@ BM25_K1, BM25_B = 1.2, 0.75
 FILLER = "zz"
 """Pads a short text to the minimum length of BM25; no word is encoded like this."""
 
-_PLAIN_WORD = lazy_pattern(r"[a-y0-9][a-z0-9]{0,39}")
+_PLAIN_WORD = re.compile(r"[a-y0-9][a-z0-9]{0,39}")
 _MAX_FIELD_BYTES = 65_000
 
 
@@ -225,8 +225,8 @@ def _slug(text: str) -> str:
 
 Row = dict[str, Any]
 
-_ID = lazy_pattern(r"[0-9a-f]{16}")
-_DATE = lazy_pattern(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?)?")
+_ID = re.compile(r"[0-9a-f]{16}")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?)?")
 
 _ROWS_PER_QUERY = 500
 _MAX_CALL_BYTES = 4_000_000
@@ -244,8 +244,7 @@ READ_FIELDS = (
 """Fields that a chunk of another machine is read from."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowOwner:
+class RowOwner(Struct, frozen=True):
     """The index and model that rows are sent for."""
 
     home: str
@@ -394,7 +393,9 @@ def _read_anchor(fields: Mapping[str, Any]) -> Anchor:
 
     The text came from outside, as with every import: the origin says so, and agents see it quoted as such.
     """
-    names = [name for name in Anchor.__slots__ if name not in ("tags", "covers", "cues", "transcript", "origin")]
+    names = [
+        name for name in Anchor.__struct_fields__ if name not in ("tags", "covers", "cues", "transcript", "origin")
+    ]
     texts: dict[str, Any] = {name: str(fields.get(name, "")) for name in names}
     return Anchor(**texts, origin="import", tags=tuple(map(str, fields.get("tags", ()))))
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.options import DEFAULT_COLLECTION
 from lorelog.stores.embedded import change_log
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MilvusState:
+class MilvusState(Struct, frozen=True, kw_only=True):
     """Where the rows of one model are, and how far they have followed the log."""
 
     format: int
@@ -44,8 +44,7 @@ class MilvusState:
     """The publication: its number of parts, and a digest of the catalog's revision."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexIdentity:
+class IndexIdentity(Struct, frozen=True):
     """Identity of an index. It survives a reset, so that rows left behind still belong to it."""
 
     id: str
@@ -103,8 +102,7 @@ class StateFiles:
             path.parent.rmdir()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowDifferences:
+class RowDifferences(Struct, frozen=True, kw_only=True):
     """Differences between the rows in Milvus and the catalog."""
 
     here: int

@@ -19,7 +19,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.errors import LorelogError
 from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.surfaces.cli.arguments import add_common, parse_host
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     from lorelog.services.sessions.host_sessions import HostSession
 
 
-@dataclass(slots=True)
-class _BackfillReport:
+class _BackfillReport(Struct):
     dry_run: bool
     hosts: list[str] = field(default_factory=list)
     found: int = 0

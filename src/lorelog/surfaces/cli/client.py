@@ -196,18 +196,15 @@ class OperationClient:
 
 
 def _prepare_process() -> None:
-    """Make a process of our own quick to start: no garbage is collected while modules load, and these load without extras."""
+    """Make a process of our own quick to start: no garbage is collected while modules load."""
     from lorelog.surfaces import cli
 
     if not cli.owns_process:
         return
     import gc
 
-    from lorelog.surfaces.cli.light_imports import import_lightly
-
     # 700 by default: a search made 56 collections of objects that all live to its end, and at 50,000 one that took 20 ms.
     gc.set_threshold(300_000)
-    import_lightly()
 
 
 def _require_daemon(environment: Mapping[str, str]) -> None:

@@ -24,7 +24,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import asdict, dataclass
+from msgspec import Struct, to_builtins
+
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.hosts import HOSTS
 from lorelog.hosts.documented import ALL_TITLES, BY_THE_BOOK, DOCUMENTED_HOSTS
@@ -121,7 +122,7 @@ def _drain_spool(drainer: Drainer, wait_s: float) -> DrainReport:
 
 def _show_flush(drained: DrainReport, *, as_json: bool) -> None:
     if as_json:
-        fields = asdict(drained)
+        fields = to_builtins(drained)
         del fields["pause_s"]
         print_json(fields)
         return
@@ -202,8 +203,7 @@ def host_checks(args: argparse.Namespace) -> list[dict[str, Any]]:
     return [{"name": "hosts", "ok": not problems, "message": message, "hint": hint}]
 
 
-@dataclass(frozen=True, slots=True)
-class _HostChange:
+class _HostChange(Struct, frozen=True):
     """What was changed in one host, or would be."""
 
     host: str
@@ -420,7 +420,7 @@ def _host_statuses(args: argparse.Namespace, hosts: tuple[str, ...], spool: dict
 
 
 def _status_json(status: HostStatus) -> dict[str, Any]:
-    fields = asdict(status)
+    fields: dict[str, Any] = to_builtins(status)
     for name in ("last_event", "last_capture", "newest_session"):
         fields[name] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(fields[name])) if fields[name] else ""
     return fields

@@ -132,7 +132,8 @@ def _places(args: argparse.Namespace) -> Any:
 
 def _import_source(args: argparse.Namespace, source: ImportSource, path: Path) -> int:
     """Show what would be added, ask, and import."""
-    from lorelog.core.dataclasses import replace
+    from msgspec.structs import replace
+
     from lorelog.services.imports.memory_importer import ImportTarget
 
     to_global = True if args.to_global else False if args.project else None
@@ -178,9 +179,10 @@ def _confirm(args: argparse.Namespace, preview: ImportSummary) -> bool:
 
 
 def _summary_json(summary: ImportSummary) -> dict[str, Any]:
-    from lorelog.core.dataclasses import asdict
+    from msgspec import to_builtins
 
-    return asdict(summary)
+    fields: dict[str, Any] = to_builtins(summary)
+    return fields
 
 
 def _show_summary(summary: ImportSummary, engine: Engine) -> None:
@@ -272,7 +274,7 @@ def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSum
 
 def _undo(args: argparse.Namespace) -> int:
     """Take an import back."""
-    from lorelog.core.dataclasses import asdict
+    from msgspec import to_builtins
 
     with open_own_engine(args) as engine:
         importer = engine.importer()
@@ -282,7 +284,7 @@ def _undo(args: argparse.Namespace) -> int:
             batch.settings = kept
             importer.lists.replace(batch)
     if args.json:
-        print_json(asdict(report))
+        print_json(to_builtins(report))
         return 1 if report.kept else 0
     parts = [f"{plural(report.removed, 'entry')} removed"]
     parts += [f"{report.missing:,} were gone already"] if report.missing else []

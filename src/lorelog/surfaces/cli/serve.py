@@ -21,7 +21,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lorelog.core.errors import DaemonError, UsageError
 from lorelog.surfaces.cli.arguments import MAX_PORT, add_daemon_option, whole_number
 from lorelog.surfaces.cli.client import launch_daemon, tell_unresponsive
@@ -107,8 +109,7 @@ def serve_home(location: Location, flags: Mapping[str, object], *, started: Star
     _Serving(location, options, settings.daemon_options(), settings.tenant()).run(started=announce)
 
 
-@dataclass(frozen=True, slots=True)
-class _Serving:
+class _Serving(Struct, frozen=True):
     """The API, the page and MCP of a home."""
 
     location: Location

@@ -22,7 +22,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
@@ -51,8 +52,7 @@ _DATA = {
 """What only the home holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class _RemovalStep:
+class _RemovalStep(Struct, frozen=True):
     """One thing to remove. `part` is host, project, daemon, cache or data."""
 
     part: str
@@ -60,8 +60,7 @@ class _RemovalStep:
     remove: Callable[[], object]
 
 
-@dataclass(slots=True)
-class _RemovalReport:
+class _RemovalReport(Struct):
     removed: list[str] = field(default_factory=list)
     problems: list[dict[str, str]] = field(default_factory=list)
     failed_parts: set[str] = field(default_factory=set)

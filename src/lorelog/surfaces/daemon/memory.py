@@ -16,7 +16,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import asdict, dataclass, field, fields
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import fields
+
 from lorelog.surfaces.daemon.worker_pool import DaemonFailure
 
 if TYPE_CHECKING:
@@ -30,8 +32,7 @@ RESUME_OPTION = "--resume"
 _MODULE = "lorelog.surfaces.daemon.process"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handover:
+class Handover(Struct, frozen=True, kw_only=True):
     """What a restarted daemon takes over from itself."""
 
     lock: LockIdentity
@@ -93,7 +94,7 @@ def _write_state(address: DaemonAddress, handover: Handover) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with open(descriptor, "wb") as file:  # noqa: PTH123
         os.unlink(path)  # noqa: PTH108
-        file.write(json.dumps(asdict(handover)).encode())
+        file.write(json.dumps(to_builtins(handover)).encode())
         file.flush()
         return os.dup(descriptor)
 

@@ -18,7 +18,8 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import LorelogError
 from lorelog.core.version import VERSION
 from lorelog.operations.meter import resident_bytes
@@ -158,8 +159,7 @@ def _begin(address: DaemonAddress) -> tuple[InstanceLock, socket.socket]:
     return instance_lock, listener
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonSettings:
+class DaemonSettings(Struct, frozen=True):
     """The user's settings for the daemon, read when it starts."""
 
     daemon: DaemonOptions

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, UsageError
 from lorelog.core.version import VERSION
 from lorelog.operations.meter import resident_bytes
@@ -64,8 +65,7 @@ class Transport(Protocol):
         """Return the number of open connections."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DaemonHooks:
+class DaemonHooks(Struct, frozen=True, kw_only=True):
     """Callbacks of the process that runs the server. All but `streams` run in the I/O thread and must be quick."""
 
     client_of: Callable[[DaemonRequest], ClientIdentity]

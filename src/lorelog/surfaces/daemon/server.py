@@ -16,7 +16,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass
+from msgspec import Struct
+
 from lorelog.core.errors import DaemonError, LorelogError, UsageError
 from lorelog.surfaces.daemon.connection import (
     ClientConnection,
@@ -39,8 +40,7 @@ _STOPPING_POLL_S = 0.05
 _LARGE_REQUEST_BYTES = 65_536
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerLimits:
+class ServerLimits(Struct, frozen=True, kw_only=True):
     """Limits and timeouts of the server."""
 
     connections: int = 128

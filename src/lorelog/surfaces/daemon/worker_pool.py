@@ -11,7 +11,8 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, UsageError
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ CLIENT_ERROR_CODES = frozenset({"usage", "config", "not_found", "cancelled", "so
 """Codes of errors caused by the client, which are not failures of the daemon."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DaemonRequest:
+class DaemonRequest(Struct, frozen=True, kw_only=True):
     """One parsed request."""
 
     op: str
@@ -92,8 +92,7 @@ def _typed_field(fields: dict[str, Any], name: str, kind: type, default: Any) ->
     return value
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Job:
+class Job(Struct, eq=False, kw_only=True):
     """Work done by a worker thread while its connection waits."""
 
     run: Callable[[Job], None]
@@ -152,8 +151,7 @@ class WorkerPool:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonFailure:
+class DaemonFailure(Struct, frozen=True):
     """An error in the daemon that its client did not cause."""
 
     what: str

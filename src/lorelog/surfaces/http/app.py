@@ -13,6 +13,7 @@ from functools import cache, partial
 from typing import Any
 
 from anyio import Event, create_task_group, to_thread
+from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -20,7 +21,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import LorelogError
 from lorelog.core.options import HttpOptions
 from lorelog.core.version import VERSION
@@ -90,8 +90,7 @@ def _escape_label(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-@dataclass(frozen=True, slots=True)
-class MountedApp:
+class MountedApp(Struct, frozen=True):
     """Another application that is served beside this one, behind the same guard."""
 
     path: str

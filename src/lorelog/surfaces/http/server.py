@@ -20,10 +20,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import h11
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from lorelog.core.dataclasses import dataclass
 from lorelog.core.errors import ConfigError, LorelogError, UsageError
 from lorelog.core.options import HttpOptions
 from lorelog.operations.dispatch import CallOperation, ClientIdentity
@@ -50,8 +50,7 @@ class ServableApp(Protocol):
         """Cancel long operations."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunningServer:
+class RunningServer(Struct, frozen=True):
     """A server that runs in its own thread."""
 
     url: str

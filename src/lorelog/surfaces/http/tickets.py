@@ -20,8 +20,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.dataclasses import replace
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import HttpOptions
 from lorelog.core.processes import acquire_file_lock, try_file_lock

@@ -15,7 +15,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.dataclasses import replace
+from msgspec.structs import replace
+
 from lorelog.core.errors import Cancelled, LorelogError, NotFound
 from lorelog.core.grammar import nearest_name
 from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lorelog.core.version import VERSION
 from lorelog.surfaces.mcp.tools import INSTRUCTIONS, TITLE, TOOLS
-
-TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from typing import Any

@@ -20,6 +20,7 @@ import os
 import threading
 from _socket import SHUT_RDWR
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from lorelog.core.errors import LorelogError
 from lorelog.surfaces.mcp.protocol import (
@@ -33,7 +34,6 @@ from lorelog.surfaces.mcp.protocol import (
     tools_list_result,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lorelog.core.dataclasses import dataclass, field
+from msgspec import Struct, field
+
 from lorelog.surfaces.mcp.short_hits import (
     MAX_QUOTE_CHARS,
     NOTHING_FOUND,
@@ -94,8 +95,7 @@ _MAX_PROBLEMS = 10
 _MAX_STALE_CHARS = 300
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """Result of a tool. `structured` is empty if the text says it all."""
 
     text: str

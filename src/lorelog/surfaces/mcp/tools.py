@@ -9,7 +9,8 @@ Standard library only, so that the proxy can answer for a daemon that is still s
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import Any
 

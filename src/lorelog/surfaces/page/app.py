@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from anyio import sleep, to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from lorelog.core.caller import AGENT_MARKERS, without_agent_markers
-from lorelog.core.dataclasses import dataclass, replace
 from lorelog.core.editor import editor_command, windowed_editor
 from lorelog.core.errors import LorelogError
 from lorelog.core.version import VERSION
@@ -62,8 +63,7 @@ PERSON_OPERATIONS = frozenset({"memory.edit", "delivery.approve", "delivery.refu
 ReadRevision = Callable[[], Mapping[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class PageContext:
+class PageContext(Struct, frozen=True):
     """What the page is about."""
 
     project: str
@@ -204,8 +204,7 @@ def _file_response(request: Request, name: str) -> Response:
     return Response(file.packed, media_type=file.media_type, headers={**headers, "Content-Encoding": "gzip"})
 
 
-@dataclass(frozen=True, slots=True)
-class _StaticFile:
+class _StaticFile(Struct, frozen=True):
     data: bytes
     packed: bytes
     """The data as browsers take it, compressed by gzip."""

@@ -11,13 +11,13 @@ from typing import Any, Literal, Protocol, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import fields
 
-from lorelog.core.dataclasses import fields, is_dataclass
 from lorelog.core.errors import UsageError
 from lorelog.core.query import Filters
 from lorelog.operations.catalogue import find_operation
 from lorelog.operations.operation import Operation
-from lorelog.operations.replies import to_json
+from lorelog.operations.replies import OperationReply, to_json
 
 PathArgument = str | os.PathLike[str]
 PathArguments = PathArgument | Iterable[PathArgument]
@@ -83,8 +83,8 @@ def to_dict(value: object) -> Any:
     convert = _json_conversion(kind)
     if convert is not None:
         return to_json(convert(value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_dict(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, msgspec.Struct) and not isinstance(value, OperationReply):
+        return {name: to_dict(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Mapping):
         return {str(name): to_dict(part) for name, part in value.items()}
     return [to_dict(part) for part in value] if isinstance(value, list | tuple) else to_json(value)
@@ -202,7 +202,7 @@ def _to_json_value(name: str, value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Mapping):
         return {key: _to_json_value(name, part) for key, part in value.items()}
-    if isinstance(value, msgspec.Struct) or is_dataclass(value):
+    if isinstance(value, msgspec.Struct):
         return value  # also those that can be iterated: refused by their field, not taken apart
     return [_to_json_value(name, part) for part in value] if isinstance(value, Iterable) else value
 

@@ -21,7 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lorelog.core.dataclasses import asdict
+from msgspec import to_builtins
+
 from lorelog.surfaces.cli.arguments import MAX_PORT, add_project_option, add_tenant_option, expand_path, whole_number
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path, stylize
 
@@ -92,7 +93,7 @@ def _build(args: argparse.Namespace, records: RecordScope) -> int:
         )  # it has a .gitignore, which keeps the pages out of the repository
     built = write_pages(wiki.pages, folder)
     if args.json:
-        print_json(asdict(built))
+        print_json(to_builtins(built))
         return 1 if built.left_alone else 0
     for name in built.put_aside:
         print_note(f"{name} was edited by hand; the edited version is now {name}{EDITED_SUFFIX}")
