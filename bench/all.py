@@ -51,7 +51,7 @@ def _paths(names: str) -> tuple[str, ...]:
 
 
 START = _paths("core config engine.py wiring.py operations surfaces/cli/main.py surfaces/cli/client.py")
-SEARCH = _paths("retrieval services/search stores/embedded surfaces/cli/search.py")
+SEARCH = _paths("language retrieval services/search stores/embedded surfaces/cli/search.py")
 WRITE = _paths("ingest services/indexing services/pipeline services/memories stores/embedded surfaces/cli/index.py")
 DAEMON = _paths("surfaces/daemon surfaces/daemon_client operations")
 MODEL = _paths("models/embed")
@@ -120,7 +120,7 @@ BENCHES = (
     ),
     _bench("code-speed", "-m bench.code_speed", CODE, 5, quick="--files 100 --symbols 1000 --packages rich"),
     _bench("freshness", "-m bench.freshness {rich} {hypothesis}", _paths("services/freshness"), 2),
-    _bench("supersession", "-m bench.supersession", _paths("retrieval services/search/now_was.py"), 1),
+    _bench("supersession", "-m bench.supersession", _paths("language retrieval services/search/now_was.py"), 1),
     _bench("delivery", "-m bench.delivery", HOOKS + CAPTURE, 4, quick="--only cues", data="optional"),
     _bench("redaction", "bench/redaction.py", _paths("ingest/redaction"), 1, data="required", judges=False),
     _bench(

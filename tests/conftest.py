@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from tests.examples import EVERYDAY_EXAMPLES
 
 from lorelog.core.caller import AGENT_MARKERS
 
@@ -16,7 +17,7 @@ from lorelog.core.caller import AGENT_MARKERS
 # all of them (LORELOG_TEST_EXAMPLES=all). LORELOG_TEST_EXPLORE=1 looks for new examples.
 _SUPPRESSED = [HealthCheck.too_slow]
 settings.register_profile(
-    "everyday", derandomize=True, deadline=None, max_examples=15, suppress_health_check=_SUPPRESSED
+    "everyday", derandomize=True, deadline=None, max_examples=EVERYDAY_EXAMPLES, suppress_health_check=_SUPPRESSED
 )
 settings.register_profile("all", derandomize=True, deadline=None, suppress_health_check=_SUPPRESSED)
 settings.register_profile("explore", deadline=None, suppress_health_check=_SUPPRESSED)

@@ -38,8 +38,8 @@ from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import Embedder
 from lorelog.core.vectors import unit_vector
 from lorelog.models.embed.builtin import BuiltinEmbedder
-from lorelog.retrieval.calibration import UNMEASURED, RelevanceNumbers
 from lorelog.retrieval.ranking_metrics import auroc, calibration_error
+from lorelog.retrieval.relevance import UNMEASURED, RelevanceNumbers
 
 LEARNED_HITS = 4
 MIN_QUESTIONS = 60

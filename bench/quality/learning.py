@@ -1,4 +1,4 @@
-"""Learns the numbers of `retrieval/calibration.py` from examples.
+"""Learns the numbers of `retrieval/relevance.py` from examples.
 
 Lanes. The score of a candidate is a sum of features, each with a weight whose logarithm is linear in the evidence. What is
 learned maximises the probability that a softmax over the scores gives to relevant chunks; of that, the square root counts, because its
@@ -22,9 +22,14 @@ from typing import Any
 import numpy as np
 from bench.quality.examples import WHOLE, Example
 
-from lorelog.retrieval.calibration import RELEVANCE_FEATURES, LaneNumbers, RelevanceNumbers
 from lorelog.retrieval.fusion import MAX_COVERAGE, MAX_HEIGHT, MIN_REACH, USUAL_RARITY, relative_length
-from lorelog.retrieval.relevance import QueryFeatures, relevance_features
+from lorelog.retrieval.relevance import (
+    RELEVANCE_FEATURES,
+    LaneNumbers,
+    QueryFeatures,
+    RelevanceNumbers,
+    relevance_features,
+)
 from lorelog.retrieval.score_features import MatchFeatures
 
 FEATURES = ("words", "vectors", "proximity", "part_words", "entry")

@@ -49,8 +49,8 @@ def test_questions_without_an_answer_are_apart(tmp_path: Path) -> None:
     write_set(tmp_path, "tiny")
     found = load(tmp_path, "tiny")
 
-    assert [one.id for one in found.judged] == ["q1", "q2"]
-    assert [one.id for one in found.unanswerable] == ["q3"]
+    assert [item.id for item in found.judged] == ["q1", "q2"]
+    assert [entry.id for entry in found.unanswerable] == ["q3"]
     with pytest.raises(BadSet, match="cannot be read"):
         load(tmp_path, "other")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bench.quality.examples import WHOLE, Example, _part, examples_of, whole_examples
-from bench.quality.learning import LaneModel, Unit, first_hits, learn_relevance, ndcg
+from bench.quality.learning import LaneModel, Unit, ndcg
 from bench.quality.pipeline import Bench
 from bench.quality.sampled_store import SampledStore, read_set
 from bench.quality.sets import JudgedSet, Question, Text
@@ -91,12 +91,3 @@ def test_learning_trusts_the_lane_that_knows() -> None:
     model = LaneModel(Unit(0.1, 0.0)).learn(sets)
     assert np.mean([ndcg(item, model.scores(item)) for item in sets["mixed"]]) > 0.97
     assert all(0.0 <= model.scores(item).max() <= 1.0 + 1e-9 for item in sets["mixed"])
-
-
-def test_relevance_is_learned_with_known_signs() -> None:
-    """What cannot speak against a hit does not, even if the examples say so."""
-    chosen = random.Random(4)
-    examples = [made_example(chosen, words_know=True) for _ in range(60)]
-    claims = first_hits({"mixed": examples}, Unit(0.1, 0.0), lambda _, item: -item.own_lexical)
-    numbers = learn_relevance(claims, "hybrid")
-    assert min(numbers[name] for name in ("coverage", "score", "margin", "height", "lead")) >= 0.0

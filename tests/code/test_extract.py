@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lorelog.code.extract import extract
 from lorelog.code.languages.registry import LANGUAGES, detect_language
@@ -52,7 +53,7 @@ def check(extracted: FileExtract) -> None:
 
 
 @pytest.mark.parametrize("language", NAMES)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.binary(max_size=400), st.lists(st.sampled_from(PIECES), max_size=80).map(b" ".join)))
 def test_any_bytes_give_an_extract(language: str, data: bytes) -> None:
     """No bytes raise an error in any language, and positions are sorted and inside of the file."""
@@ -88,7 +89,7 @@ SAMPLES = sorted(path for path in (Path(__file__).parent / "samples").iterdir() 
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_damaged_file_gives_an_extract(path: Path, data: st.DataObject) -> None:
     """Real code with a part replaced by other bytes gives an extract."""

@@ -14,7 +14,7 @@ from lorelog.code.git import Git, GitHistory
 TEXT = "".join(f"line {number} of something\n" for number in range(30))
 
 
-class Repository:
+class RealRepository:
     """A real repository."""
 
     def __init__(self, root: Path) -> None:
@@ -48,12 +48,12 @@ class Repository:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
+def repository(tmp_path: Path) -> RealRepository:
     """A repository with one commit."""
-    return Repository(tmp_path / "repo")
+    return RealRepository(tmp_path / "repo")
 
 
-def test_a_file_is_followed_through_several_renames(repository: Repository) -> None:
+def test_a_file_is_followed_through_several_renames(repository: RealRepository) -> None:
     """A file that was renamed and edited several times, also without a commit, is found under its last name."""
     repository("mv", "a.py", "b.py")
     repository.commit("b")
@@ -68,7 +68,7 @@ def test_a_file_is_followed_through_several_renames(repository: Repository) -> N
     assert history.renames(repository.first) == history.renames_by_steps(repository.first) == {"a.py": "d é.py"}
 
 
-def test_a_new_file_with_an_old_name_is_another_file(repository: Repository) -> None:
+def test_a_new_file_with_an_old_name_is_another_file(repository: RealRepository) -> None:
     """A renamed file is followed even if a later file with its old name was renamed as well."""
     repository("mv", "a.py", "b.py")
     repository.commit("b")
@@ -79,7 +79,7 @@ def test_a_new_file_with_an_old_name_is_another_file(repository: Repository) -> 
     assert repository.history().renames_by_steps(repository.first) == {"a.py": "b.py"}
 
 
-def test_a_timeout_gives_none(repository: Repository) -> None:
+def test_a_timeout_gives_none(repository: RealRepository) -> None:
     """A timeout gives None: an empty result would mean gone, or not merged."""
     repository("checkout", "-q", "-b", "feature")
     repository.write("f.py", "one\n")
@@ -99,7 +99,7 @@ def test_a_timeout_gives_none(repository: Repository) -> None:
         assert GitHistory(Git(str(repository.root)), remaining_s=partial(next, left, 0.0)).is_merged(unmerged) is None
 
 
-def test_a_file_renamed_back_was_not_renamed(repository: Repository) -> None:
+def test_a_file_renamed_back_was_not_renamed(repository: RealRepository) -> None:
     """A file that was renamed and renamed back has its old name."""
     for before, after in (("a.py", "b.py"), ("b.py", "a.py")):
         repository("mv", before, after)
@@ -107,7 +107,7 @@ def test_a_file_renamed_back_was_not_renamed(repository: Repository) -> None:
     assert repository.history().renames(repository.first) == {}
 
 
-def test_contents_of_a_commit_are_read(repository: Repository) -> None:
+def test_contents_of_a_commit_are_read(repository: RealRepository) -> None:
     """Contents are read by the ids that the commit lists; a missing id is left out."""
     repository.write("odd\nname", "two\nlines\n")
     then = repository.commit("odd")
@@ -121,7 +121,7 @@ def test_contents_of_a_commit_are_read(repository: Repository) -> None:
     assert len(contents) == 2
 
 
-def test_the_commit_before_a_moment_is_found(repository: Repository) -> None:
+def test_the_commit_before_a_moment_is_found(repository: RealRepository) -> None:
     """The last commit before a moment is returned; before the first there is none."""
     later = repository.commit("later", at="2026-03-09T12:00:00Z")
     history = repository.history()
@@ -132,7 +132,7 @@ def test_the_commit_before_a_moment_is_found(repository: Repository) -> None:
     assert history.commit("--help") == history.commit("0" * 12) == history.commit("abc") == ""
 
 
-def test_words_are_found_in_a_commit_and_in_the_tree(repository: Repository) -> None:
+def test_words_are_found_in_a_commit_and_in_the_tree(repository: RealRepository) -> None:
     """Whole words are found in tracked and in new files."""
     repository.write("x.toml", "search.k = 3\n")
     then = repository.commit("x")
@@ -151,7 +151,7 @@ def test_words_are_found_in_a_commit_and_in_the_tree(repository: Repository) -> 
 
 
 @pytest.mark.parametrize("way", ["merge", "rebase", "squash"])
-def test_a_merged_commit_is_recognised(repository: Repository, way: str) -> None:
+def test_a_merged_commit_is_recognised(repository: RealRepository, way: str) -> None:
     """A commit is merged after a merge, a rebase or a squash, and not before."""
     repository("checkout", "-q", "-b", "feature")
     repository.write("f.py", "one\n")
@@ -177,7 +177,7 @@ def test_a_merged_commit_is_recognised(repository: Repository, way: str) -> None
 
 
 @pytest.mark.parametrize("deleted", [True, False], ids=["branch deleted", "branch kept"])
-def test_a_squashed_commit_stays_merged(repository: Repository, *, deleted: bool) -> None:
+def test_a_squashed_commit_stays_merged(repository: RealRepository, *, deleted: bool) -> None:
     """A commit from the middle of a squashed branch is merged, and stays so after later work on the same lines."""
     repository("checkout", "-q", "-b", "feature")
     repository.write("f.py", "one\n")
@@ -194,7 +194,7 @@ def test_a_squashed_commit_stays_merged(repository: Repository, *, deleted: bool
     assert repository.history().is_merged(middle) is True
 
 
-def test_no_program_of_a_repository_runs(repository: Repository, tmp_path: Path) -> None:
+def test_no_program_of_a_repository_runs(repository: RealRepository, tmp_path: Path) -> None:
     """Filters, merge drivers, external diffs, conversions, hooks and monitors of a repository are not started."""
     ran = tmp_path / "ran"
     program = tmp_path / "program"
@@ -224,7 +224,7 @@ def test_no_program_of_a_repository_runs(repository: Repository, tmp_path: Path)
     assert not ran.exists(), ran.read_text()
 
 
-def test_an_unknown_commit_gives_none(repository: Repository, tmp_path: Path) -> None:
+def test_an_unknown_commit_gives_none(repository: RealRepository, tmp_path: Path) -> None:
     """A missing commit is neither merged nor unmerged; without a repository there is no history, and no error."""
     assert repository.history().is_merged("1234567890ab") is None
     bare = GitHistory(Git(str(tmp_path)))
@@ -244,7 +244,7 @@ def test_a_branch_without_a_commit_has_none_before_a_moment(tmp_path: Path) -> N
     assert GitHistory(Git(str(tmp_path))).commit_before("2026-03-07T00:00:00Z") == ""
 
 
-def test_what_head_and_the_index_say_of_a_file_is_compared(repository: Repository) -> None:
+def test_what_head_and_the_index_say_of_a_file_is_compared(repository: RealRepository) -> None:
     """A file that is staged as it is committed differs in nothing; staged changes and removals differ."""
     history = repository.history()
     assert history.is_staged_otherwise("a.py") is False

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lorelog.code.names import base_name, module_tail
 from lorelog.code.parsed_file import ParsedFile, build_rows
@@ -407,7 +408,7 @@ _FILES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 @given(_FILES)
 def test_tables_match_the_files_after_any_changes(
     changes: list[tuple[str, list[str], list[tuple[str, int]], bool]],

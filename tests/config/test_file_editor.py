@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lorelog.config import PROJECT_FILE, USER_FILE, load_settings
 from lorelog.config.file_editor import render_initial_file, set_value, unset_value, write_initial_file
@@ -61,7 +62,7 @@ def values(setting: Setting) -> st.SearchStrategy[SettingValue]:
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(25))
 @given(data=st.data())
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.key)
 def test_set_then_get(tmp_path: Path, setting: Setting, data: st.DataObject) -> None:

@@ -34,7 +34,7 @@ def load(home: Path, text: str = "", **flags: object) -> Settings:
     return load_settings(home, home / "project", {}, {key.replace("__", "."): value for key, value in flags.items()})
 
 
-def test_by_default_nobody_is_asked(home: Path) -> None:
+def test_no_model_is_called_by_default(home: Path) -> None:
     """By default no language model is used, and the limits are those of core."""
     settings = load(home)
 
@@ -174,7 +174,7 @@ def test_old_keys_can_be_taken_out_and_not_set(home: Path) -> None:
     assert (settings.value("llm.model"), len(settings.warnings)) == ("y", 4)
 
 
-def test_old_keys_are_no_settings() -> None:
+def test_old_keys_are_not_listed() -> None:
     """Old keys are not listed, and each maps to an existing setting."""
     assert set(RENAMED_KEYS.values()) <= set(SETTINGS_BY_KEY)
     assert not set(RENAMED_KEYS) & set(SETTINGS_BY_KEY)

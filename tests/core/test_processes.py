@@ -26,7 +26,7 @@ def test_a_lock_is_held_by_one_and_ends_with_its_descriptor(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_all_who_open_a_new_database_at_once_get_its_journal(tmp_path: Path) -> None:
+def test_processes_that_open_a_new_database_at_once_get_wal(tmp_path: Path) -> None:
     """Processes that open a new database at once all get WAL mode, although SQLite rejects simultaneous switches."""
     faults: list[Exception] = []
 
@@ -51,7 +51,7 @@ def test_all_who_open_a_new_database_at_once_get_its_journal(tmp_path: Path) -> 
     assert faults == []
 
 
-def test_who_cannot_have_the_journal_in_time_is_told(tmp_path: Path) -> None:
+def test_waiting_for_the_journal_mode_ends_in_time(tmp_path: Path) -> None:
     """Waiting for another transaction on the file ends after the time limit."""
     holder, other = (sqlite3.connect(tmp_path / "a.db", isolation_level=None, timeout=0) for _ in range(2))
     holder.execute("CREATE TABLE t (x)")

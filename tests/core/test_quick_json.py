@@ -61,7 +61,7 @@ def test_a_fault_is_named_where_json_was_not_imported(text: str | bytes, monkeyp
     assert outcome(quick_json.loads, text) == expected
 
 
-def test_what_is_no_json_is_refused_as_json_refuses_it() -> None:
+def test_a_value_that_is_not_json_raises_the_error_of_json() -> None:
     """A value that JSON cannot hold gives the error of `json.dumps`."""
     for value in (object(), {1: {2}}, {(1, 2): 3}, [b"x"]):
         assert outcome(quick_json.dumps, value) == outcome(json.dumps, value)

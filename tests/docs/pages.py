@@ -57,7 +57,7 @@ def lorelog_words(line: str) -> Iterator[list[str]]:
         if word not in {"|", "&&", ";", "||"}:
             command.append(word)
             continue
-        words = [one for one in _until_redirected(command) if not re.fullmatch(r"[A-Z_]+=.*", one)]
+        words = [item for item in _until_redirected(command) if not re.fullmatch(r"[A-Z_]+=.*", item)]
         if words[:1] == ["lorelog"]:
             yield words[1:]
         command = []

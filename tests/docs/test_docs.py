@@ -78,7 +78,9 @@ def test_every_setting_is_documented() -> None:
     """docs/configuration.md has each setting's key and variable."""
     page = read("docs/configuration.md")
 
-    assert [one.key for one in SETTINGS if f"`{one.key}`" not in page or f"`{one.variable}`" not in page] == []
+    assert [
+        setting.key for setting in SETTINGS if f"`{setting.key}`" not in page or f"`{setting.variable}`" not in page
+    ] == []
 
 
 @pytest.mark.slow

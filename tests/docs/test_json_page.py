@@ -43,18 +43,18 @@ Chose Redis for the queue
 def fields(value: Any, prefix: str = "") -> Iterator[str]:
     """Yield the dotted names of all fields of a JSON value."""
     if isinstance(value, list):
-        for one in value:
-            yield from fields(one, f"{prefix}[]")
+        for entry in value:
+            yield from fields(entry, f"{prefix}[]")
     if not isinstance(value, dict):
         return
     if prefix in BY_NAME:
-        for one in value.values():
-            yield from fields(one, prefix + BY_NAME[prefix])
+        for element in value.values():
+            yield from fields(element, prefix + BY_NAME[prefix])
         return
-    for key, one in value.items():
+    for key, item in value.items():
         name = f"{prefix}.{key}" if prefix else key
         yield name
-        yield from fields(one, name)
+        yield from fields(item, name)
 
 
 def documented(section: str) -> set[str]:
@@ -62,9 +62,9 @@ def documented(section: str) -> set[str]:
     names: set[str] = set()
     for name in (spans(row[0])[0] for row in rows(PAGE[section]) if row[0].startswith("`")):
         if name.endswith("**"):
-            names |= {name[:-2] + one for one in documented("Record fields")}
+            names |= {name[:-2] + item for item in documented("Record fields")}
         elif name.endswith("*"):
-            names |= {name[:-1] + one for one in documented("Chunk fields")}
+            names |= {name[:-1] + entry for entry in documented("Chunk fields")}
         else:
             names.add(name)
     return names
@@ -336,7 +336,7 @@ def test_records_are_documented(shell: Shell) -> None:
         "session_id": "s",
     }
     rests = {"related_artifact_ids": [task["artifact_id"]], "parent_task_id": task["task_id"]}
-    said = {name: EVERYTHING[one.type] for name, one in FIELDS.items() if name != "content"}
+    said = {name: EVERYTHING[field.type] for name, field in FIELDS.items() if name != "content"}
     replied = {**said, **about, **rests}
     for op in ("artifact.verification", "artifact.revision"):
         written = shell("call", op, "--json", json.dumps(replied)).json

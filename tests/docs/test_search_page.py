@@ -11,8 +11,8 @@ from tests.docs.pages import blocks, read, rows, sections, spans
 from lorelog.core.query import Lane
 from lorelog.models.embed.builtin import MODEL_NAME, BuiltinEmbedder
 from lorelog.retrieval import fusion, rerank, score_features
-from lorelog.retrieval.calibration import calibration_of
 from lorelog.retrieval.fusion import MIN_NEIGHBOUR_SHARE, neighbour_share
+from lorelog.retrieval.relevance import calibration_of
 from lorelog.retrieval.score_features import MatchFeatures
 from lorelog.retrieval.time_expressions import TIME_WEIGHT, find_time_hint
 from lorelog.services.search import candidates, searcher
@@ -127,7 +127,7 @@ def test_the_explanation_shown_adds_up() -> None:
 def test_what_an_entry_gains_stands_on_the_page() -> None:
     """The table of entries shows what the code adds for each size."""
     shown = re.findall(r"\d\.\d\d|\b0\b", next(row for row in PAGE["Entries"].split("\n") if "part `entry`" in row))
-    assert [float(one) for one in shown] == [
+    assert [float(item) for item in shown] == [
         round(score_features.entry_score(size), 2) for size in range(1, score_features.MAX_ENTRY_CHUNKS + 1)
     ]
 

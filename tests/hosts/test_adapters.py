@@ -95,7 +95,7 @@ def test_qwen_has_its_own_names_for_a_session_and_a_call() -> None:
     assert adapter.read_tool_call(call)["id"] == "own"
 
 
-def test_a_prompt_without_words_is_no_event_of_qwen() -> None:
+def test_an_empty_prompt_of_qwen_is_not_spooled() -> None:
     """Qwen Code runs its prompt hook again after each tool call, without a prompt; that is not spooled."""
     adapter = host_adapter("qwen")
 

@@ -7,9 +7,10 @@ import re
 import subprocess
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 import lorelog
 from lorelog.hosts import HOSTS
@@ -22,6 +23,11 @@ PUBLIC_METHODS = SOURCE / "surfaces" / "python" / "client.py"
 """Every option of an operation is a keyword parameter there, visible in help()."""
 SCHEMA = SOURCE / "stores" / "embedded" / "migrations.py"
 """A migration step is one list of SQL statements."""
+TEST_MODULES = sorted((ROOT / "tests").rglob("*.py"))
+VAGUE_WORDS = re.compile(
+    r"_(?:nobody|nobodys|whoever|whatever|whom|anew)(?:_|$)|(?<!_there)_(?:is|are)_no_(?!longer|more|and_yes)"
+)
+"""Words of test names that hide the subject."""
 VAGUE = {"utils", "util", "helpers", "helper", "manager", "common", "misc", "base"}
 
 
@@ -30,10 +36,9 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
 
 
-def functions(path: Path) -> Iterator[ast.FunctionDef]:
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.FunctionDef):
-            yield node
+@cache
+def functions(path: Path) -> list[ast.FunctionDef]:
+    return [node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef)]
 
 
 def test_modules_and_functions_are_of_readable_size() -> None:
@@ -89,25 +94,27 @@ def test_services_and_operations_hold_folders_only() -> None:
     assert {path.stem for path in (SOURCE / "operations").glob("*.py")} - {"__init__"} <= shared
 
 
-def test_a_public_class_name_means_one_thing() -> None:
+@pytest.mark.parametrize("modules", [MODULES, TEST_MODULES], ids=["src", "tests"])
+def test_a_public_class_name_means_one_thing(modules: list[Path]) -> None:
     """No two modules define a public class of the same name, so a search for the name leads to one place."""
     homes = defaultdict(list)
-    for path in MODULES:
+    for path in modules:
         for node in parsed(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes[node.name].append(str(path.relative_to(SOURCE)))
+                homes[node.name].append(str(path.relative_to(ROOT)))
 
     assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
 
 
 def test_loops_name_what_they_run_over() -> None:
-    """No loop variable is called `one`, and limits are called MAX_ and MIN_."""
-    loop = re.compile(r"\bfor one in\b")
+    """No loop variable is called `one`, in tests neither, and limits are called MAX_ and MIN_."""
+    loop = re.compile(r"\bfor " r"one in\b")
     limit = re.compile(r"^_?(?:MOST|LEAST)_\w+ *[:=]", re.MULTILINE)
     unclear = [
-        f"{path.relative_to(SOURCE)}: {match[0]}"
-        for path in MODULES
-        for pattern in (loop, limit)
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for modules, patterns in ((MODULES, (loop, limit)), (TEST_MODULES, (loop,)))
+        for path in modules
+        for pattern in patterns
         for match in pattern.finditer(path.read_text("utf-8"))
     ]
 
@@ -151,13 +158,13 @@ def test_the_former_name_is_gone() -> None:
 
 
 def test_every_test_states_a_promise() -> None:
-    """Each test has a docstring that states the promise."""
-    tests = Path(__file__).parent.parent
-    silent = [
-        f"{path.relative_to(tests)}:{function.lineno} {function.name}"
-        for path in tests.rglob("test_*.py")
-        for function in functions(path)
-        if function.name.startswith("test_") and not ast.get_docstring(function)
+    """Each test has a docstring that states the promise, and a name in plain words."""
+    tests = [
+        (path, node)
+        for path in TEST_MODULES
+        for node in parsed(path).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     ]
 
-    assert silent == []
+    assert [f"{path.relative_to(ROOT)} {test.name}" for path, test in tests if not ast.get_docstring(test)] == []
+    assert [f"{path.relative_to(ROOT)} {test.name}" for path, test in tests if VAGUE_WORDS.search(test.name)] == []

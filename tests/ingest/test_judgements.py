@@ -34,7 +34,7 @@ def test_questions_are_json_lines(tmp_path: Path) -> None:
     assert read_questions(path).problems == ()
 
 
-def test_packed_files_are_read_whatever_their_name(tmp_path: Path) -> None:
+def test_packed_files_are_recognised_by_content(tmp_path: Path) -> None:
     """A gzip file is recognised by its content."""
     path = tmp_path / "q.jsonl"
     path.write_bytes(gzip.compress(b'{"id": "a", "text": "why?"}\n'))

@@ -143,7 +143,7 @@ def test_a_date_says_where_it_comes_from() -> None:
     assert parse("# A\na", "/m/2026-03-05.md").date_source == "text"
 
 
-def test_lists_of_link_targets_are_no_chunks() -> None:
+def test_lists_of_link_targets_are_dropped() -> None:
     """Pieces of a long section that hold link definitions only are dropped; a section of nothing else, and footnotes, stay."""
     targets = "\n".join(f"[`fs.read{n}`]: https://example.org/fs{n} 'Read'" for n in range(20))
     footnotes = "\n".join(f"[^{n}]: footnote {n}" for n in range(20))

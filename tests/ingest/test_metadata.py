@@ -84,7 +84,7 @@ def test_anchors_may_wrap_and_repeat() -> None:
         "mysession:s",
     ],
 )
-def test_other_comments_are_no_anchors(comment: str) -> None:
+def test_other_comments_are_not_anchors(comment: str) -> None:
     """A comment without a session or memory, or that begins as prose, is not an anchor."""
     assert parse_anchor(comment) is None
 

@@ -44,7 +44,7 @@ def test_hash_headings(line: str, heading: tuple[int, str]) -> None:
     "line",
     ["#tag", "####### seven", "    # code", "\t# code", "\\# no", "> # quoted", "- # item", "# " + "t" * 499, "# a\rb"],
 )
-def test_lines_that_are_no_headings(line: str) -> None:
+def test_lines_that_look_like_headings_are_text(line: str) -> None:
     """Tags, seven hashes, indented code, quotes, list items, and lines too long for a title are text."""
     assert headings(f"{line}\ntext") == []
 
@@ -79,7 +79,7 @@ def test_underlined_headings() -> None:
         "t" * 501,
     ],
 )
-def test_rules_below_other_things_are_no_underlines(above: str) -> None:
+def test_a_rule_below_other_text_is_not_an_underline(above: str) -> None:
     """`---` below anything but a paragraph of one line is a rule, not a heading."""
     assert headings(f"{above}\n---\ntext") == []
 

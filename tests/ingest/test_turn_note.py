@@ -150,7 +150,7 @@ def test_a_short_last_word_takes_the_one_before_with_it() -> None:
         "LLM request failed: provider returned 500",
     ],
 )
-def test_error_texts_are_no_outcome(text: str) -> None:
+def test_error_texts_are_not_an_outcome(text: str) -> None:
     """What a host or server prints in the place of an answer is left out, and the turn is said to have failed."""
     assert is_error_text(text)
     assert make_note(TurnDigest("do it", (text,))) == "- User asked: do it\n- Ended: failed"

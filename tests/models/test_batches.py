@@ -28,7 +28,7 @@ def test_batches_hold_every_text_once_in_order_within_limits(
 
 
 @given(texts=TEXTS, most_texts=st.integers(1, 10), max_tokens=st.integers(1, 100))
-def test_batches_are_no_smaller_than_need_be(texts: list[str], most_texts: int, max_tokens: int) -> None:
+def test_batches_are_as_large_as_limits_allow(texts: list[str], most_texts: int, max_tokens: int) -> None:
     """A batch ends only where the next text would break a limit."""
     found = [list(batch) for batch in split_batches(texts, most_texts, max_tokens)]
     for batch, following in itertools.pairwise(found):

@@ -53,7 +53,7 @@ def test_vectors_come_back_in_the_order_of_their_texts(embedder: BuiltinEmbedder
 
 
 @pytest.mark.slow
-def test_a_text_has_one_vector_whatever_its_company(embedder: BuiltinEmbedder) -> None:
+def test_a_text_has_one_vector_in_any_batch(embedder: BuiltinEmbedder) -> None:
     """The same text gives the same bytes alone, among others of any length, twice in a call, and with more threads."""
     text = "The nightly job writes its report to the journal."
     alone = embedder.embed_documents([text]).vectors[0]

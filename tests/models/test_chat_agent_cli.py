@@ -58,7 +58,7 @@ SAYING = {
 }
 
 
-class Agents:
+class AgentPrograms:
     """A folder on the PATH for test programs."""
 
     def __init__(self, place: Path) -> None:
@@ -85,12 +85,12 @@ class Agents:
 
 
 @pytest.fixture
-def agents(tmp_path: Path) -> Agents:
-    return Agents(tmp_path)
+def agents(tmp_path: Path) -> AgentPrograms:
+    return AgentPrograms(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["claude", "codex"])
-def test_an_agent_writes_and_says_what_it_cost(agents: Agents, name: str) -> None:
+def test_an_agent_writes_and_says_what_it_cost(agents: AgentPrograms, name: str) -> None:
     """The reply includes all tokens, cached ones too."""
     agents.make(name)
 
@@ -98,7 +98,7 @@ def test_an_agent_writes_and_says_what_it_cost(agents: Agents, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["claude", "codex"])
-def test_the_child_is_kept_from_everything_else(agents: Agents, name: str) -> None:
+def test_the_child_is_kept_from_everything_else(agents: AgentPrograms, name: str) -> None:
     """It runs in an empty directory and its own process group, with our hooks off and without the surrounding session."""
     agents.environment |= {
         "CLAUDE_CODE_SESSION_ID": "s",
@@ -120,7 +120,7 @@ def test_the_child_is_kept_from_everything_else(agents: Agents, name: str) -> No
     assert {"CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "HOME"} <= set(seen["env"])
 
 
-def test_claude_is_asked_without_tools_and_leaves_no_session(agents: Agents) -> None:
+def test_claude_is_asked_without_tools_and_leaves_no_session(agents: AgentPrograms) -> None:
     """Claude gets no settings, tools, MCP servers or session file, and a small model unless another is chosen."""
     agents.make("claude")
 
@@ -140,7 +140,7 @@ def test_claude_is_asked_without_tools_and_leaves_no_session(agents: Agents) -> 
     assert "sonnet" in agents.seen["argv"]
 
 
-def test_codex_is_asked_without_tools_and_leaves_no_session(agents: Agents) -> None:
+def test_codex_is_asked_without_tools_and_leaves_no_session(agents: AgentPrograms) -> None:
     """Codex's hooks, plugins, shell and MCP servers are off, and its session is not kept."""
     home = Path(agents.environment["HOME"]) / ".codex"
     home.mkdir()
@@ -164,7 +164,7 @@ def test_codex_is_asked_without_tools_and_leaves_no_session(agents: Agents) -> N
 
 
 @pytest.mark.parametrize("settings", ['[mcp_servers."a b"]\n', "[mcp_servers", "\xff"])
-def test_codex_is_not_asked_when_its_tools_cannot_be_switched_off(agents: Agents, settings: str) -> None:
+def test_codex_is_not_asked_when_its_tools_cannot_be_switched_off(agents: AgentPrograms, settings: str) -> None:
     """If the MCP servers cannot be determined, Codex is not run."""
     home = Path(agents.environment["HOME"]) / ".codex"
     home.mkdir()
@@ -177,13 +177,13 @@ def test_codex_is_not_asked_when_its_tools_cannot_be_switched_off(agents: Agents
     assert not agents.record.exists()
 
 
-def test_an_agent_that_is_not_installed_is_unavailable(agents: Agents) -> None:
+def test_an_agent_that_is_not_installed_is_unavailable(agents: AgentPrograms) -> None:
     """A missing program is reported by name."""
     with pytest.raises(ModelUnavailable, match="program 'claude' was not found"):
         agents.ask("claude")
 
 
-def test_programs_are_found_where_agents_install_themselves(agents: Agents, tmp_path: Path) -> None:
+def test_programs_are_found_where_agents_install_themselves(agents: AgentPrograms, tmp_path: Path) -> None:
     """The PATH is searched first, then the usual folders; relative PATH entries are ignored."""
     local = tmp_path / ".claude" / "local" / "claude"
     local.parent.mkdir(parents=True)
@@ -196,7 +196,7 @@ def test_programs_are_found_where_agents_install_themselves(agents: Agents, tmp_
 
 
 @pytest.mark.parametrize("name", ["claude", "codex"])
-def test_a_failing_agent_is_not_an_answer(agents: Agents, name: str) -> None:
+def test_a_failing_agent_is_not_an_answer(agents: AgentPrograms, name: str) -> None:
     """With a status other than 0 there is no completion, whatever was printed."""
     agents.make(name, then=f"{SAYING[name]}\nsys.exit(1)")
 
@@ -221,7 +221,7 @@ LIMITED = {**CLAUDE, "is_error": True, "result": "You've hit your limit · reset
         ("codex", f"{SAYING['codex']}\nsys.exit(1)", ModelFault),
     ],
 )
-def test_error_texts_are_errors(agents: Agents, name: str, then: str, kind: type[ModelError]) -> None:
+def test_error_texts_are_errors(agents: AgentPrograms, name: str, then: str, kind: type[ModelError]) -> None:
     """Limits, missing keys and malformed output raise; a failure that may have cost something is a fault."""
     agents.make(name, then=then or "pass")
 
@@ -231,7 +231,7 @@ def test_error_texts_are_errors(agents: Agents, name: str, then: str, kind: type
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ignoring", ["", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"])
-def test_when_time_is_up_the_whole_group_ends(agents: Agents, tmp_path: Path, ignoring: str) -> None:
+def test_when_time_is_up_the_whole_group_ends(agents: AgentPrograms, tmp_path: Path, ignoring: str) -> None:
     """A child that hangs is killed with everything it started."""
     pid = tmp_path / "pid"
     then = (
@@ -246,7 +246,7 @@ def test_when_time_is_up_the_whole_group_ends(agents: Agents, tmp_path: Path, ig
     assert _is_gone(int(pid.read_text("utf-8")))
 
 
-def test_what_a_child_leaves_running_ends_with_it(agents: Agents, tmp_path: Path) -> None:
+def test_what_a_child_leaves_running_ends_with_it(agents: AgentPrograms, tmp_path: Path) -> None:
     """A background process that keeps the output open does not delay the reply and does not survive."""
     pid = tmp_path / "pid"
     then = f"{SAYING['claude']}\nsys.stdout.flush()\nstarted = subprocess.Popen(['sleep', '600'])\n"
@@ -316,6 +316,6 @@ def test_hosts_that_only_their_plugin_can_ask_have_no_program() -> None:
     assert isinstance(open_language_model(options, "claude", {}), AgentCliLanguageModel)
 
 
-def test_hooks_of_the_child_are_off_whatever_the_environment_says() -> None:
+def test_hooks_of_the_child_are_always_off() -> None:
     """LORELOG_HOOKS=on in the user's environment does not reach the child."""
     assert child_environment({"LORELOG_HOOKS": "on", "X": "1"}) == {"LORELOG_HOOKS": "off", "X": "1"}

@@ -25,7 +25,7 @@ KEY = "Sesame+open/0123456789abcdef"
 
 
 @dataclass(frozen=True)
-class Vendor:
+class ChatVendor:
     """One vendor's requests and replies according to its documentation."""
 
     name: str
@@ -69,7 +69,7 @@ def _ollama(text: Any, reason: str = "stop", *, done: bool = True) -> dict[str, 
 _SAID = [{"role": "system", "content": "Write."}, {"role": "user", "content": "A turn ?"}]
 
 VENDORS = {
-    "openai": Vendor(
+    "openai": ChatVendor(
         "openai",
         "/v1/chat/completions",
         ("authorization", "Bearer "),
@@ -79,7 +79,7 @@ VENDORS = {
         (_chat(None, refusal="I cannot."), _chat("x", refusal="I cannot."), _chat("", "content_filter")),
         lambda status, said: {"error": {"message": said, "type": "t", "code": None}},
     ),
-    "anthropic": Vendor(
+    "anthropic": ChatVendor(
         "anthropic",
         "/v1/messages",
         ("x-api-key", ""),
@@ -89,7 +89,7 @@ VENDORS = {
         (_message("I cannot.", "refusal"),),
         lambda status, said: {"type": "error", "error": {"type": "t", "message": said}, "request_id": "r"},
     ),
-    "gemini": Vendor(
+    "gemini": ChatVendor(
         "gemini",
         "/v1/models/small%2Fone:generateContent",
         ("x-goog-api-key", ""),
@@ -107,7 +107,7 @@ VENDORS = {
         ),
         lambda status, said: {"error": {"code": status, "message": said, "status": "T"}},
     ),
-    "ollama": Vendor(
+    "ollama": ChatVendor(
         "ollama",
         "/v1/api/chat",
         ("authorization", "Bearer "),
@@ -125,6 +125,8 @@ VENDORS = {
     ),
 }
 each_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
+one_vendor = pytest.mark.parametrize("vendor", [VENDORS["openai"]], ids=["openai"])
+"""For the transport, which all vendors share."""
 
 Serve = Callable[..., tuple[EmbeddingServer, LanguageModel]]
 
@@ -134,7 +136,7 @@ def serve() -> Iterator[Serve]:
     """Starts a server with a script, and a vendor's model that uses it."""
     servers: list[EmbeddingServer] = []
 
-    def start(vendor: Vendor, *script: Behaviour | Answer | dict[str, Any], **options: Any) -> Any:
+    def start(vendor: ChatVendor, *script: Behaviour | Answer | dict[str, Any], **options: Any) -> Any:
         server = EmbeddingServer(*map(_behaviour, script))
         servers.append(server)
         given = {"model": "small/one", "api_key": KEY, "base_url": server.url, "timeout_s": 5.0, **options}
@@ -153,7 +155,7 @@ def _behaviour(reply: Behaviour | Answer | dict[str, Any]) -> Behaviour:
     return lambda request: answer
 
 
-def refusing(vendor: Vendor, status: int, said: str = "no", **headers: str) -> Answer:
+def refusing(vendor: ChatVendor, status: int, said: str = "no", **headers: str) -> Answer:
     return Answer(
         status, vendor.error(status, said), {name.replace("_", "-"): value for name, value in headers.items()}
     )
@@ -184,7 +186,7 @@ def test_the_page_names_every_provider_with_its_defaults() -> None:
 
 
 @each_vendor
-def test_a_text_is_written_and_what_it_cost_is_told(vendor: Vendor, serve: Serve) -> None:
+def test_a_text_is_written_and_what_it_cost_is_told(vendor: ChatVendor, serve: Serve) -> None:
     """A request has the vendor's format with model, limit and key; text and tokens come back, thoughts do not."""
     server, model = serve(vendor, vendor.reply("- User asked"))
 
@@ -221,7 +223,7 @@ def test_anthropic_is_told_which_version_is_spoken(serve: Serve) -> None:
 
 
 @each_vendor
-def test_a_small_model_is_asked_unless_another_is_named(vendor: Vendor, serve: Serve) -> None:
+def test_a_small_model_is_asked_unless_another_is_named(vendor: ChatVendor, serve: Serve) -> None:
     """Without a model name the vendor's default is used and reported."""
     server, model = serve(vendor, vendor.reply("x"), model="")
 
@@ -235,7 +237,7 @@ def test_a_small_model_is_asked_unless_another_is_named(vendor: Vendor, serve: S
 
 
 @each_vendor
-def test_a_cut_answer_loses_its_last_line(vendor: Vendor, serve: Serve) -> None:
+def test_a_cut_answer_loses_its_last_line(vendor: ChatVendor, serve: Serve) -> None:
     """A truncated completion loses its unfinished line."""
     _, model = serve(vendor, vendor.cut("- one\n- two is unfin"))
 
@@ -247,7 +249,7 @@ def test_a_cut_answer_loses_its_last_line(vendor: Vendor, serve: Serve) -> None:
     [(vendor, reply) for vendor in VENDORS.values() for reply in vendor.refusals],
     ids=lambda value: "",
 )
-def test_a_refusal_is_no_text(vendor: Vendor, reply: dict[str, Any], serve: Serve) -> None:
+def test_a_refusal_is_a_fault(vendor: ChatVendor, reply: dict[str, Any], serve: Serve) -> None:
     """A refusal is a fault, and none of it becomes text."""
     _, model = serve(vendor, reply)
 
@@ -259,7 +261,7 @@ def test_a_refusal_is_no_text(vendor: Vendor, reply: dict[str, Any], serve: Serv
 
 @each_vendor
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413])
-def test_a_status_is_not_an_answer(vendor: Vendor, status: int, serve: Serve) -> None:
+def test_a_status_is_not_an_answer(vendor: ChatVendor, status: int, serve: Serve) -> None:
     """A server that refuses is unavailable; its message is shown without the key, with a hint what to check."""
     server, model = serve(vendor, refusing(vendor, status, f"bad key {KEY}"))
 
@@ -273,8 +275,8 @@ def test_a_status_is_not_an_answer(vendor: Vendor, status: int, serve: Serve) ->
 
 
 @pytest.mark.slow
-@each_vendor
-def test_a_busy_server_is_asked_again(vendor: Vendor, serve: Serve) -> None:
+@one_vendor
+def test_a_busy_server_is_asked_again(vendor: ChatVendor, serve: Serve) -> None:
     """After 429, 500 and 529 the request is repeated when Retry-After says so."""
     script = [refusing(vendor, status, "slow down", Retry_After="0") for status in (429, 500, 529)]
     server, model = serve(vendor, *script, vendor.reply("- done"))
@@ -284,8 +286,8 @@ def test_a_busy_server_is_asked_again(vendor: Vendor, serve: Serve) -> None:
     assert len({str(request.body) for request in server.requests}) == 1
 
 
-@each_vendor
-def test_a_server_that_wants_a_long_wait_is_given_up(vendor: Vendor, serve: Serve) -> None:
+@one_vendor
+def test_a_server_that_wants_a_long_wait_is_given_up(vendor: ChatVendor, serve: Serve) -> None:
     """A Retry-After beyond the time limit is not waited for."""
     server, model = serve(vendor, refusing(vendor, 429, Retry_After="600"))
 
@@ -297,8 +299,8 @@ def test_a_server_that_wants_a_long_wait_is_given_up(vendor: Vendor, serve: Serv
 
 
 @pytest.mark.slow
-@each_vendor
-def test_a_server_that_keeps_failing_is_unavailable(vendor: Vendor, serve: Serve) -> None:
+@one_vendor
+def test_a_server_that_keeps_failing_is_unavailable(vendor: ChatVendor, serve: Serve) -> None:
     """Failures are retried within the time limit and then reported."""
     server, model = serve(vendor, refusing(vendor, 500, "oops"), timeout_s=0.8)
 
@@ -308,8 +310,8 @@ def test_a_server_that_keeps_failing_is_unavailable(vendor: Vendor, serve: Serve
     assert len(server.requests) == 2
 
 
-@each_vendor
-def test_an_answer_that_breaks_off_is_not_asked_for_twice(vendor: Vendor, serve: Serve) -> None:
+@one_vendor
+def test_an_answer_that_breaks_off_is_not_asked_for_twice(vendor: ChatVendor, serve: Serve) -> None:
     """An incomplete reply may have been charged: it is a fault, and the request is not repeated."""
     server, model = serve(vendor, Answer(raw=b'{"choices": [', promised=100))
 
@@ -319,9 +321,9 @@ def test_an_answer_that_breaks_off_is_not_asked_for_twice(vendor: Vendor, serve:
     assert len(server.requests) == 1
 
 
-@each_vendor
+@one_vendor
 @pytest.mark.parametrize("status", [502, 504])
-def test_an_answer_that_a_gateway_lost_is_not_asked_for_twice(vendor: Vendor, status: int, serve: Serve) -> None:
+def test_an_answer_that_a_gateway_lost_is_not_asked_for_twice(vendor: ChatVendor, status: int, serve: Serve) -> None:
     """A reply lost by a gateway may have been charged: it is a fault, and the request is sent once."""
     server, model = serve(vendor, refusing(vendor, status, "upstream", Retry_After="0"))
 
@@ -332,8 +334,8 @@ def test_an_answer_that_a_gateway_lost_is_not_asked_for_twice(vendor: Vendor, st
 
 
 @pytest.mark.slow
-@each_vendor
-def test_a_connection_that_breaks_after_a_wait_is_not_asked_again(vendor: Vendor, serve: Serve) -> None:
+@one_vendor
+def test_a_connection_that_breaks_after_a_wait_is_not_asked_again(vendor: ChatVendor, serve: Serve) -> None:
     """A broken connection is not retried even if it was a kept one: it may have been stale, or the reply lost."""
     busy = refusing(vendor, 429, "slow down", Retry_After="0")
     server, model = serve(vendor, busy, Answer(hang_up=True), vendor.reply("- twice"))
@@ -345,7 +347,7 @@ def test_a_connection_that_breaks_after_a_wait_is_not_asked_again(vendor: Vendor
 
 
 @each_vendor
-def test_what_is_no_answer_is_a_fault(vendor: Vendor, serve: Serve) -> None:
+def test_a_malformed_answer_is_a_fault(vendor: ChatVendor, serve: Serve) -> None:
     """A reply that is not JSON with a message is rejected."""
     odd = [
         Answer(raw=b"<html>hello</html>"),
@@ -364,7 +366,7 @@ def test_what_is_no_answer_is_a_fault(vendor: Vendor, serve: Serve) -> None:
 
 
 @each_vendor
-def test_an_empty_answer_is_empty(vendor: Vendor, serve: Serve) -> None:
+def test_an_empty_answer_is_empty(vendor: ChatVendor, serve: Serve) -> None:
     """An empty completion is returned with its cost; the caller decides what it means."""
     _, model = serve(vendor, vendor.reply(""))
 
@@ -373,7 +375,7 @@ def test_an_empty_answer_is_empty(vendor: Vendor, serve: Serve) -> None:
 
 @each_vendor
 @pytest.mark.parametrize("usage", [None, [], {"prompt_tokens": "7", "input_tokens": -1, "promptTokenCount": True}])
-def test_a_server_need_not_say_what_it_cost(vendor: Vendor, usage: object, serve: Serve) -> None:
+def test_a_server_need_not_say_what_it_cost(vendor: ChatVendor, usage: object, serve: Serve) -> None:
     """Missing or invalid usage counts as unknown."""
     body = vendor.reply("x x")
     odd: dict[str, object] = {name: usage for name in ("usage", "usageMetadata") if name in body}
@@ -383,9 +385,9 @@ def test_a_server_need_not_say_what_it_cost(vendor: Vendor, usage: object, serve
     assert model.complete("s", "t", 9) == Completion("x x", 0, 0)
 
 
-@each_vendor
+@one_vendor
 @pytest.mark.parametrize("slow", [Answer(body={}, delay_s=2.0), Answer(raw=b"x" * 200, drip_s=0.05)])
-def test_a_slow_server_is_given_up(vendor: Vendor, slow: Answer, serve: Serve) -> None:
+def test_a_slow_server_is_given_up(vendor: ChatVendor, slow: Answer, serve: Serve) -> None:
     """A late reply, or one byte by byte, does not exceed the time limit, and the request is sent once."""
     server, model = serve(vendor, slow, timeout_s=0.3)
 
@@ -396,7 +398,7 @@ def test_a_slow_server_is_given_up(vendor: Vendor, slow: Answer, serve: Serve) -
 
 
 @each_vendor
-def test_a_key_is_needed_unless_the_server_is_ones_own(vendor: Vendor, serve: Serve) -> None:
+def test_a_key_is_needed_unless_the_server_is_ones_own(vendor: ChatVendor, serve: Serve) -> None:
     """Without a key only a server on loopback is used, and the message names the variable to set."""
     server, model = serve(vendor, vendor.reply("x"), api_key="")
     assert model.complete("s", "t", 9).text == "x"
@@ -412,7 +414,7 @@ def test_a_key_is_needed_unless_the_server_is_ones_own(vendor: Vendor, serve: Se
 
 
 @each_vendor
-def test_key_and_address_may_come_from_the_vendors_variables(vendor: Vendor, serve: Serve) -> None:
+def test_key_and_address_may_come_from_the_vendors_variables(vendor: ChatVendor, serve: Serve) -> None:
     """The vendor's variables are used unless the settings override them."""
     provider = CHAT_PROVIDERS[vendor.name]
     server, _ = serve(vendor, vendor.reply("here"))
@@ -524,8 +526,8 @@ def test_ollama_is_started_where_that_is_allowed(tmp_path: Path, monkeypatch: py
         docker.kill()
 
 
-@each_vendor
-def test_a_server_that_is_not_there_fails_at_once(vendor: Vendor) -> None:
+@one_vendor
+def test_a_server_that_is_not_there_fails_at_once(vendor: ChatVendor) -> None:
     """A refused connection fails at once."""
     model = open_language_model(LanguageOptions(vendor.name, base_url="http://127.0.0.1:9/v1", api_key="k"), "", {})
     assert model is not None
@@ -534,8 +536,8 @@ def test_a_server_that_is_not_there_fails_at_once(vendor: Vendor) -> None:
         model.complete("s", "t", 9)
 
 
-@each_vendor
-def test_threads_may_share_a_model(vendor: Vendor, serve: Serve) -> None:
+@one_vendor
+def test_threads_may_share_a_model(vendor: ChatVendor, serve: Serve) -> None:
     """Concurrent calls each get their own reply."""
     from concurrent.futures import ThreadPoolExecutor
 

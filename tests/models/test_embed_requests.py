@@ -20,105 +20,65 @@ def google(task: str, text: str, dimensions: int | None = 3, model: str = "gemin
     return {"requests": [body | ({"outputDimensionality": dimensions} if dimensions else {})]}
 
 
-SHAPES: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
-    (
-        "openai",
-        {},
-        {"model": "text-embedding-3-small", "input": ["t"], "encoding_format": "base64"},
-        {"model": "text-embedding-3-small", "input": ["q"], "encoding_format": "base64"},
-    ),
-    (
-        "openai",
-        {"dimensions": 3},
-        {"model": "text-embedding-3-small", "input": ["t"], "encoding_format": "base64", "dimensions": 3},
-        {"model": "text-embedding-3-small", "input": ["q"], "encoding_format": "base64", "dimensions": 3},
-    ),
-    ("google", {}, google("RETRIEVAL_DOCUMENT", "t"), google("RETRIEVAL_QUERY", "q")),
-    (
-        "google",
-        {"model": "models/text-embedding-004"},
-        google("RETRIEVAL_DOCUMENT", "t", model="text-embedding-004"),
-        google("RETRIEVAL_QUERY", "q", model="text-embedding-004"),
-    ),
-    (
-        "google",
-        {"model": "embedding-001", "dimensions": 0},
-        google("", "t", None, "embedding-001"),
-        google("", "q", None, "embedding-001"),
-    ),
-    (
-        "voyage",
-        {},
-        {"model": "voyage-3-lite", "input": ["t"], "input_type": "document", "encoding_format": "base64"},
-        {"model": "voyage-3-lite", "input": ["q"], "input_type": "query", "encoding_format": "base64"},
-    ),
-    (
-        "voyage",
-        {"model": "voyage-3.5", "dimensions": 3},
-        {
-            "model": "voyage-3.5",
-            "input": ["t"],
-            "input_type": "document",
-            "encoding_format": "base64",
-            "output_dimension": 3,
-        },
-        {
-            "model": "voyage-3.5",
-            "input": ["q"],
-            "input_type": "query",
-            "encoding_format": "base64",
-            "output_dimension": 3,
-        },
-    ),
+Body = dict[str, Any]
+
+
+def listed(model: str, document: Body | None = None, query: Body | None = None, **more: Any) -> tuple[Body, Body]:
+    """Return the bodies for the document `t` and the query `q` of a vendor that takes a list of texts."""
+    common = {"model": model, **more}
+    return {**common, "input": ["t"], **(document or {})}, {**common, "input": ["q"], **(query or {})}
+
+
+def voyage(model: str, **more: Any) -> tuple[Body, Body]:
+    return listed(model, {"input_type": "document"}, {"input_type": "query"}, encoding_format="base64", **more)
+
+
+def googled(
+    model: str = "gemini-embedding-001", *, tasks: bool = True, dimensions: int | None = 3
+) -> tuple[Body, Body]:
+    names = ("RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY") if tasks else ("", "")
+    return google(names[0], "t", dimensions, model), google(names[1], "q", dimensions, model)
+
+
+SHAPES: list[tuple[str, Body, tuple[Body, Body]]] = [
+    ("openai", {}, listed("text-embedding-3-small", encoding_format="base64")),
+    ("openai", {"dimensions": 3}, listed("text-embedding-3-small", encoding_format="base64", dimensions=3)),
+    ("google", {}, googled()),
+    ("google", {"model": "models/text-embedding-004"}, googled("text-embedding-004")),
+    ("google", {"model": "embedding-001", "dimensions": 0}, googled("embedding-001", tasks=False, dimensions=None)),
+    ("voyage", {}, voyage("voyage-3-lite")),
+    ("voyage", {"model": "voyage-3.5", "dimensions": 3}, voyage("voyage-3.5", output_dimension=3)),
     (
         "jina",
         {"dimensions": 3},
-        {"model": "jina-embeddings-v4", "input": ["t"], "task": "retrieval.passage", "truncate": True, "dimensions": 3},
-        {"model": "jina-embeddings-v4", "input": ["q"], "task": "retrieval.query", "truncate": True, "dimensions": 3},
+        listed(
+            *("jina-embeddings-v4", {"task": "retrieval.passage"}, {"task": "retrieval.query"}),
+            truncate=True,
+            dimensions=3,
+        ),
     ),
-    (
-        "jina",
-        {"model": "jina-embeddings-v2-base-de"},
-        {"model": "jina-embeddings-v2-base-de", "input": ["t"]},
-        {"model": "jina-embeddings-v2-base-de", "input": ["q"]},
-    ),
-    (
-        "mistral",
-        {},
-        {"model": "mistral-embed", "input": ["t"], "encoding_format": "float"},
-        {"model": "mistral-embed", "input": ["q"], "encoding_format": "float"},
-    ),
+    ("jina", {"model": "jina-embeddings-v2-base-de"}, listed("jina-embeddings-v2-base-de")),
+    ("mistral", {}, listed("mistral-embed", encoding_format="float")),
     (
         "mistral",
         {"model": "codestral-embed", "dimensions": 3},
-        {"model": "codestral-embed", "input": ["t"], "encoding_format": "float", "output_dimension": 3},
-        {"model": "codestral-embed", "input": ["q"], "encoding_format": "float", "output_dimension": 3},
+        listed("codestral-embed", encoding_format="float", output_dimension=3),
     ),
-    (
-        "ollama",
-        {},
-        {"model": "nomic-embed-text", "input": ["search_document: t"]},
-        {"model": "nomic-embed-text", "input": ["search_query: q"]},
-    ),
-    (
-        "ollama",
-        {"model": "all-minilm:22m"},
-        {"model": "all-minilm:22m", "input": ["t"]},
-        {"model": "all-minilm:22m", "input": ["q"]},
-    ),
+    ("ollama", {}, listed("nomic-embed-text", {"input": ["search_document: t"]}, {"input": ["search_query: q"]})),
+    ("ollama", {"model": "all-minilm:22m"}, listed("all-minilm:22m")),
 ]
 
 
-@pytest.mark.parametrize(("name", "options", "document", "query"), SHAPES)
+@pytest.mark.parametrize(("name", "options", "bodies"), SHAPES)
 def test_a_request_has_the_shape_that_the_vendor_documents(
-    name: str, options: dict[str, Any], document: dict[str, Any], query: dict[str, Any], rig: Rig
+    name: str, options: Body, bodies: tuple[Body, Body], rig: Rig
 ) -> None:
     """A document and a query are sent as in the vendor's reference."""
     server = rig.serve(VENDORS[name].well)
     embedder = rig.open(VENDORS[name], server, **options)
     embedder.embed_documents(["t"])
     embedder.embed_query("q")
-    assert [request.body for request in server.requests] == [document, query]
+    assert [request.body for request in server.requests] == list(bodies)
 
 
 def test_google_asks_for_768_numbers_unless_told() -> None:

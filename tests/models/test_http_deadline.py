@@ -106,6 +106,6 @@ def test_a_silent_address_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPat
     "said",
     ["-5", "0", "nan", "-inf", "soon", "", "Mon, 01 Jan 2001 00:00:00 GMT", "Fri, 31 Dec 99999 23:59:59 GMT", "1" * 99],
 )
-def test_a_wait_that_is_no_wait_is_ours(said: str) -> None:
+def test_an_invalid_retry_after_is_replaced(said: str) -> None:
     """A Retry-After in the past or below one does not use up six attempts at once; one that is too long ends the request."""
     assert HttpReply(429, b"", said).retry_delay(0.5) == (0.5 if len(said) < 99 else float("1" * 99))

@@ -64,12 +64,6 @@ def test_the_running_server_is_named_by_the_setting_or_the_variable() -> None:
     assert host("http://other:2", {"OLLAMA_HOST": "box:1"}) == "other:2"
 
 
-def test_no_key_is_needed_and_one_is_shown() -> None:
-    """A remote Ollama server is used without a key."""
-    embedder = open_embedder(EmbedOptions(provider="ollama", base_url="http://10.0.0.7:1"))
-    assert embedder._credentials.headers() == {}  # type: ignore[attr-defined]
-
-
 def test_a_server_without_the_model_says_what_to_run() -> None:
     """A missing model is reported with the command that pulls it; a server that is not ours is not changed."""
     rig, vendor = Rig(), VENDORS["ollama"]
@@ -146,14 +140,6 @@ def test_a_container_is_started_as_loop_does(docker: FakeDocker, options: EmbedO
 
 
 @pytest.mark.slow
-def test_names_are_those_of_the_settings(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
-    """Container, volume and image follow the settings."""
-    opened(changed(options, container="loop-ollama", volume="loop-vol", image="ollama/ollama:0.5")).embed_query("q")
-    run = next(call for call in docker.calls() if call[0] == "run")
-    assert (run[3], run[5], run[8]) == ("loop-ollama", "loop-vol:/root/.ollama", "ollama/ollama:0.5")
-
-
-@pytest.mark.slow
 def test_a_model_that_is_there_is_not_pulled(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
     """A model in the volume is not pulled again, and a name with the same beginning does not match."""
     docker.say("models", "nomic-embed-text\n")
@@ -161,18 +147,6 @@ def test_a_model_that_is_there_is_not_pulled(docker: FakeDocker, options: EmbedO
     assert docker.verbs() == ["inspect", "rm", "run", "exec list"]
     opened(changed(options, model="nomic-embed")).embed_query("q")
     assert docker.calls()[-1] == ["exec", "lorelog-ollama", "ollama", "pull", "nomic-embed"]
-
-
-@pytest.mark.slow
-def test_it_is_looked_after_once_in_a_process(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
-    """Docker is called before the first request and not again."""
-    embedder = opened(options)
-    embedder.embed_query("q")
-    before = docker.calls()
-    for _ in range(3):
-        embedder.embed_documents(["a", "b"])
-        embedder.embed_query("q")
-    assert docker.calls() == before
 
 
 def test_a_server_that_runs_is_used_and_docker_is_not_asked(docker: FakeDocker, tmp_path: Path) -> None:
@@ -189,13 +163,6 @@ def test_a_server_that_runs_is_used_and_docker_is_not_asked(docker: FakeDocker, 
     assert (server.looks, len(server.requests)) == (1, 3)
     assert docker.calls() == []
     assert not (tmp_path / "ollama").exists()
-
-
-def test_nothing_is_started_unless_it_is_allowed(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
-    """Without ollama.manage a missing server is an error, and Docker is not called."""
-    with pytest.raises(ModelUnavailable, match=r"cannot reach 127\.0\.0\.1"):
-        opened(changed(options, manage=False)).embed_query("q")
-    assert docker.calls() == []
 
 
 def test_nothing_is_started_for_an_address_elsewhere(docker: FakeDocker, options: EmbedOptions, opened: Any) -> None:
@@ -262,11 +229,6 @@ def test_a_container_that_never_answers_is_given_up(
         opened(options).embed_query("q")
     assert "docker logs lorelog-ollama" in caught.value.hint
     assert container.READY_TIMEOUT_S == 0.5
-
-
-def test_thirty_seconds_are_given_to_become_ready() -> None:
-    """As long as Loop waits."""
-    assert container.READY_TIMEOUT_S == 30
 
 
 def test_without_docker_one_line_says_what_to_do(
@@ -395,21 +357,6 @@ def test_there_is_one_keeper(docker: FakeDocker, tmp_path: Path) -> None:
     fcntl.flock(first, fcntl.LOCK_EX)
     stop_when_idle(tmp_path, "lorelog-ollama", 1.0)
     os.close(first)
-    assert docker.calls() == []
-
-
-@pytest.mark.slow
-def test_a_server_of_ones_own_is_never_stopped(docker: FakeDocker, tmp_path: Path) -> None:
-    """A server that was running before is not stopped."""
-    rig, vendor = Rig(), VENDORS["ollama"]
-    try:
-        managed = OllamaOptions(manage=True, idle_s=0.1, folder=str(tmp_path / "ollama"))
-        embedder = rig.open(vendor, rig.serve(vendor.well), ollama=managed)
-        embedder.embed_query("q")
-        time.sleep(0.5)
-        embedder.embed_query("q")
-    finally:
-        rig.stop()
     assert docker.calls() == []
 
 

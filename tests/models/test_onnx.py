@@ -91,12 +91,6 @@ def test_the_built_in_models_file_gives_its_vectors(own: Embedder, embedder: Bui
     assert own.model.endswith("/e5-small-v2")
 
 
-def test_a_text_has_one_vector_whatever_its_company(own: Embedder) -> None:
-    """The same text gives the same bytes alone and among others."""
-    alone = own.embed_documents([TEXT]).vectors[0]
-    assert own.embed_documents(["other " * 50, TEXT, "x"]).vectors[1] == alone
-
-
 # -- what a model brings along --------------------------------------------------------------------------------------------
 
 

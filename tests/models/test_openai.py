@@ -50,7 +50,7 @@ def test_a_connection_is_used_again(rig: Rig) -> None:
     assert len({request.connection for request in server.requests}) == 1
 
 
-def test_nothing_to_embed_asks_nobody(rig: Rig) -> None:
+def test_an_empty_list_sends_no_request(rig: Rig) -> None:
     """An empty list sends no request."""
     server = rig.serve(well)
     assert rig.open(OPENAI, server).embed_documents([]).vectors == ()
@@ -173,7 +173,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
         embedder.embed_query("q")
 
 
-def test_something_that_is_no_http_server_is_a_fault(rig: Rig) -> None:
+def test_a_reply_that_is_not_http_is_a_fault(rig: Rig) -> None:
     """A reply that is not HTTP is reported as such."""
     with pytest.raises(ModelFault, match="sent an invalid HTTP reply"):
         rig.open(OPENAI, rig.serve(lambda request: Answer(garbage=True))).embed_query("q")

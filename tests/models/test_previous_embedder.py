@@ -44,6 +44,6 @@ def test_prefixes_are_those_of_then_or_of_now() -> None:
     "name",
     ["voyage/voyage-3-lite", "ollama/nomic-embed-text", "onnx/org/m", "none/none", "fake/x", "builtin/e5-small-v2", ""],
 )
-def test_nobody_else_is_asked(name: str) -> None:
+def test_only_the_configured_server_is_contacted(name: str) -> None:
     """No server is contacted and no package loaded unless it is configured now; unknown names give None."""
     assert previous_embedder(EmbedOptions("openai", api_key="k"), name) is None

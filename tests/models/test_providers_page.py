@@ -42,7 +42,7 @@ def test_the_table_has_every_default() -> None:
         assert not provider.url_variable or address == f"`{provider.url_variable}`", name
 
 
-def test_the_table_tells_who_can_be_asked_for_fewer_dimensions() -> None:
+def test_the_table_marks_providers_that_take_dimensions() -> None:
     """`asked for` marks adapters that can request dimensions, `cut` those that truncate here."""
     for name, provider in PROVIDERS.items():
         said = TABLE[name][6]
@@ -76,7 +76,7 @@ def test_every_promise_names_tests_that_there_are() -> None:
         assert f"def {name}(" in written, name
 
 
-def test_the_table_tells_who_tells_questions_from_texts(rig: Rig) -> None:
+def test_the_table_marks_providers_that_distinguish_queries(rig: Rig) -> None:
     """A vendor whose models do not distinguish queries gets the same request for both; the others differ."""
     for vendor in VENDORS.values():
         server = rig.serve(vendor.well)
@@ -91,7 +91,7 @@ def test_the_table_tells_who_tells_questions_from_texts(rig: Rig) -> None:
             assert document != query, vendor.name
 
 
-def test_the_table_tells_who_tells_tokens(rig: Rig) -> None:
+def test_the_table_marks_providers_that_report_tokens(rig: Rig) -> None:
     """`yes` marks vendors whose replies report tokens."""
     for vendor in VENDORS.values():
         reply = rig.open(vendor, rig.serve(vendor.well)).embed_documents(["a"])

@@ -13,7 +13,7 @@ import pytest
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import EMBEDDING_PROVIDERS as NAMES
 from lorelog.core.options import EmbedOptions
-from lorelog.models.embed import PROVIDERS, LazyEmbedder, max_texts_in_flight, open_embedder, open_lazily
+from lorelog.models.embed import PROVIDERS, max_texts_in_flight, open_embedder, open_lazily
 
 SOURCE = Path(__file__).parents[2] / "src"
 HEAVY = {
@@ -65,22 +65,6 @@ def test_a_lazy_embedder_has_the_same_name(options: EmbedOptions) -> None:
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["localhost:80", "http://", "ftp://a/v1", "http://a:b@c/", "http://a/?key=1", "http://a:99999/", "http://a b/"],
-)
-def test_an_unusable_url_is_an_error_at_once(url: str) -> None:
-    """A base URL that cannot be used is refused when the embedder is opened, lazily or not, or works in both ways."""
-    options = EmbedOptions("openai", base_url=url)
-    try:
-        open_embedder(options)
-    except ConfigError:
-        with pytest.raises(ConfigError):
-            open_lazily(options)
-    else:
-        assert not isinstance(open_lazily(options), LazyEmbedder)
-
-
-@pytest.mark.parametrize(
     ("asked", "hint"),
     [("buildin", "builtin"), ("OpenAI", "openai"), ("open-ai", "openai"), ("zzz", ", ".join(PROVIDERS))],
 )
@@ -98,14 +82,6 @@ def test_a_model_that_a_provider_does_not_have_is_a_config_error() -> None:
     assert "lorelog-1" in caught.value.hint
     embedder = open_embedder(EmbedOptions(provider="openai", model="anything/at-all"))
     assert embedder.model == "anything/at-all"
-
-
-def test_the_former_built_in_model_says_how_to_keep_it() -> None:
-    """Whoever set the built-in model that was replaced is told what replaces it, and how to go on with the old one."""
-    with pytest.raises(ConfigError, match="e5-small-v2") as caught:
-        open_embedder(EmbedOptions(model="e5-small-v2"))
-    assert "lorelog-1" in caught.value.hint
-    assert "intfloat/e5-small-v2" in caught.value.hint
 
 
 @pytest.mark.parametrize("name", [name for name, provider in PROVIDERS.items() if not provider.accepts_any_model])

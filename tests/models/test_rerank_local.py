@@ -32,7 +32,7 @@ class CrossEncoder:
             raise RuntimeError("CUDA error: out of memory\nand more")
         if self.name == "known-short":
             return []
-        return [activation_fn(float(len({*one.split()} & {*other.split()}))) for one, other in pairs]
+        return [activation_fn(float(len({*pair.split()} & {*other.split()}))) for pair, other in pairs]
 
 
 def identity() -> Callable[[float], float]:

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.models.embedding_server import EmbeddingServer
 from tests.operations.sample import requests, tell, write_notes
 
@@ -89,7 +90,7 @@ def test_null_is_not_given(dispatcher: Dispatcher, caller: ClientIdentity) -> No
     ),
     name=st.sampled_from(sorted(all_operations())),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_json_is_read_or_refused(arguments: object, name: str) -> None:
     """Any JSON becomes a request or a usage error."""
     try:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.services.records.desk import Desk
+from tests.services.records.desk import OperationCaller
 
 from lorelog.core.errors import LorelogError, NotFound, UsageError
 
@@ -38,7 +38,7 @@ FORGED = {
 class Table:
     """A project with a task and a claim of mara."""
 
-    desk: Desk
+    desk: OperationCaller
     task: str
     claim: str
 
@@ -62,7 +62,7 @@ class Table:
 
 
 def made(place: Path, home: Path) -> Table:
-    desk = Desk(place, home)
+    desk = OperationCaller(place, home)
     task = desk.start("choose a store")
     return Table(desk, task, desk.say(task, "the store answers in 3 ms"))
 
@@ -152,7 +152,7 @@ def test_what_lacks_a_condition_is_refused_with_its_reason(table: Table, case: s
 
 @pytest.mark.parametrize("kind", COUNTERSIGNING)
 @pytest.mark.parametrize("claim", [False, ...])
-def test_what_does_not_support_is_no_promotion(table: Table, kind: str, claim: object) -> None:
+def test_only_supporting_records_promote(table: Table, kind: str, claim: object) -> None:
     """Without supports_claim nothing is verified, whatever other fields say."""
     spoken = table.speak(kind, supports_claim=claim, **FORGED)
 
@@ -223,7 +223,7 @@ def test_a_decision_outside_of_all_tasks_can_be_answered(table: Table, kind: str
 
 
 @pytest.mark.parametrize("how", ["another verdict", "in its place"])
-def test_who_takes_a_word_back_verifies_nothing_any_more(table: Table, how: str) -> None:
+def test_a_withdrawn_support_verifies_nothing(table: Table, how: str) -> None:
     """A writer who withdraws their support no longer verifies the claim; supporting it again does."""
     first = table.speak("verification")["artifact_id"]
     if how == "another verdict":
@@ -241,7 +241,7 @@ def test_who_takes_a_word_back_verifies_nothing_any_more(table: Table, how: str)
     assert table.trust(table.claim)["verified_by"] == [again["artifact_id"]]
 
 
-def test_nobody_takes_back_anothers_word(table: Table) -> None:
+def test_a_third_writer_cannot_withdraw_a_support(table: Table) -> None:
     """A contradiction by a third writer is shown and does not undo a verification."""
     spoken = table.speak("verification")["artifact_id"]
     table.speak("review", writer="zoe", supports_claim=False)

@@ -19,7 +19,7 @@ from lorelog.wiring import ResourcePool
 ONE = Path("one")
 
 
-def test_who_comes_first_goes_first() -> None:
+def test_writers_run_in_order_of_arrival() -> None:
     """Waiting writers run one at a time, in order of arrival."""
     turns = WriteQueue()
     order: list[int] = []
@@ -34,8 +34,8 @@ def test_who_comes_first_goes_first() -> None:
 
     writers = [threading.Thread(target=write, args=(number,)) for number in range(20)]
     with turns.acquire(ONE):
-        for waiting, one in enumerate(writers, start=2):
-            one.start()
+        for waiting, item in enumerate(writers, start=2):
+            item.start()
             while turns.queue_length(ONE) < waiting:
                 time.sleep(0.001)
     for writer in writers:
@@ -54,7 +54,7 @@ def test_a_writer_that_fails_passes_its_turn_on() -> None:
     assert (turns.queue_length(ONE), turns.queue_length(Path("two"))) == (0, 0)
 
 
-def test_who_is_called_off_while_waiting_leaves_the_queue() -> None:
+def test_a_cancelled_writer_leaves_the_queue() -> None:
     """A cancelled writer leaves the queue, and the writers behind it proceed."""
     turns = WriteQueue()
     done: list[str] = []
@@ -73,8 +73,8 @@ def test_who_is_called_off_while_waiting_leaves_the_queue() -> None:
 
     writers = [threading.Thread(target=write, args=arguments) for arguments in (("first", gone), ("second", None))]
     with turns.acquire(ONE):
-        for waiting, one in enumerate(writers, start=2):
-            one.start()
+        for waiting, writer in enumerate(writers, start=2):
+            writer.start()
             while turns.queue_length(ONE) < waiting:
                 time.sleep(0.001)
         called_off.set()
@@ -86,7 +86,7 @@ def test_who_is_called_off_while_waiting_leaves_the_queue() -> None:
     assert turns.queue_length(ONE) == 0
 
 
-def test_who_was_called_off_just_before_its_turn_does_nothing() -> None:
+def test_a_writer_cancelled_at_its_turn_does_nothing() -> None:
     """Cancellation is noticed also when the slot is acquired at the same moment."""
     turns = WriteQueue()
     done: list[str] = []
@@ -123,7 +123,7 @@ def hung() -> Iterator[tuple[EmbeddingServer, threading.Event]]:
     server.stop()
 
 
-def test_nobody_waits_for_another_ones_model(
+def test_calls_do_not_wait_for_the_model_of_another(
     tmp_path: Path, home: Path, hung: tuple[EmbeddingServer, threading.Event]
 ) -> None:
     """While one call waits for its model, other calls of the tenant add and delete; its reply still waits for the vectors."""

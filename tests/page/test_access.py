@@ -49,7 +49,7 @@ def test_what_the_browser_loads_is_small() -> None:
     assert sum(path.stat().st_size for path in files) <= MAX_SOURCE_BYTES
 
 
-def test_files_are_sent_compressed_to_those_who_take_it(served: PageWorld) -> None:
+def test_files_are_sent_compressed_on_request(served: PageWorld) -> None:
     """A browser that takes gzip gets each file so; a program that does not gets it as it is."""
     plain = send(served, "GET", "/page/style.css")
     packed = send(served, "GET", "/page/style.css", {"Accept-Encoding": "gzip, br"})

@@ -103,7 +103,7 @@ def test_unknown_fields_are_refused_with_the_nearest_name(kind: str, name: str, 
 
 
 @pytest.mark.parametrize("kind", ["digest", "decisions", ""])
-def test_kinds_that_nobody_may_write_are_refused(kind: str) -> None:
+def test_reserved_kinds_are_refused(kind: str) -> None:
     """Digests are never accepted; an unknown kind is rejected with a suggestion."""
     with pytest.raises(UsageError):
         check_fields(kind, {})

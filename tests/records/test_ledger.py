@@ -336,7 +336,7 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path: Path) -> No
     assert kill_and_check(tmp_path, 15, 6) > 15
 
 
-def test_a_line_that_is_nested_too_deeply_is_no_record(tmp_path: Path) -> None:
+def test_a_line_that_is_nested_too_deeply_is_not_a_record(tmp_path: Path) -> None:
     """A line nested too deeply is reported as not a record, and everything else is read."""
     ledger = Ledger(tmp_path)
     ledger.append([draft("task_start")])

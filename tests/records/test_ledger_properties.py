@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
 
@@ -15,7 +16,7 @@ from lorelog.core.record import SIGNED_FIELDS, Record, RecordDraft, signed_bytes
 from lorelog.records.chain import LedgerPosition
 from lorelog.records.ledger import Ledger
 
-ANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+ANY = settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def content(source: RecordDraft | Record) -> dict[str, object]:
@@ -94,7 +95,7 @@ def check_found(ledger: Ledger, places: set[tuple[str, int]], first_bad: int) ->
 
 
 @pytest.mark.slow
-@settings(ANY, max_examples=80)
+@settings(ANY, max_examples=examples(80))
 @given(max_bytes=st.sampled_from([1500, 10**6]), data=st.data(), byte=st.integers(0, 255))
 def test_any_changed_byte_is_found_and_its_line_named(max_bytes: int, data: st.DataObject, byte: int) -> None:
     """For any changed byte its line is named, and records from there on are unverified."""
@@ -116,7 +117,7 @@ def test_any_changed_byte_is_found_and_its_line_named(max_bytes: int, data: st.D
 
 
 @pytest.mark.slow
-@settings(ANY, max_examples=60)
+@settings(ANY, max_examples=examples(60))
 @given(
     max_bytes=st.sampled_from([1500, 10**6]),
     data=st.data(),
@@ -168,7 +169,7 @@ def test_a_missing_segment_is_found_and_named(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@settings(ANY, max_examples=25)
+@settings(ANY, max_examples=examples(25))
 @given(data=st.data())
 def test_a_write_that_was_cut_anywhere_is_made_good(data: st.DataObject) -> None:
     """Readers see nothing of a partial batch, the next writer moves it aside, and nothing else is lost."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
 
@@ -52,7 +53,7 @@ def ids(records: list[Record]) -> list[str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(batches=st.lists(st.lists(drafts(), min_size=1, max_size=4), max_size=4))
 def test_any_record_comes_back_as_the_ledger_has_it(batches: list[list[RecordDraft]]) -> None:
     """The tables have the same records as the ledger, in the same order."""
@@ -85,7 +86,7 @@ def test_only_what_is_new_is_applied(fixture: LedgerFixture) -> None:
     "how",
     ["changed", "first one changed", "shortened", "replaced", "sealed one changed", "sealed one gone", "all gone"],
 )
-def test_a_changed_past_makes_all_tables_anew(fixture: LedgerFixture, tmp_path: Path, how: str) -> None:
+def test_a_changed_past_rebuilds_all_tables(fixture: LedgerFixture, tmp_path: Path, how: str) -> None:
     """After any change to the ledger's past the tables are rebuilt, with unverified records marked."""
     for _ in range(20):
         fixture.write(draft())
@@ -119,7 +120,7 @@ def test_a_changed_past_makes_all_tables_anew(fixture: LedgerFixture, tmp_path: 
     assert [record for _, record in fixture.tables.applied_after(0)] == list(fixture.ledger.read())
 
 
-def test_a_damaged_or_foreign_file_is_made_anew(fixture: LedgerFixture) -> None:
+def test_a_damaged_or_foreign_file_is_replaced(fixture: LedgerFixture) -> None:
     """A file that is not a database, or has another version, is replaced."""
     fixture.write(draft())
     fixture.tables.close()
@@ -154,7 +155,7 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         RecordTables(tmp_path / "index" / "records.db")
 
 
-def test_many_who_catch_up_at_once_apply_each_record_once(fixture: LedgerFixture) -> None:
+def test_concurrent_readers_apply_each_record_once(fixture: LedgerFixture) -> None:
     """Concurrent threads and connections apply each record once while others write."""
     faults: list[BaseException] = []
 
@@ -321,7 +322,7 @@ ACTS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(acts=ACTS)
 def test_what_is_around_a_record_is_enough_to_judge_it(acts: list[tuple[str, str, int, int, int, str, bool]]) -> None:
     """Trust computed from the trust context equals trust computed from the whole ledger."""

@@ -131,7 +131,7 @@ def test_a_revision_may_speak_for_what_it_supersedes() -> None:
     assert promoted(CLAIM, replace(SPEAKS, kind="revision", supersedes="claim")) == {"speaks"}
 
 
-def test_a_digest_is_a_hint_whatever_it_says() -> None:
+def test_a_forged_digest_is_a_hint() -> None:
     """A digest forged into a ledger is a hint, and a memory without a record a candidate."""
     forged = replace(SPEAKS, kind="digest", status="verified", fields={"summary": "verified_record"})
     trust = assess_records([CLAIM, forged])["speaks"]

@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.examples import examples
 from tests.records.drafts import draft
 
 from lorelog.core.errors import UsageError
@@ -102,5 +103,5 @@ class OneWriter(RuleBasedStateMachine):
             assert assess_records(self.tables.trust_context([identity]))[identity] == trust[identity]
 
 
-OneWriter.TestCase.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
+OneWriter.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=15, deadline=None)
 TestOneWriter = OneWriter.TestCase

@@ -123,7 +123,9 @@ def test_parts_add_up(lexical: dict[ChunkKey, float], dense: dict[ChunkKey, floa
 
 
 @given(st.dictionaries(st.integers(0, 20), SCORES), st.dictionaries(st.integers(0, 20), SCORES), WEIGHTS)
-def test_nobody_is_lost(lexical: dict[ChunkKey, float], dense: dict[ChunkKey, float], weight: float) -> None:
+def test_every_candidate_is_ranked_once(
+    lexical: dict[ChunkKey, float], dense: dict[ChunkKey, float], weight: float
+) -> None:
     """Every candidate with a finite score is ranked once."""
     finite = {key for lane in (lexical, dense) for key, score in lane.items() if math.isfinite(score)}
     assert set(keys(fuse_convex(candidates(lexical), candidates(dense), {}, LaneMix(weight)))) == finite

@@ -8,6 +8,7 @@ from itertools import pairwise, product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lorelog.core.query import HitForm
 from lorelog.retrieval.knapsack import (
@@ -113,7 +114,7 @@ def test_no_other_choice_is_worth_more(shelf: Shelf, budget: int) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(shelves(most=4, dearest=3), st.integers(0, 12))
 def test_no_token_is_wasted(shelf: Shelf, budget: int) -> None:
     """The plan is optimal even if a single token decides."""

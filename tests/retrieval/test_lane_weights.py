@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lorelog.retrieval.calibration import LaneNumbers, load_calibrations
 from lorelog.retrieval.fusion import (
     MAX_DENSE_WEIGHT_EXACT,
     USUAL_LENGTH,
@@ -17,6 +16,7 @@ from lorelog.retrieval.fusion import (
     non_latin_share,
     weigh_lanes,
 )
+from lorelog.retrieval.relevance import LaneNumbers, load_calibrations
 
 LITERAL = [
     "parse_config",

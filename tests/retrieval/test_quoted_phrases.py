@@ -35,7 +35,7 @@ def test_phrase_is_found(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["fox red", "red and fox", "bored fox", "red foxes", "redfox", ""])
-def test_words_alone_are_no_phrase(text: str) -> None:
+def test_words_apart_are_not_the_phrase(text: str) -> None:
     """The same words apart, reversed or inside longer words are not the phrase."""
     assert held('where is the "red fox"', text) == (0, 1)
 

@@ -10,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from lorelog.retrieval.calibration import UNMEASURED, EncoderCalibration, calibration_of, load_calibrations
 from lorelog.retrieval.relevance import (
     CONFIDENCE_THRESHOLDS,
     UNKNOWN_RELEVANCE,
+    UNMEASURED,
+    EncoderCalibration,
     QueryFeatures,
+    calibration_of,
     confidence_words,
+    load_calibrations,
     never_rising,
     relevance_probability,
 )

@@ -174,7 +174,7 @@ def test_the_scale_of_the_first_stage_does_not_matter(rows: list[tuple[float, fl
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_score_that_is_no_number_is_left_out_with_a_note(bad: float) -> None:
+def test_an_invalid_score_is_left_out_with_a_note(bad: float) -> None:
     """One invalid logit does not affect the others, its candidate keeps its score, and a note counts it."""
     first = [0.9, 0.8, 0.7]
     done = blended(first, [-8.0, bad, 6.0])

@@ -44,7 +44,7 @@ def test_made_up_journals_are_judged_precisely(name: str, least: float) -> None:
         ("```\ntimeout: 5 s\n```", "```\ntimeout: 30 s\n```"),
     ],
 )
-def test_what_is_not_two_values_of_one_thing_is_no_pair(text: str, other: str) -> None:
+def test_different_things_are_not_a_pair(text: str, other: str) -> None:
     """Equal values in other units, other scopes, alternatives, guesses, commands and code are not compared."""
     assert pairs_of(text, other) == []
 

@@ -201,7 +201,7 @@ def test_a_missing_file_is_named_and_made_again(tmp_path: Path, ending: str) -> 
         assert first_texts(store) == EXPECTED
 
 
-def test_removed_lines_are_no_damage(tmp_path: Path) -> None:
+def test_removed_lines_are_not_damage(tmp_path: Path) -> None:
     """Lines of removed and changed documents pass every check."""
     fill(tmp_path)
     with opened(tmp_path) as store:

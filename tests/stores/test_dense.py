@@ -174,7 +174,7 @@ def test_lists_that_do_not_narrow_a_search_are_large(monkeypatch: pytest.MonkeyP
 
 
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=400), st.data())
-def test_the_best_are_chosen_whatever_the_sample_says(scores: list[int], data: st.DataObject) -> None:
+def test_a_misleading_sample_does_not_change_the_result(scores: list[int], data: st.DataObject) -> None:
     """A misleading sample costs time but no result."""
     count = data.draw(st.integers(1, len(scores) - 1))
     chosen = vector_codes.choose_best(np.array(scores, dtype=np.float32), count).tolist()
@@ -286,7 +286,7 @@ def test_a_long_run_makes_codes_as_it_goes_and_an_entry_never_does(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_matrix_written_anew_gets_codes_anew(tmp_path: Path) -> None:
+def test_a_rewritten_matrix_gets_new_codes(tmp_path: Path) -> None:
     """A rewritten matrix never uses the codes of the old one."""
     store = open_small(tmp_path)
     fill(store, "a", 700)

@@ -582,7 +582,7 @@ def test_changes_that_come_twice_are_entered_once(tmp_path: Path) -> None:
     check_lanes(open_store(tmp_path))
 
 
-def test_a_damaged_lexical_lane_is_made_anew(tmp_path: Path) -> None:
+def test_a_damaged_lexical_lane_is_rebuilt(tmp_path: Path) -> None:
     """A damaged lexical lane is rebuilt by the next search or write."""
     store = open_store(tmp_path)
     fill(store, "alpha one")

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.stores.making import PlainAnalyser, chunk, update, vector
 from tests.stores.milvus_server import LiteServer, tenant
 
@@ -338,7 +339,7 @@ AWKWARD = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given_texts=st.lists(AWKWARD, min_size=1, max_size=4, unique=True), asked=AWKWARD)
 def test_no_character_in_a_filter_is_special(shelf: MilvusStore, given_texts: list[str], asked: str) -> None:
     """Filters on any text admit exactly the rows that have it, by equality, membership and prefix."""
@@ -385,7 +386,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory, milvus_file: str) -> Iterato
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", ["*/current.json", "*"])
-def test_what_is_lost_here_is_made_anew(tmp_path: Path, milvus_file: str, lost: str) -> None:
+def test_lost_local_files_are_rebuilt(tmp_path: Path, milvus_file: str, lost: str) -> None:
     """Without its local files the store pushes the catalog again, and Milvus holds each chunk once."""
     of = tenant()
     store = open_store(tmp_path, milvus_file, of=of)
@@ -401,7 +402,7 @@ def test_what_is_lost_here_is_made_anew(tmp_path: Path, milvus_file: str, lost: 
     assert again.compare().is_consistent
 
 
-def test_a_new_analyser_pushes_the_words_anew(tmp_path: Path, milvus_file: str) -> None:
+def test_a_new_analyser_pushes_the_words_again(tmp_path: Path, milvus_file: str) -> None:
     """A new version of the analyser pushes the words again."""
     of = tenant()
     fill(open_store(tmp_path, milvus_file, of=of), "alpha one")

@@ -112,7 +112,7 @@ def test_a_restart_in_the_middle_is_waited_for(tmp_path: Path, mortal: LiteServe
 
 
 @pytest.mark.slow
-def test_nobody_at_the_address_is_told_soon(tmp_path: Path) -> None:
+def test_an_absent_server_is_reported_soon(tmp_path: Path) -> None:
     """A server that never answered is retried only briefly, and the catalog is unchanged."""
     store = open_store(tmp_path, "http://127.0.0.1:9", retry_s=3600.0)
 
@@ -127,7 +127,7 @@ def test_nobody_at_the_address_is_told_soon(tmp_path: Path) -> None:
     "first",
     ["search", pytest.param("write", marks=pytest.mark.slow), pytest.param("doctor", marks=pytest.mark.slow)],
 )
-def test_a_lost_collection_is_pushed_anew(
+def test_a_lost_collection_is_filled_again(
     tmp_path: Path, milvus_server: LiteServer, monkeypatch: pytest.MonkeyPatch, first: str, *, recreated: bool
 ) -> None:
     """A collection that was dropped or replaced is filled again from the catalog."""

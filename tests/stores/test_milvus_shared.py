@@ -38,7 +38,7 @@ def name_of(project: str) -> str:
     return "" if project.startswith("/private") else f"git:example.org/{project.rpartition('/')[2]}"
 
 
-class Team:
+class SharingMachines:
     """Machines that share one Milvus."""
 
     def __init__(self, place: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,10 +71,10 @@ class Team:
 
 
 @pytest.fixture
-def team(tmp_path: Path, milvus_server: LiteServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
+def team(tmp_path: Path, milvus_server: LiteServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[SharingMachines]:
     """Machines that read the registry before each query."""
     monkeypatch.setattr(peers, "PEERS_TTL_S", 0.0)
-    made = Team(tmp_path, milvus_server.uri, monkeypatch)
+    made = SharingMachines(tmp_path, milvus_server.uri, monkeypatch)
     yield made
     made.close()
 
@@ -102,7 +102,7 @@ def give_vectors(store: Store, numbers: dict[str, tuple[float, ...]]) -> None:
 # -- finding -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_machine_finds_what_another_has_of_the_same_project(team: Team) -> None:
+def test_a_machine_finds_what_another_has_of_the_same_project(team: SharingMachines) -> None:
     """A hit of another machine has the machine's name before its path, the local project, and all fields."""
     laptop, desk = team.machine("laptop"), team.machine("desk")
     said = chunk(
@@ -142,7 +142,7 @@ def test_a_machine_finds_what_another_has_of_the_same_project(team: Team) -> Non
 
 
 @pytest.mark.slow
-def test_only_the_same_tenant_and_project_are_shared(team: Team) -> None:
+def test_only_the_same_tenant_and_project_are_shared(team: SharingMachines) -> None:
     """Other tenants, other projects, unnamed projects and derived files are not shared."""
     laptop, desk = team.machine("laptop"), team.machine("desk")
     stranger = team.machine("desk", of=tenant())
@@ -162,7 +162,7 @@ def test_only_the_same_tenant_and_project_are_shared(team: Team) -> None:
     assert stranger.lane_coverage(ALL) == VectorCoverage(1, 0)
 
 
-def test_sharing_is_a_choice_of_both(team: Team) -> None:
+def test_sharing_is_a_choice_of_both(team: SharingMachines) -> None:
     """Machines find each other only if both share, and not after one stops."""
     private, desk = team.machine("laptop", shared=False), team.machine("desk")
     fill(private, "alpha private")
@@ -180,7 +180,7 @@ def test_sharing_is_a_choice_of_both(team: Team) -> None:
     assert private.compare().is_consistent
 
 
-def test_what_its_owner_removes_or_changes_is_gone_elsewhere_at_once(team: Team) -> None:
+def test_what_its_owner_removes_or_changes_is_gone_elsewhere_at_once(team: SharingMachines) -> None:
     """Old versions and deleted chunks are not found by other machines, without a later write."""
     laptop, desk = team.machine("laptop"), team.machine("desk")
     fill(laptop, "alpha one", "alpha two", "alpha three")
@@ -197,7 +197,7 @@ def test_what_its_owner_removes_or_changes_is_gone_elsewhere_at_once(team: Team)
     assert desk.lane_coverage(ALL) == VectorCoverage(0, 0)
 
 
-def test_a_reset_leaves_nothing_for_others(team: Team) -> None:
+def test_a_reset_leaves_nothing_for_others(team: SharingMachines) -> None:
     """After a reset an index is not found, and collections are dropped with their last rows."""
     laptop, desk = team.machine("laptop"), team.machine("desk")
     fill(laptop, "alpha")
@@ -210,7 +210,7 @@ def test_a_reset_leaves_nothing_for_others(team: Team) -> None:
     assert not [name for name in desk._remote.call(lambda client: client.list_collections()) if team.tenant in name]
 
 
-def test_a_machine_without_rows_reads_all_the_same(team: Team) -> None:
+def test_a_machine_without_rows_reads_all_the_same(team: SharingMachines) -> None:
     """A machine without an index searches the others' and reports their coverage."""
     laptop, reader = team.machine("laptop"), team.machine("reader")
     fill(laptop, "alpha one", "beta two")
@@ -230,7 +230,7 @@ def test_a_machine_without_rows_reads_all_the_same(team: Team) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_here_too_is_shown_from_here(team: Team) -> None:
+def test_what_is_here_too_is_shown_from_here(team: SharingMachines) -> None:
     """A text on several machines is returned once, the local one if there is one."""
     laptop, server, desk = team.machine("laptop"), team.machine("server"), team.machine("desk")
     for machine in (laptop, server, desk):
@@ -251,7 +251,7 @@ def test_what_is_here_too_is_shown_from_here(team: Team) -> None:
 
 
 @pytest.mark.slow
-def test_copies_do_not_crowd_out_what_is_new(team: Team) -> None:
+def test_copies_do_not_crowd_out_what_is_new(team: SharingMachines) -> None:
     """Copies of a file on many machines do not use up the limit."""
     machines = [team.machine(f"m{number}") for number in range(4)]
     for machine in machines:
@@ -263,7 +263,7 @@ def test_copies_do_not_crowd_out_what_is_new(team: Team) -> None:
     assert len({stored.chunk.text for stored in machines[3].fetch([hit.key for hit in found]).values()}) == 6
 
 
-def test_words_are_scored_alike_here_and_there(team: Team) -> None:
+def test_words_are_scored_alike_here_and_there(team: SharingMachines) -> None:
     """In one collection, chunks of this and of other machines are ranked by the same statistics, Milvus' own."""
     laptop, desk = team.machine("laptop"), team.machine("desk")
     fill(laptop, "alpha beta " * 20, "gamma gamma gamma", "delta beta")
@@ -278,7 +278,7 @@ def test_words_are_scored_alike_here_and_there(team: Team) -> None:
 
 
 @pytest.mark.slow
-def test_vectors_of_another_model_are_never_compared(team: Team) -> None:
+def test_vectors_of_another_model_are_never_compared(team: SharingMachines) -> None:
     """Rows of another model are not found, and a vector of another dimension is rejected."""
     laptop, other = team.machine("laptop"), team.machine("other", model="n")
     desk = team.machine("desk")
@@ -294,7 +294,7 @@ def test_vectors_of_another_model_are_never_compared(team: Team) -> None:
         laptop.propose([Term("alpha")], vector(1, 0), ALL, 5)
 
 
-def test_one_collection_for_all_projects_keeps_them_apart(team: Team) -> None:
+def test_one_collection_for_all_projects_keeps_them_apart(team: SharingMachines) -> None:
     """With per_project off, projects are still separate for other machines."""
     laptop, desk = team.machine("laptop", per_project=False), team.machine("desk", per_project=True)
     fill(laptop, "alpha app")
@@ -305,7 +305,9 @@ def test_one_collection_for_all_projects_keeps_them_apart(team: Team) -> None:
     assert texts(desk, "alpha") == ["alpha app", "alpha other"]
 
 
-def test_a_project_that_gets_a_name_is_shared_from_then_on(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_project_that_gets_a_name_is_shared_from_then_on(
+    team: SharingMachines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A project that gets a shared name is shared with the next write; a missing folder changes nothing."""
     laptop, desk = team.machine("laptop"), team.machine("desk")
     fill(laptop, "alpha", project="/private/app")
@@ -334,7 +336,7 @@ def superseding(new: str, old: str) -> Any:
     return chunk("/a.md", f"alpha {new}", 1, anchor=Anchor(memory=new, supersedes=old))
 
 
-def test_what_is_superseded_elsewhere_is_told_of_there_alone(team: Team) -> None:
+def test_what_is_superseded_elsewhere_is_told_of_there_alone(team: SharingMachines) -> None:
     """Supersessions of other machines apply to their chunks and never to local ones."""
     laptop, desk = team.machine("laptop"), team.machine("desk")
     fill(laptop, superseding("m-2", "m-1"))
@@ -350,7 +352,7 @@ def test_what_is_superseded_elsewhere_is_told_of_there_alone(team: Team) -> None
     assert desk.supersessions() is told
 
 
-def test_an_id_of_another_machine_can_be_expanded_and_not_deleted(team: Team, tmp_path: Path) -> None:
+def test_an_id_of_another_machine_can_be_expanded_and_not_deleted(team: SharingMachines, tmp_path: Path) -> None:
     """`expand` shows another machine's chunk and where its file is; `delete` says where to delete it."""
     laptop, desk = team.machine("laptop"), team.machine("desk")
     said = chunk("/a.md", "alpha", 3, anchor=anchored("m-1"), content="### H\nalpha")
@@ -369,7 +371,7 @@ def test_an_id_of_another_machine_can_be_expanded_and_not_deleted(team: Team, tm
     assert desk.find_remote("%") == []
 
 
-def test_answers_are_told_apart_by_what_others_write(team: Team) -> None:
+def test_answers_are_told_apart_by_what_others_write(team: SharingMachines) -> None:
     """A cached result expires with a write of any machine."""
     laptop, desk = team.machine("laptop"), team.machine("desk")
     fill(desk, "alpha")
@@ -387,7 +389,7 @@ def test_answers_are_told_apart_by_what_others_write(team: Team) -> None:
 
 
 @pytest.mark.slow
-def test_what_nobody_of_us_wrote_is_passed_over(team: Team) -> None:
+def test_foreign_rows_are_ignored(team: SharingMachines) -> None:
     """Invalid rows, and collections of another tenant, are neither hits nor errors."""
     laptop, desk = team.machine("laptop"), team.machine("desk")
     victim = team.machine("victim", of=tenant())
@@ -443,7 +445,9 @@ def test_a_machine_is_named_in_one_word(given: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_is_gone_is_told_and_cached_answers_stay_valid(team: Team, milvus_server: LiteServer) -> None:
+def test_a_server_that_is_gone_is_told_and_cached_answers_stay_valid(
+    team: SharingMachines, milvus_server: LiteServer
+) -> None:
     """Reading the registry never fails by itself; a search that cannot be answered does."""
     desk = team.machine("desk")
     fill(desk, "alpha")
@@ -466,7 +470,7 @@ def test_a_server_that_is_gone_is_told_and_cached_answers_stay_valid(team: Team,
 
 
 @pytest.mark.slow
-def test_a_lost_registry_is_told_and_mended(team: Team) -> None:
+def test_a_lost_registry_is_told_and_mended(team: SharingMachines) -> None:
     """A lost registry is reported as waiting, and restored by a repair or a write."""
     laptop, desk = team.machine("laptop"), team.machine("desk")
     fill(laptop, "alpha beta", "alpha")
@@ -487,7 +491,7 @@ def test_a_lost_registry_is_told_and_mended(team: Team) -> None:
 
 
 @pytest.mark.slow
-def test_a_lost_collection_of_another_is_passed_over(team: Team) -> None:
+def test_a_lost_collection_of_another_is_passed_over(team: SharingMachines) -> None:
     """A lost collection of another machine does not affect other results."""
     laptop, desk = team.machine("laptop"), team.machine("desk")
     fill(laptop, "alpha there", source="/b.md", project="/p/other")

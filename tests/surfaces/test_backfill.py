@@ -19,7 +19,7 @@ from tests.ingest.transcripts.conversations import (
     text_part,
     write_lines,
 )
-from tests.services.sessions.talks import Talk, World
+from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 from tests.surfaces.conftest import Shell
 
 ID = "46d503e3-c274-4a7f-a77e-86434720e74"
@@ -55,7 +55,7 @@ def hosts(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
         ]
         write_lines(
             sessions / f"rollout-x{number}.jsonl",
-            [codex("session_meta", meta), *(codex("response_item", one) for one in said)],
+            [codex("session_meta", meta), *(codex("response_item", item) for item in said)],
         )
     (places["XDG_DATA_HOME"] / "opencode").mkdir(parents=True)
     database = places["XDG_DATA_HOME"] / "opencode" / "opencode.db"
@@ -109,7 +109,7 @@ def test_all_projects_get_their_own_journals(hosts: Path, project: Path, shell: 
     done = shell("backfill", "claude-code", "--all-projects", "--json").json
 
     assert (done["sessions"], done["turns"], done["gone"]) == (2, 2, 1)
-    assert {one["path"] for one in done["journals"]} == {
+    assert {journal["path"] for journal in done["journals"]} == {
         str(project / ".lorelog" / "memory"),
         str(hosts / "other" / ".lorelog" / "memory"),
     }
@@ -123,7 +123,7 @@ def test_only_turns_since_a_day_are_captured(hosts: Path, project: Path, shell: 
         f"{ID}5", "much later", "done", cwd=str(project), sessionId="c0", timestamp="2026-05-05T10:00:00Z"
     )
     with path.open("a") as file:
-        file.writelines(json.dumps(one) + "\n" for one in later)
+        file.writelines(json.dumps(item) + "\n" for item in later)
 
     assert shell("backfill", "claude", "--since", "2026-05-01", "--json").json["turns"] == 1
     assert "much later" in journal(project)
@@ -132,9 +132,9 @@ def test_only_turns_since_a_day_are_captured(hosts: Path, project: Path, shell: 
 
 def test_flush_drains_here_and_says_what_it_did(shell: Shell, tmp_path: Path, home: Path) -> None:
     """Without a daemon the spooled turn is captured and found; incomplete events stay in the spool."""
-    world = World(tmp_path / "world")
+    world = CaptureHome(tmp_path / "world")
     world.home = home
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.spool("session-start", source="startup")
     talk.exchange("where do otters sleep?", "They hold hands.")
     talk.spool("turn-end")

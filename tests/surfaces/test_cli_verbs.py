@@ -66,10 +66,10 @@ def test_search_json_has_the_documented_shape(shell: Shell, indexed: Path) -> No
     assert hit["date"] == "2026-03-05T15:10"
     assert hit["anchor"]["memory"].startswith("0199aaaa")
     assert len(hit["content_hash"]) == len(hit["id"]) == 16
-    for one in reply["hits"]:
-        assert sum(part["value"] for part in one["explanation"]) == pytest.approx(one["score"])
-        for start, end in one["matches"]:
-            assert 0 <= start < end <= len(one["snippet"])
+    for item in reply["hits"]:
+        assert sum(part["value"] for part in item["explanation"]) == pytest.approx(item["score"])
+        for start, end in item["matches"]:
+            assert 0 <= start < end <= len(item["snippet"])
 
 
 @pytest.mark.parametrize("lane", ["lexical", "dense", "hybrid"])
@@ -308,7 +308,7 @@ def test_a_root_can_be_forgotten(shell: Shell, indexed: Path) -> None:
     """Forgetting a root removes its documents and leaves files and other roots unchanged."""
     assert shell("index", "--remove", "docs").status == 0
 
-    assert [Path(one["source"]).name for one in shell("list", "--documents", "--json").json["documents"]] == [
+    assert [Path(document["source"]).name for document in shell("list", "--documents", "--json").json["documents"]] == [
         "2026-03-05.md"
     ]
     assert (indexed / "docs" / "guide.md").exists()
@@ -349,7 +349,7 @@ def test_a_root_that_is_left_out_later_leaves_the_index(shell: Shell, indexed: P
     assert not shell("search", "wombat", "--lane", "lexical", "--json").json["hits"]
 
 
-def test_a_missing_key_stops_nobody_who_does_not_need_it(
+def test_a_missing_key_stops_only_commands_that_need_it(
     shell: Shell, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without an API key, memories are stored and found by keywords; only commands that need the model fail."""
@@ -372,7 +372,7 @@ def test_what_could_not_be_indexed_is_not_remembered(shell: Shell, indexed: Path
     assert shell("index").status == 0
 
 
-def test_switching_the_model_embeds_anew(shell: Shell, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_model_embeds_everything_again(shell: Shell, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under another model the next run embeds everything; going back finds the old vectors and embeds nothing."""
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
     assert shell("index", "--json").json["embedded"] == 0

@@ -69,7 +69,7 @@ def test_a_dry_run_tells_what_it_would_cost(written: Path, shell: Shell) -> None
     assert not (written / ".lorelog" / "memory").exists()
 
 
-def test_nobody_is_asked_where_none_is_chosen(written: Path, shell: Shell) -> None:
+def test_llm_none_calls_no_model(written: Path, shell: Shell) -> None:
     """`--llm none` overrides the settings, extracts sentences and costs nothing."""
     reply = shell("compact", "--llm", "none", "--json").json
 
@@ -84,7 +84,7 @@ def test_a_summary_names_its_sources(written: Path, shell: Shell) -> None:
     listed = [line.split() for line in shown.out.splitlines() if line.startswith("  ")]
 
     assert [place for _, _, place in listed] == ["notes/2026-03-01.md:1-3", "notes/2026-03-01.md:5-7"]
-    assert all(f"[{one}]" in shown.out for one, _, _ in listed)
+    assert all(f"[{item}]" in shown.out for item, _, _ in listed)
     assert "it summarizes 2 chunks" in shown.err
     assert "The Redis TTL" in shell("show", listed[0][0]).out
 
@@ -100,9 +100,7 @@ def test_a_program_that_fails_writes_nothing(written: Path, shell: Shell, monkey
 
 
 @pytest.mark.slow
-def test_whoever_is_killed_while_a_model_writes_has_written_nothing(
-    written: Path, shell: Shell, tmp_path: Path
-) -> None:
+def test_a_kill_during_a_model_call_writes_nothing(written: Path, shell: Shell, tmp_path: Path) -> None:
     """A process killed during a model call leaves no journal, and the next run does all the work."""
     killer = write(tmp_path / "killer.py", "import os\nos.kill(os.getppid(), 9)\n")
     killed = run_process(["compact"], written, env={"LORELOG_LLM_COMMAND": f"{sys.executable} {killer}"})

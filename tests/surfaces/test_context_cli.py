@@ -70,7 +70,7 @@ def test_every_call_is_logged(shell: Shell, tmp_path: Path) -> None:
 
     lines = [json.loads(line) for line in (folder / "lorelog_context_log.jsonl").read_text("utf-8").splitlines()]
     files = sorted(folder.glob("lorelog_context_[0-9]*.json"))
-    assert [one["queries"][0]["query"] for one in lines] == ["which keys", "other keys"]
+    assert [item["queries"][0]["query"] for item in lines] == ["which keys", "other keys"]
     assert [json.loads(path.read_text("utf-8")) for path in files] == lines
     assert lines[0]["items"][0]["citation_id"] in lines[0]["text"]
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
@@ -161,7 +161,7 @@ def test_init_is_idempotent_and_comes_off_again(shell: Shell, repository: Path) 
     assert shell("init").status == 0
     after = {name: (repository / name).read_bytes() for name in texts}
     assert all(after[name].startswith(text) and b"lorelog:start" in after[name] for name, text in texts.items())
-    assert {one["change"] for one in shell("init", "--json").json["files"]} == {"unchanged"}
+    assert {file["change"] for file in shell("init", "--json").json["files"]} == {"unchanged"}
     assert {name: (repository / name).read_bytes() for name in texts} == after
     assert shell("init", "--remove").status == 0
     assert {name: (repository / name).read_bytes() for name in texts} == texts
@@ -188,12 +188,12 @@ def test_a_dry_run_writes_nothing(shell: Shell, project: Path) -> None:
     assert list(project.iterdir()) == []
 
 
-def test_init_changes_no_isolation_that_nobody_asked_for(shell: Shell, repository: Path, tmp_path: Path) -> None:
+def test_init_keeps_the_project(shell: Shell, repository: Path, tmp_path: Path) -> None:
     """The project is the same before and after `init`, from the root, a subdirectory and a linked worktree."""
 
     def standing() -> list[str]:
         asked = ("agent-context", "--json")
-        return [shell(*asked, "--project", one).json["project"] for one in (repository, below, linked)]
+        return [shell(*asked, "--project", item).json["project"] for item in (repository, below, linked)]
 
     below = repository / "below"
     below.mkdir()
@@ -254,7 +254,7 @@ def test_init_follows_links_only_within_the_project(shell: Shell, repository: Pa
     assert outside.read_text("utf-8") == "theirs\n"
 
 
-def test_a_home_directory_is_no_project(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_directory_is_not_a_project(shell: Shell, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither command writes into the user's home directory."""
     monkeypatch.setenv("HOME", str(project))
     shell("add", "two keys", "--global")

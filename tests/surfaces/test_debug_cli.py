@@ -41,7 +41,7 @@ def test_calls_are_shown(shell: Shell, project: Path) -> None:
     shell("call", "memory.get", "--json", '{"id": "no-such-memory"}')
     shell("call", "memory.search", "--json", '{"queri": "otter"}')
     reply = shell("debug", "calls", "--json").json
-    assert [one["tool_name"] for one in reply["tool_calls"]] == [
+    assert [call["tool_name"] for call in reply["tool_calls"]] == [
         "memory.search",
         "memory.get",
         "memory.search",
@@ -69,7 +69,7 @@ def test_why_tells_what_is_known(shell: Shell, project: Path, monkeypatch: pytes
     assert "the importer skips the header" in told
     pipe(monkeypatch, b"collected 3 items\n" + STACK.encode() + b"\xff\n")
     exact = shell("why", "-", "--json").json
-    assert [one["match"] for one in exact["seen"]] == ["exact"]
+    assert [item["match"] for item in exact["seen"]] == ["exact"]
 
 
 @pytest.mark.parametrize(

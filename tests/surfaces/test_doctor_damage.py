@@ -100,7 +100,7 @@ def test_a_malformed_list_of_roots_is_set_aside_and_written_again(
     assert checks(shell) == {}
 
 
-def test_an_addition_is_saved_whatever_roots_json_is(tenant: Path, shell: Shell) -> None:
+def test_an_addition_is_saved_with_a_damaged_list_of_roots(tenant: Path, shell: Shell) -> None:
     """With a directory in the place of the list, and with a malformed list, the journal is written and found."""
     path = tenant / "roots.json"
     path.write_bytes(b"nonsense")

@@ -22,10 +22,10 @@ def _nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def checks(shell: Shell) -> list[Any]:
-    return [one for one in shell("doctor", "--json").json["checks"] if one["name"] == "language model"]
+    return [check for check in shell("doctor", "--json").json["checks"] if check["name"] == "language model"]
 
 
-def test_nothing_is_said_where_nobody_was_chosen(shell: Shell) -> None:
+def test_without_a_language_model_there_is_no_check(shell: Shell) -> None:
     """Without a configured language model there is no check."""
     assert checks(shell) == []
 

@@ -18,7 +18,7 @@ from lorelog.models.embed import PROVIDERS
 
 
 def check(shell: Shell, name: str) -> Any:
-    return next((one for one in shell("doctor", "--json").json["checks"] if one["name"] == name), None)
+    return next((check for check in shell("doctor", "--json").json["checks"] if check["name"] == name), None)
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ with hold_lock(Path(sys.argv[1]), wait_s=5):
 """
 
 
-def test_a_change_that_is_under_way_is_no_fault(shell: Shell, project: Path, home: Path) -> None:
+def test_a_change_in_progress_is_not_a_fault(shell: Shell, project: Path, home: Path) -> None:
     """While an index run holds the lock, its change of model is reported as in progress."""
     from lorelog.language.analyser import WordAnalyser
     from lorelog.stores.embedded import EmbeddedStore

@@ -155,7 +155,7 @@ def test_memories_are_shared_by_git_only_on_purpose(shell: Shell, project: Path,
     assert found[0]["source"].startswith(str(tmp_path / "clone"))
 
 
-def test_a_removed_project_is_no_fault(shell: Shell, project: Path) -> None:
+def test_a_removed_project_is_a_warning(shell: Shell, project: Path) -> None:
     """Journals that were removed with their project are a warning of doctor; a path that a person named fails."""
     shell("add", "the walrus sleeps")
     (project / ".lorelog").rename(project / "away")

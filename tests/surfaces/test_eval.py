@@ -35,8 +35,8 @@ def files(project: Path, questions: dict[str, str], judged: list[tuple[str, str,
 
 def mean(reply: dict[str, Any], ranking: str, measure: str) -> float:
     """Return one number of a reply."""
-    (found,) = (one for one in reply["rankings"] if one["name"] == ranking)
-    return next(float(one["mean"]) for one in found["measures"] if one["name"] == measure)
+    (found,) = (item for item in reply["rankings"] if item["name"] == ranking)
+    return next(float(entry["mean"]) for entry in found["measures"] if entry["name"] == measure)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_the_rankings_are_compared(shell: Shell, project: Path, notes: Path) -> 
     """All four rankings are measured, ours is compared with the others, and --lane selects."""
     words = files(project, {"q": "badgers"}, [("q", "badger.md", 1)])
     by_lane = {
-        lane: [one["name"] for one in shell("eval", *words, "--lane", lane, "--json").json["rankings"]]
+        lane: [item["name"] for item in shell("eval", *words, "--lane", lane, "--json").json["rankings"]]
         for lane in ("all", "lexical", "dense", "hybrid")
     }
 
@@ -116,7 +116,14 @@ def test_the_depth_names_the_measures(shell: Shell, project: Path, notes: Path) 
     words = files(project, {"q": "badgers"}, [("q", "badger.md", 1)])
     reply = shell("eval", *words, "--k", 3, "--json").json
 
-    assert [one["name"] for one in reply["rankings"][0]["measures"]] == ["R@1", "R@3", "R@5", "all@3", "nDCG@3", "MRR"]
+    assert [measure["name"] for measure in reply["rankings"][0]["measures"]] == [
+        "R@1",
+        "R@3",
+        "R@5",
+        "all@3",
+        "nDCG@3",
+        "MRR",
+    ]
     assert reply["k"] == 3
     assert shell("eval", *words, "--k", 0).status == 2
 
@@ -148,7 +155,7 @@ def test_a_name_of_several_files_is_not_guessed(shell: Shell, project: Path, not
     words = files(project, {"q": "badgers"}, [("q", "badger.md", 1), ("q", "old/badger.md", 1)])
     unknown = shell("eval", *words, "--json").json["unknown"]
 
-    assert [one["document"] for one in unknown] == ["badger.md"]
+    assert [item["document"] for item in unknown] == ["badger.md"]
     assert "names 2 files" in unknown[0]["reason"]
 
 
@@ -171,7 +178,7 @@ def test_bad_lines_are_reported_and_fail(shell: Shell, project: Path, notes: Pat
     done = shell("eval", *words, "--json")
 
     assert done.status == 1
-    assert [one["path"].rpartition("/")[2] for one in done.json["problems"]] == ["q.jsonl:2", "r.tsv:2"]
+    assert [problem["path"].rpartition("/")[2] for problem in done.json["problems"]] == ["q.jsonl:2", "r.tsv:2"]
     assert done.json["failed"] == 2
     assert mean(done.json, "ours", "R@1") == 1.0
     shown = shell("eval", *words)
@@ -216,7 +223,7 @@ def test_without_a_model_words_are_measured_alone(
     words = files(project, {"q": "badgers"}, [("q", "badger.md", 1)])
     done = shell("eval", *words, "--json")
 
-    assert [one["name"] for one in done.json["rankings"]] == ["words"]
+    assert [ranking["name"] for ranking in done.json["rankings"]] == ["words"]
     assert "only keyword search" in done.json["notes"][0]
     assert shell("eval", *words, "--lane", "dense").status == 2
 

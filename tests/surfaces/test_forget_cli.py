@@ -400,7 +400,7 @@ def test_a_decision_is_forgotten_with_proof(shell: Shell, project: Path, home: P
     assert done.json["residues"] == []
 
 
-def test_the_same_text_in_another_project_is_no_residue(
+def test_the_same_text_in_another_project_is_not_a_residue(
     shell: Shell, project: Path, home: Path, tmp_path: Path
 ) -> None:
     """Text that stays in another project, and its vector, are named and not reported as left behind."""

@@ -162,7 +162,7 @@ def test_whole_numbers_are_checked_at_the_shell(word: str, message: str) -> None
 @pytest.mark.parametrize(
     ("words", "stream", "status"), [(["bogus"], "stderr", 2), (["docs", "x", "--json"], "stdout", 2)]
 )
-def test_an_error_that_nobody_reads_is_still_one(
+def test_a_closed_output_keeps_the_exit_status(
     words: list[str], stream: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the reader of the output is gone, a failing command has no traceback and keeps its exit status."""

@@ -310,7 +310,7 @@ def test_a_full_disk_is_told(quiet: Path, app: Path) -> None:
     assert list((quiet / "spool").iterdir()) == []
 
 
-def test_a_daemon_that_hangs_keeps_nobody(quiet: Path, app: Path) -> None:
+def test_a_hanging_daemon_is_not_waited_for(quiet: Path, app: Path) -> None:
     """A hanging daemon with a full queue is not waited for."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as hung:
         hung.bind(str(quiet / "run" / "daemon.sock"))
@@ -348,7 +348,7 @@ def test_our_own_faults_are_answered(quiet: Path, app: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_whatever_hangs_is_left(quiet: Path, app: Path, tmp_path: Path) -> None:
+def test_a_hanging_hook_ends_at_its_deadline(quiet: Path, app: Path, tmp_path: Path) -> None:
     """A hook that hangs ends at its deadline with an empty reply."""
     hanging = tmp_path / "hanging"
     hanging.mkdir()

@@ -63,7 +63,7 @@ def test_where_nothing_waits_nothing_is_asked_for(home: Path) -> None:
     assert submit_summary({"id": ["x"], "text": None}, str(home)) == {}
 
 
-def test_without_the_choice_nobody_waits(home: Path) -> None:
+def test_without_the_setting_the_reply_is_empty_at_once(home: Path) -> None:
     """If the agent's model is not chosen, or the settings are invalid, the reply is empty at once."""
     assert request_summary("openclaw", {"session": "s"}, str(home), 600.0) == {}
     write(home / "config.toml", "[summarize\n")
@@ -88,7 +88,7 @@ def test_the_engine_asks_the_plugin_of_hosts_that_have_no_program(project: Path,
     assert notes == ["- User set [redacted:anthropic-key]"]
 
 
-def test_by_default_nobody_words_notes(project: Path) -> None:
+def test_no_model_writes_notes_by_default(project: Path) -> None:
     """Without a configured summarizer no model is called."""
     with open_engine(resolve_location()) as engine:
         assert engine.capture_context().summarizer() is None

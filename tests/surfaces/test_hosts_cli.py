@@ -216,7 +216,7 @@ def test_doctor_tells_what_is_to_be_approved(shell: Shell, user: Path) -> None:
     """`lorelog doctor` checks hosts: passes before installing, fails while hooks wait for approval."""
 
     def line() -> tuple[bool, str]:
-        (check,) = [one for one in shell("doctor", "--json").json["checks"] if one["name"] == "hosts"]
+        (check,) = [item for item in shell("doctor", "--json").json["checks"] if item["name"] == "hosts"]
         return check["ok"], check["message"]
 
     assert line() == (True, "not installed into any agent, so no session is captured")

@@ -39,7 +39,7 @@ def test_an_identity_signs_once_it_is_chosen(shell: Shell, home: Path) -> None:
     assert (found.status, "2 records, 1 signed, 1 of them valid" in found.out) == (0, True)
 
 
-def test_nobody_writes_in_anothers_name(shell: Shell) -> None:
+def test_an_identity_cannot_write_under_another_name(shell: Shell) -> None:
     """An identity cannot write under another name."""
     shell("identity", "create", "mara")
     shell("config", "set", "records.identity", "mara")
@@ -126,9 +126,9 @@ def test_no_secret_is_printed(shell: Shell, home: Path, monkeypatch: pytest.Monk
     said.append(shell("call", "task.start", "--json", '{"goal": "x"}'))
     said += [shell("config", "list"), shell("identity", "forget", "mara"), shell("export", "--format", "ledger")]
 
-    assert [one.status for one in said] == [0, 0, 0, 0, 0, 1, 0, 0, 0]
+    assert [item.status for item in said] == [0, 0, 0, 0, 0, 1, 0, 0, 0]
     assert "does not decrypt it" in said[5].out
-    text = "".join(one.out + one.err for one in said)
+    text = "".join(entry.out + entry.err for entry in said)
     assert "sesame" not in text
     assert not [line for line in secret if line in text]
 

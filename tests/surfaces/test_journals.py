@@ -122,7 +122,7 @@ def test_an_entry_made_during_an_index_run_stays(shell: Shell, project: Path) ->
 
     hits = shell("search", "kookaburra", "-k", 20, "--lane", "lexical", "--json").json["hits"]
 
-    assert {hit["anchor"]["memory"] for hit in hits} == {one["memory"] for one in added}
+    assert {hit["anchor"]["memory"] for hit in hits} == {item["memory"] for item in added}
 
 
 def test_adding_under_another_model_does_not_turn_the_index_over(

@@ -81,7 +81,7 @@ def asked(gate: MeteredLlm | None, max_tokens: int = 50) -> Completion:
 
 
 @pytest.mark.usefixtures("project")
-def test_nobody_is_asked_unless_chosen(choose: Way) -> None:
+def test_no_model_is_called_unless_configured(choose: Way) -> None:
     """By default no model is configured, and `none` disables it."""
     assert choose() is None
     assert choose(llm__provider="none") is None
@@ -163,7 +163,7 @@ def test_files_say_how_to_write(home: Path, tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.usefixtures("project")
-def test_notes_are_worded_by_whom_llm_names(home: Path, servers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notes_are_written_by_the_model_of_llm(home: Path, servers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """summarize.provider = llm uses the model of [llm] with prompts.summarize; otherwise no model is called."""
     server = servers(writing)
     write(home / "config.toml", f'[llm]\nprovider = "openai"\nmodel = "otter"\nbase_url = "{server.url}"\n')
@@ -195,14 +195,14 @@ def test_the_bill_can_be_read(shell: Shell, project: Path, servers: Any, monkeyp
             gate.ask("other", "s", "t", 50, is_usable=lambda text: False)  # type: ignore[union-attr]
 
     bill = shell("status", "cost", "--json").json
-    assert [(one["purpose"], one["calls"], one["failures"]) for one in bill["lines"]] == [
+    assert [(line["purpose"], line["calls"], line["failures"]) for line in bill["lines"]] == [
         ("compact", 2, 0),
         ("other", 1, 1),
     ]
-    assert {one["project"] for one in bill["lines"]} == {str(project)}
+    assert {item["project"] for item in bill["lines"]} == {str(project)}
     assert (bill["total"]["tokens_in"], bill["total"]["tokens_out"]) == (300, 60)
     assert bill["today"][1] == {"setting": "llm.daily_tokens", "tokens": 1000, "spent": 360, "left": 640}
-    assert [one["model"] for one in shell("status", "cost", "--by", "model", "--json").json["lines"]] == [
+    assert [entry["model"] for entry in shell("status", "cost", "--by", "model", "--json").json["lines"]] == [
         "openai/gpt-4.1-mini"
     ]
     with Lorelog(project=project) as memory:

@@ -142,9 +142,9 @@ def test_memories_travel_in_omf(shell: Shell, project: Path, tmp_path: Path) -> 
     again = shell("import", file, "--json", "--tenant", "t").json
     assert (first["memories"]["added"], again["memories"]["added"], again["memories"]["there"]) == (1, 0, 1)
     found = shell("search", "heron", "--tenant", "t", "--json").json["hits"]
-    assert [(one["type"], one["tags"], one["anchor"]["origin"]) for one in found if one["type"] == "fact"] == [
-        ("fact", ["bird:heron"], "import")
-    ]
+    assert [
+        (entry["type"], entry["tags"], entry["anchor"]["origin"]) for entry in found if entry["type"] == "fact"
+    ] == [("fact", ["bird:heron"], "import")]
     assert shell("export", "--format", "omf", "--out", file).status == 2  # never written over
 
 

@@ -86,7 +86,7 @@ def test_text_is_labelled_wherever_it_is_shown(shell: Shell, clone: Path) -> Non
     assert "repository" not in tool(clone, "get_memory", id=own)
 
 
-def test_a_changed_memory_is_no_longer_own(shell: Shell, clone: Path) -> None:
+def test_a_changed_memory_is_not_own_any_more(shell: Shell, clone: Path) -> None:
     """Text that somebody changed in the journal of one's own memory came with the repository; a long memory stays own."""
     long_text = "Walrus essay. " + "\n\n".join(
         f"Paragraph {n} tells of walrus number {n} at length." * 8 for n in range(40)

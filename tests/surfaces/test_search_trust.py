@@ -62,7 +62,7 @@ def test_json_tells_worth_and_grounds(shell: Shell, recorded: dict[str, str]) ->
     assert check["trust"]["tier"] == "verified_record"
     assert check["trust"]["promotion"] == "granted"
     assert check["verification_hint"] == {"requires_verification": False, "reason": check["trust"]["reason"]}
-    assert [(one["artifact_id"], one["artifact_kind"], one["tier"]) for one in check["grounding_refs"]] == [
+    assert [(ref["artifact_id"], ref["artifact_kind"], ref["tier"]) for ref in check["grounding_refs"]] == [
         (recorded["check"], "verification", "verified_record"),
         (recorded["decided"], "decision", "canonical_record"),
     ]
@@ -96,7 +96,7 @@ def test_the_shell_shows_a_badge_on_records_alone(shell: Shell, recorded: dict[s
 def test_the_shell_names_a_record_and_no_page(shell: Shell, recorded: dict[str, str]) -> None:
     """A record is shown by a short id, its kind, writer and task, not by the path of its page."""
     out = shell("search", "otters", "-k", 9).out
-    (block,) = (one for one in out.split("\n\n") if "measured" in one)
+    (block,) = (item for item in out.split("\n\n") if "measured" in item)
 
     assert "index/records" not in out
     assert f"record {recorded['check'][:13]}" in block.splitlines()[0]
@@ -113,7 +113,7 @@ def test_a_record_that_is_recalled_is_named(project: Path, recorded: dict[str, s
     )
 
     sources = {hit["source"] for hit in reply["hits"]}
-    assert {f"record {one}" for one in recorded.values()} <= sources
+    assert {f"record {item}" for item in recorded.values()} <= sources
     assert any(source.endswith(".md") for source in sources)
     for hit in reply["hits"]:
         is_record = hit["source"].startswith("record ")

@@ -74,7 +74,7 @@ def test_what_one_machine_remembers_another_finds(shell: Shell, sit: Sit) -> Non
 
 
 @pytest.mark.slow
-def test_who_does_not_share_is_not_found(shell: Shell, sit: Sit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machines_that_do_not_share_are_not_found(shell: Shell, sit: Sit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without store.shared on both sides nothing of the other is found, nor under another tenant."""
     clone = sit("laptop")
     write(clone / "notes.md", "# Cache\n\nThe otter cache lives five minutes.\n")

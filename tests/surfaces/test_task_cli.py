@@ -64,8 +64,8 @@ def test_a_task_is_told_from_start_to_finish(shell: Shell) -> None:
     assert (done.status, typed_id(done)[:8]) == (0, task[:8])
     told = records(shell, task)
     kinds = ["task_start", "task_progress", "run_start", "run_finish", "evidence", "task_finish"]
-    assert [one["artifact_kind"] for one in told] == kinds
-    assert [one.get("writer", "") for one in told] == ["mara", "mara", "mara", "", "", ""]
+    assert [item["artifact_kind"] for item in told] == kinds
+    assert [entry.get("writer", "") for entry in told] == ["mara", "mara", "mara", "", "", ""]
     _, progress, began, ended, evidence, finish = told
     assert [progress[name] for name in ("summary", "next_step")] == ["found it", "mend it"]
     assert [progress[name] for name in ("blockers", "what_failed", "what_worked")] == [
@@ -171,7 +171,7 @@ def test_ids_that_begin_alike_are_shown_longer(shell: Shell) -> None:
     short = short_record_ids(alike)
 
     assert list(short.values()) == ["01a1dfaa-caac-7633", "01a1dfaa-caac-7634", "01a1dfab-0000"]
-    assert all([one for one in alike if one.startswith(cut)] == [known] for known, cut in short.items())
+    assert all([item for item in alike if item.startswith(cut)] == [known] for known, cut in short.items())
 
 
 def test_a_task_is_found_by_what_was_said(shell: Shell) -> None:
@@ -217,7 +217,7 @@ def test_a_decision_belongs_to_a_task(shell: Shell) -> None:
     decided = typed_id(shell("decide", "a constraint", "--because", "it holds", "--task", task, "--as", "mara"))
 
     told = records(shell, task)
-    assert [one["artifact_kind"] for one in told] == ["task_start", "decision"]
+    assert [item["artifact_kind"] for item in told] == ["task_start", "decision"]
     shown = [line.split()[0] for line in shell("show", decided, "--history").out.splitlines()]
     assert shown == [told[0]["artifact_id"][:13], decided]
 
@@ -235,7 +235,7 @@ def test_another_writer_verifies(shell: Shell) -> None:
     assert "verified (unsigned)" in shown
 
 
-def test_nobody_verifies_themselves(shell: Shell) -> None:
+def test_verifying_an_own_record_has_no_effect(shell: Shell) -> None:
     """Verifying one's own record is recorded without effect, the reason is printed once, and the command succeeds."""
     decided = typed_id(shell("decide", "a constraint", "--because", "it holds", "--as", "mara"))
     verified = shell("verify", decided, "--as", " Mara ")

@@ -20,7 +20,7 @@ def test_records_are_not_listed_among_memories(shell: Shell) -> None:
     shell("add", "otters are clever")
     assert shell("search", "otters", "--json").json["hits"][1:]
 
-    assert [one["content"].splitlines()[-1] for one in shell("list", "--json").json["memories"]] == [
+    assert [memory["content"].splitlines()[-1] for memory in shell("list", "--json").json["memories"]] == [
         "otters are clever"
     ]
     assert shell("list", "-n", 1).err == ""
@@ -57,11 +57,11 @@ def test_what_a_context_cites_can_be_looked_up(shell: Shell) -> None:
     shell("decide", "otters pay once", "--because", "they are many", "--as", "mara")
     shell("add", "otters are clever")
     out = shell("agent-context", "--query", "otters clever", "--query", "otters pay", "--k", 1).out
-    tasks = {one: shell("task", "show", one).status == 0 for one in CITED.findall(out)}
+    tasks = {item: shell("task", "show", item).status == 0 for item in CITED.findall(out)}
 
     assert len(tasks) == 3
-    assert next(one for one, found in tasks.items() if found).startswith(task)
-    assert all(shell("show", one).status == 0 for one in tasks)
+    assert next(element for element, found in tasks.items() if found).startswith(task)
+    assert all(shell("show", entry).status == 0 for entry in tasks)
     assert "decision by mara" in out
     assert "otters pay once Because: they are many" in out
     assert "(recorded)" not in out
@@ -77,7 +77,7 @@ def test_a_decision_says_something(shell: Shell, words: tuple[str, ...]) -> None
     assert shell("ledger", "check").out == "Nothing is recorded yet.\n"
 
 
-def test_who_has_no_name_is_told_how_to_have_one(shell: Shell) -> None:
+def test_a_verification_without_a_name_says_how_to_give_one(shell: Shell) -> None:
     """A verification without a name says how to give one; other refusals do not."""
     decided = typed_id(shell("decide", "otters pay once", "--because", "they are many", "--as", "mara"))
 
@@ -130,7 +130,7 @@ def test_a_restored_backup_is_not_called_imported(
     assert shell("import", backup, "--restore").err == ""
 
 
-def test_a_word_that_is_no_choice_is_named_once(shell: Shell) -> None:
+def test_an_invalid_choice_is_named_once(shell: Shell) -> None:
     """The error says which word, and of which field."""
     asked = json.dumps({"query": "otters", "id": "0123456789", "relevance": "so"})
     said = shell("call", "memory.feedback", "--json", asked).json["error"]["message"]

@@ -113,7 +113,7 @@ def load_hooks(name: str) -> LanguageHooks:
     module = LANGUAGES_BY_NAME[name].hooks
     if not module:
         return LanguageHooks()
-    hooks: LanguageHooks = importlib.import_module(module).HOOKS
+    hooks: LanguageHooks = importlib.import_module(module).HOOKS[name]
     return hooks
 
 

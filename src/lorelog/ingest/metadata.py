@@ -209,7 +209,6 @@ _ADDRESSES = ("transcript", "rollout", "db")
 _LISTS = frozenset(("tags", "covers", "cues"))
 """Fields with limits of their own; the hashes of `covers` are stored with one chunk only."""
 _MULTIWORD_KEYS = frozenset((*_ADDRESSES, "tags"))
-_SEPARATORS = re.compile(r"[,\s]+")
 _COVERS = re.compile(r"\s*covers:([\s,0-9a-f]+)")
 _HASH = re.compile(r"[0-9a-f]{16}")
 
@@ -238,7 +237,7 @@ def parse_anchor(comment: str) -> Anchor | None:
         dialect=dialect,
         memory=values.get("memory", ""),
         type=values.get("type", ""),
-        tags=_limit_tags(list(dict.fromkeys(tag for tag in _SEPARATORS.split(values.get("tags", "")) if tag))),
+        tags=_limit_tags(list(dict.fromkeys(values.get("tags", "").replace(",", " ").split()))),
         origin=values.get("origin", ""),
         supersedes=values.get("supersedes", ""),
         expires=values.get("expires", ""),
@@ -262,4 +261,4 @@ def _parse_cues(text: str) -> tuple[str, ...]:
 
 
 def _parse_hashes(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word for word in _SEPARATORS.split(text) if _HASH.fullmatch(word)))
+    return tuple(dict.fromkeys(word for word in text.replace(",", " ").split() if _HASH.fullmatch(word)))

@@ -50,7 +50,7 @@ from lorelog.core.ports import ChunkNeighbours
 from lorelog.core.query import Candidate, Explanation, Lane, ScorePart
 from lorelog.language.analyser import STOP_WORDS
 from lorelog.language.lexicon import lexicon
-from lorelog.retrieval.calibration import UNMEASURED, LaneNumbers, calibration_of
+from lorelog.retrieval.relevance import UNMEASURED, LaneNumbers, calibration_of
 from lorelog.retrieval.score_features import LANES_WEIGHT, WORDS_READING_WEIGHTS, ReadingWeights
 
 MAX_DENSE_WEIGHT_EXACT = 0.15

@@ -261,7 +261,7 @@ def test_pytest_tells_a_failure_once() -> None:
         "",
     ],
 )  # fmt: skip
-def test_what_is_no_error_is_left_alone(text: str) -> None:
+def test_error_words_alone_are_not_an_error(text: str) -> None:
     """Error words alone, or half an error, are not recognised."""
     assert find_traces(text) == []
 

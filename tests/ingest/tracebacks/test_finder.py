@@ -33,7 +33,7 @@ def summed(text: str) -> list[tuple[str, str, int]]:
         "E1115 10:00:01.123456   123 file.py:12] ",
     ],
 )
-def test_what_a_log_puts_before_each_line_is_no_part_of_an_error(prefix: str) -> None:
+def test_log_prefixes_are_not_part_of_an_error(prefix: str) -> None:
     """A stack is read the same with any log prefix."""
     assert summed("\n".join(prefix + line for line in STACK)) == [("KeyError", "'a'", 1)]
 

@@ -7,6 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lorelog.core.stack_trace import StackFrame, StackTrace
 from lorelog.ingest.tracebacks.finder import (
@@ -155,7 +156,7 @@ def test_a_type_counts_without_its_package_among_kin(kind: str, message: str) ->
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.sampled_from(_PIECES) | st.text(max_size=40), max_size=40), st.integers(0, 1000))
 def test_no_text_is_too_odd(lines: list[str], seed: int) -> None:
     """Any lines in any order are read without an error, with valid line numbers and a repeatable result."""

@@ -72,7 +72,7 @@ def test_unknown_and_broken_lines_are_survived(tmp_path: Path) -> None:
     assert (stats.skipped, stats.broken) == (5, 3)
 
 
-def test_what_the_program_puts_in_is_no_request(tmp_path: Path) -> None:
+def test_inserted_lines_are_not_requests(tmp_path: Path) -> None:
     """Reminders, meta lines, command output and notifications begin no turn; commands read as typed."""
     command = "<command-message>review</command-message>\n<command-name>/review</command-name>\n<command-args>158</command-args>"
     path = write_lines(
@@ -215,7 +215,7 @@ def test_images_are_named(tmp_path: Path) -> None:
     assert turn.user == "What is this?\n[image]"
 
 
-def test_what_stands_in_for_an_interrupted_answer_is_no_answer(tmp_path: Path) -> None:
+def test_a_synthetic_answer_is_ignored(tmp_path: Path) -> None:
     """The synthetic answer written after an interruption does not change the previous turn."""
     stand_in = claude("assistant", "a2", [{"type": "text", "text": "No response requested."}])
     stand_in["message"]["model"] = "<synthetic>"

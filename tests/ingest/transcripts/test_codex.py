@@ -191,7 +191,7 @@ def test_a_subagents_rollout_is_marked(tmp_path: Path) -> None:
     assert [turn.sidechain for turn in turns] == [True]
 
 
-def test_a_compaction_of_its_own_is_no_turn(tmp_path: Path) -> None:
+def test_a_manual_compaction_is_not_a_turn(tmp_path: Path) -> None:
     """A manual compaction is a task without a request, and its summary is not an answer."""
     done = {"type": "item_completed", "turn_id": "t2", "item": {"type": "ContextCompaction", "id": "c1"}}
     compaction = [

@@ -30,7 +30,7 @@ from lorelog.ingest.transcripts.conversation import open_conversation
 from lorelog.ingest.transcripts.turns import MAX_RESULT_CHARS, MAX_TEXT_CHARS, MAX_TOOL_CALLS
 
 
-def test_what_is_no_transcript_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_not_transcripts_are_refused(tmp_path: Path) -> None:
     """Missing, empty and foreign files, directories, pipes and devices are errors with the reason."""
     empty, notes, other = tmp_path / "empty", tmp_path / "notes.md", tmp_path / "other.jsonl"
     empty.write_text("\n \n")

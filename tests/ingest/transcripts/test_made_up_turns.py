@@ -9,20 +9,18 @@ from tests.ingest.transcripts.made_up_turns import MADE_UP_TURNS, PROJECT, MadeU
 
 from lorelog.core.session import ToolAction, TurnDigest
 from lorelog.ingest.redaction.redact import redact
-from lorelog.ingest.transcripts.note_sentences import (
+from lorelog.ingest.transcripts.note_text import (
     find_question,
+    fit_pieces,
     is_next_step,
     last_words,
-    strip_next_steps,
-    strip_opening,
-)
-from lorelog.ingest.transcripts.note_text import (
-    fit_pieces,
     shorten_middle,
     shorten_start,
     shorten_text,
     split_pieces,
     strip_escapes,
+    strip_next_steps,
+    strip_opening,
 )
 from lorelog.ingest.transcripts.turn_note import (
     MAX_OUTCOME_CHARS,

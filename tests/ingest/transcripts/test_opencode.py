@@ -181,7 +181,7 @@ def test_other_databases_are_refused(tmp_path: Path) -> None:
         open_conversation(str(damaged))
 
 
-def test_what_compaction_made_of_the_conversation_is_no_answer(tmp_path: Path) -> None:
+def test_the_summary_of_a_compaction_is_not_an_answer(tmp_path: Path) -> None:
     """A compaction's summary is not part of a turn."""
     messages = [
         opencode_message("msg_1", "user", [text_part("One?")]),

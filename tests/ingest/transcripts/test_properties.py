@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.ingest.transcripts.conversations import (
     Record,
     claude,
@@ -32,7 +33,9 @@ from lorelog.core.errors import LorelogError
 from lorelog.core.session import TranscriptTurn
 from lorelog.ingest.transcripts.turns import MAX_INPUT_CHARS, MAX_RESULT_CHARS, MAX_TEXT_CHARS, MAX_TOOL_CALLS, iso_time
 
-_PROPERTY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=80)
+_PROPERTY = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(80)
+)
 _WORDS = st.sampled_from(["", "user", "assistant", "message", "tool_use", "text", "u1", "\ud800", "turn-1", "x\ny"])
 _VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | _WORDS | st.text(max_size=8),
@@ -209,7 +212,7 @@ def test_turns_keep_the_order_of_their_lines(tmp_path: Path, requests: list[tupl
 @pytest.mark.parametrize(
     "value", ["", "yesterday", None, True, -1, 10**30, float("nan"), float("inf"), "9999-99-99", []]
 )
-def test_what_is_no_time_is_left_out(value: object) -> None:
+def test_an_invalid_time_is_ignored(value: object) -> None:
     """An invalid time is ignored."""
     assert iso_time(value) == ""
 

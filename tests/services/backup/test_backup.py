@@ -50,7 +50,7 @@ def test_a_backup_names_every_file_and_its_hash(here: BackedUpHome, tmp_path: Pa
         BackupWriter(here.home).write(file)
 
 
-def test_a_changed_or_foreign_file_is_no_backup(here: BackedUpHome, tmp_path: Path) -> None:
+def test_a_changed_or_foreign_file_is_not_a_backup(here: BackedUpHome, tmp_path: Path) -> None:
     """A changed byte, a missing end, another archive and a path that leads out are refused before anything is read."""
     file = tmp_path / "b.tar.gz"
     BackupWriter(here.home).write(file)

@@ -226,7 +226,7 @@ def test_no_order_of_entries_loses_one(saved: list[str], kept: list[str], added:
         )
 
 
-def test_a_packed_text_file_is_no_backup(tmp_path: Path, home: Path) -> None:
+def test_a_packed_text_file_is_not_a_backup(tmp_path: Path, home: Path) -> None:
     """A gzip file that holds no archive is refused by its name."""
     (tmp_path / "notes.gz").write_bytes(gzip.compress(b"just text"))
 

@@ -23,7 +23,7 @@ from lorelog.core.options import ScanOptions
 from lorelog.services.code.index_run import CodeIndexJob, CodeIndexReport, index_code
 
 
-class Bench:
+class IndexedTree:
     """A working tree and its tables."""
 
     def __init__(self, root: Path, database: Path) -> None:
@@ -39,7 +39,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
+def bench(tmp_path: Path) -> IndexedTree:
     files = {
         "a.py": "def alpha():\n    return beta()\n",
         "src/b.py": "from a import alpha\n\nclass Beta:\n    def beta(self):\n        alpha()\n",
@@ -48,10 +48,10 @@ def bench(tmp_path: Path) -> Bench:
         "ignored/no.py": "def ignored(): pass\n",
         "notes.md": "def nothing",
     }
-    return Bench(repository(tmp_path / "work", files), tmp_path / "index" / "code.db")
+    return IndexedTree(repository(tmp_path / "work", files), tmp_path / "index" / "code.db")
 
 
-def test_files_are_indexed(bench: Bench) -> None:
+def test_files_are_indexed(bench: IndexedTree) -> None:
     """Symbols, uses and imports of all languages are indexed, ignored files are not, and the report counts them."""
     report = bench.index()
     assert (report.files, report.changed, report.unchanged, report.problems) == (3, 3, 0, ())
@@ -70,7 +70,7 @@ def test_files_are_indexed(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_only_changed_files_are_parsed_again(bench: Bench) -> None:
+def test_only_changed_files_are_parsed_again(bench: IndexedTree) -> None:
     """A second run parses nothing; a new stamp with the same bytes is recorded; new bytes are parsed."""
     bench.index()
     again = bench.index()
@@ -86,7 +86,7 @@ def test_only_changed_files_are_parsed_again(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_deleted_and_ignored_files_are_removed(bench: Bench) -> None:
+def test_deleted_and_ignored_files_are_removed(bench: IndexedTree) -> None:
     """Files that were deleted, moved, ignored or replaced by a link are removed from the index."""
     write(bench.root, {"late.py": "def late(): pass\n", "linked.py": "def linked(): pass\n"})
     bench.index()
@@ -101,7 +101,7 @@ def test_deleted_and_ignored_files_are_removed(bench: Bench) -> None:
     assert bench.defined("Beta") == ["moved/b.py"]
 
 
-def test_our_own_ignore_rules_apply_to_code(bench: Bench) -> None:
+def test_our_own_ignore_rules_apply_to_code(bench: IndexedTree) -> None:
     """`.lorelogignore` and index.exclude also leave out files that Git tracks."""
     write(bench.root, {"src/.lorelogignore": "b.py\n"})
     report = bench.index(scan=ScanOptions(exclude=("web/",)))
@@ -112,7 +112,7 @@ def test_our_own_ignore_rules_apply_to_code(bench: Bench) -> None:
     assert (bench.defined("changed"), bench.defined("other")) == ([], ["src/c.py"])
 
 
-def test_links_do_not_lead_out_of_the_tree(bench: Bench, tmp_path: Path) -> None:
+def test_links_do_not_lead_out_of_the_tree(bench: IndexedTree, tmp_path: Path) -> None:
     """Neither a linked file nor a linked folder adds files from outside."""
     write(tmp_path, {"outside/secret.py": "def secret(): pass\n"})
     (bench.root / "link.py").symlink_to(tmp_path / "outside" / "secret.py")
@@ -146,7 +146,7 @@ def test_without_git_the_tree_is_walked(tmp_path: Path) -> None:
     )
     repository(root / "apart", {"r.py": "def no(): pass\n"})
     (root / "loop").symlink_to(root)
-    bench = Bench(root, tmp_path / "index" / "code.db")
+    bench = IndexedTree(root, tmp_path / "index" / "code.db")
     report = bench.index()
     assert (report.files, bench.defined("no")) == (2, [])
     assert bench.defined("beta") == ["deep/b.py"]
@@ -165,8 +165,8 @@ def test_submodules_detached_heads_shallow_clones_and_worktrees(tmp_path: Path) 
     git(root, "submodule", "--quiet", "add", str(inner), "vendor/inner")
     git(root, "checkout", "-q", "--detach")
     git(root, "worktree", "add", "-q", "--detach", str(root / "linked"))
-    bench = Bench(root, tmp_path / "index" / "code.db")
-    linked = Bench(root / "linked", tmp_path / "index" / "code.db")
+    bench = IndexedTree(root, tmp_path / "index" / "code.db")
+    linked = IndexedTree(root / "linked", tmp_path / "index" / "code.db")
     write(linked.root, {"a.py": "def alpha(x, y): pass\n"})
     bench.index()
     linked.index()
@@ -180,7 +180,7 @@ def test_submodules_detached_heads_shallow_clones_and_worktrees(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_bad_files_are_counted_and_do_not_stop_a_run(bench: Bench) -> None:
+def test_bad_files_are_counted_and_do_not_stop_a_run(bench: IndexedTree) -> None:
     """Binary, minified and huge files are left out, broken files parsed in part, and encodings detected."""
     write(bench.root, {"min.js": "x=1;" * 60_000, "huge.py": "x = 1\n" * 2_000_000})
     (bench.root / "binary.py").write_bytes(b"\0\1\2\xff" * 5000)
@@ -199,7 +199,7 @@ def test_bad_files_are_counted_and_do_not_stop_a_run(bench: Bench) -> None:
     assert (again.changed, again.touched) == (0, 0)
 
 
-def test_unreadable_files_are_reported_and_kept(bench: Bench) -> None:
+def test_unreadable_files_are_reported_and_kept(bench: IndexedTree) -> None:
     """An unreadable file or folder is reported by each run, and its symbols stay until it can be read again."""
     bench.index()
     (bench.root / "a.py").chmod(0)
@@ -222,7 +222,7 @@ def test_unreadable_files_are_reported_and_kept(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_file_names_may_have_any_characters(bench: Bench) -> None:
+def test_file_names_may_have_any_characters(bench: IndexedTree) -> None:
     """File names may have spaces, quotes, line breaks and any script; a name that is not UTF-8 is reported."""
     names = ["a b.py", 'quo"te.py', "line\nbreak.py", "日本.py", "%41.py", "-x.py"]
     write(bench.root, dict.fromkeys(names, "def odd(): pass\n"))
@@ -233,7 +233,7 @@ def test_file_names_may_have_any_characters(bench: Bench) -> None:
     assert len(report.problems) == 1
 
 
-def test_a_part_of_a_tree_can_be_indexed(bench: Bench) -> None:
+def test_a_part_of_a_tree_can_be_indexed(bench: IndexedTree) -> None:
     """Only the given folders are indexed; folders that are no longer given are removed."""
     bench.index(parts=("src",))
     assert (bench.defined("Beta"), bench.defined("alpha")) == (["src/b.py"], [])
@@ -247,7 +247,7 @@ def test_a_part_of_a_tree_can_be_indexed(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_given_files_are_updated_alone(bench: Bench) -> None:
+def test_given_files_are_updated_alone(bench: IndexedTree) -> None:
     """New, changed, deleted and ignored files and whole folders are updated without checking the rest."""
     bench.index()
     write(
@@ -266,7 +266,7 @@ def test_given_files_are_updated_alone(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_progress_may_stop_a_run_and_the_next_completes_it(bench: Bench) -> None:
+def test_progress_may_stop_a_run_and_the_next_completes_it(bench: IndexedTree) -> None:
     """Work before the stop is kept, the root is not marked complete, and the next run does the rest."""
     write(bench.root, {f"many/m{number}.py": f"def many{number}(): pass\n" for number in range(300)})
     calls: list[tuple[str, int, int]] = []
@@ -297,13 +297,13 @@ print(index_code(Path(database), CodeIndexJob(root, root), progress).changed)
 """
 
 
-def _start_run(bench: Bench) -> subprocess.Popen[str]:
+def _start_run(bench: IndexedTree) -> subprocess.Popen[str]:
     words = [sys.executable, "-c", _RUN, str(bench.root), str(bench.database)]
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow
-def test_a_killed_run_leaves_a_valid_database(bench: Bench) -> None:
+def test_a_killed_run_leaves_a_valid_database(bench: IndexedTree) -> None:
     """After SIGKILL the database can be read and is intact, and the next run completes it."""
     write(bench.root, {f"many/m{number}.py": f"def many{number}(): return alpha()\n" for number in range(1500)})
     for kill_at in (50, 400):
@@ -325,7 +325,7 @@ def test_a_killed_run_leaves_a_valid_database(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_concurrent_runs_take_turns(bench: Bench) -> None:
+def test_concurrent_runs_take_turns(bench: IndexedTree) -> None:
     """A second run waits for the first and notes it; a run that must not wait raises StoreBusy."""
     write(bench.root, {f"many/m{number}.py": f"def many{number}(): pass\n" for number in range(100)})
     with open_writer(bench.database, wait_s=0):
@@ -344,7 +344,7 @@ def test_concurrent_runs_take_turns(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_a_damaged_database_is_rebuilt_in_the_same_run(bench: Bench) -> None:
+def test_a_damaged_database_is_rebuilt_in_the_same_run(bench: IndexedTree) -> None:
     """The next run rebuilds a damaged database, and its notes say so."""
     bench.index()
     bench.tables.close()
@@ -364,7 +364,7 @@ def test_a_damaged_database_is_rebuilt_in_the_same_run(bench: Bench) -> None:
     assert bench.defined("many7") == ["m7.py"]
 
 
-def test_a_parser_that_hangs_costs_one_file(bench: Bench) -> None:
+def test_a_parser_that_hangs_costs_one_file(bench: IndexedTree) -> None:
     """A file that cannot be parsed in time gets a problem; the other files are parsed."""
     for name in ("x.py", "y.py", "z.py"):
         write(bench.root, {name: "def fine(): pass\n"})
@@ -387,7 +387,7 @@ def test_a_parser_that_hangs_costs_one_file(bench: Bench) -> None:
     assert "took longer" in late.problem
 
 
-def test_a_killed_parser_process_is_replaced(bench: Bench) -> None:
+def test_a_killed_parser_process_is_replaced(bench: IndexedTree) -> None:
     """A parser process may be killed at any time; another one parses the rest."""
     write(bench.root, {f"m{number}.py": "def many(): pass\n" for number in range(100)})
     requests = [ParseRequest(f"m{number}.py") for number in range(100)]

@@ -45,8 +45,8 @@ def honest(system: str, text: str) -> str:
     """Say how the last line of each source begins, or each line of a summary, as it stands."""
     if is_merging(text):
         return "\n".join(line for line in text.split("\n") if line.startswith("- "))
-    lines = {one: body.splitlines()[-1] for one, body in quoted(text).items()}
-    return "\n".join(f"- {textwrap.shorten(line, 80, placeholder='')} [{one}]" for one, line in lines.items())
+    lines = {item: body.splitlines()[-1] for item, body in quoted(text).items()}
+    return "\n".join(f"- {textwrap.shorten(line, 80, placeholder='')} [{entry}]" for entry, line in lines.items())
 
 
 class Scripted:

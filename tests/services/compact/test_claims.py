@@ -133,7 +133,7 @@ def test_scripts_without_gaps_hide_no_invention(line: str, missing: str) -> None
     assert missing in SourceFacts(CHINESE).unsupported(line)
 
 
-def test_where_nouns_have_capitals_they_are_no_names() -> None:
+def test_german_nouns_are_not_names() -> None:
     """German is not thrown away for its spelling."""
     ground = SourceFacts("Der Import ist langsam, und die Datenbank wird nicht mit dem Index abgeglichen.")
 

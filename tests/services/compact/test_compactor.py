@@ -97,7 +97,7 @@ def test_lines_that_do_not_hold_are_dropped_and_told(tmp_path: Path) -> None:
     book.note("2026-03-01", CACHE, RETRY, OTTER, "Kelp holds otters.")
     reply = book.compact()
 
-    assert [(one.batch, one.reason) for one in reply.dropped] == [
+    assert [(item.batch, item.reason) for item in reply.dropped] == [
         (1, "its sources do not contain 90 seconds"),
         (1, "its sources do not contain /etc/shadow"),
         (1, "it cites 0000000000000000, which is not one of its sources"),
@@ -174,8 +174,8 @@ def test_what_was_worded_is_not_paid_for_twice(book: Notebook) -> None:
 def test_an_entry_that_was_torn_is_completed(tmp_path: Path) -> None:
     """Whoever is killed in the middle of writing leaves what the next run completes to the byte, without a model."""
     first, second = Notebook(tmp_path / "a"), Notebook(tmp_path / "b")
-    for one in (first, second):
-        one.note("2026-03-01", CACHE, RETRY)
+    for item in (first, second):
+        item.note("2026-03-01", CACHE, RETRY)
     first.place.journals.parent.mkdir(parents=True, exist_ok=True)
     first.place.journals.write_text("in the way", "utf-8")
     with pytest.raises(StoreUnwritable):
@@ -376,7 +376,7 @@ def test_what_covers_much_lists_it_on_lines_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_who_deletes_an_original_is_told_of_its_summary(book: Notebook) -> None:
+def test_deleting_an_original_names_its_summary(book: Notebook) -> None:
     """What was to be forgotten may be said there, too; what no summary covers is deleted without a word."""
     reply = book.compact()
     assert reply.summary is not None

@@ -22,7 +22,7 @@ def clean(text: str) -> str:
 
 
 def checker() -> LineChecker:
-    return LineChecker({one.id: one for one in (CACHE, RETRY)}, clean)
+    return LineChecker({item.id: item for item in (CACHE, RETRY)}, clean)
 
 
 def test_honest_lines_are_kept_with_their_citations() -> None:
@@ -66,7 +66,7 @@ def test_a_citation_may_have_any_form(cited: str) -> None:
     assert line.ids in ((CACHE_ID,), (CACHE_ID, RETRY_ID))
 
 
-def test_a_commit_in_round_brackets_is_no_citation() -> None:
+def test_a_commit_in_round_brackets_is_not_a_citation() -> None:
     """What stands there is looked up as everything else; in square ones it would be an id of nowhere."""
     held = source(7, "Fixed in commit 3f9a2c1d of main.")
     check = LineChecker({held.id: held}, clean).check
@@ -94,7 +94,7 @@ def test_a_line_that_does_not_hold_is_dropped_with_the_reason(line: str, reason:
     checked = checker().check(line)
 
     assert checked.lines == ()
-    assert [one.reason for one in checked.dropped] == [reason]
+    assert [item.reason for item in checked.dropped] == [reason]
     assert checked.is_mostly_dropped
 
 
@@ -161,7 +161,7 @@ def test_every_line_that_is_kept_cites_and_holds(lines: list[tuple[str, list[str
     checked = checker().check(answer)
 
     for line in checked.lines:
-        said = " ".join(one.text for one in (CACHE, RETRY) if one.id in line.ids)
+        said = " ".join(item.text for item in (CACHE, RETRY) if item.id in line.ids)
         assert set(line.ids) <= {CACHE_ID, RETRY_ID}
         assert line.ids
         assert "61" not in line.text
@@ -185,7 +185,7 @@ def test_what_is_taken_out_holds_by_itself(texts: list[str]) -> None:
     """Sentences of the sources pass the check that a model's have to pass, and cite where they stand."""
     batch = [source(number, text) for number, text in enumerate(texts)]
     lines = extract_lines(batch, clean)
-    known = {one.id: one for one in batch}
+    known = {item.id: item for item in batch}
 
     assert LineChecker(known, clean).check("\n".join(map(str, lines))).lines == tuple(dict.fromkeys(lines))
     assert all(line.text in known[line.ids[0]].text for line in lines)

@@ -24,17 +24,17 @@ def test_every_source_is_in_one_batch_and_each_fits(
     """However near they are, no source is lost or asked about twice, and no batch is more than is read at once."""
     ordered = sorted(given_sources, key=lambda one: one[1])
     sources = [source(number, f"text {number}", day) for number, (_, day) in enumerate(ordered)]
-    costs = {one.id: ordered[number][0] for number, one in enumerate(sources)}
+    costs = {item.id: ordered[number][0] for number, item in enumerate(sources)}
 
     def near(one: SummarySource, others: Sequence[SummarySource]) -> list[float]:
         return [nearness[place % len(nearness)] for place in range(len(others))]
 
     batches = make_batches(sources, lambda one: costs[one.id], most, near)
 
-    assert sorted(one.id for batch in batches for one in batch) == sorted(costs)
-    assert all(sum(costs[one.id] for one in batch) <= most for batch in batches)
+    assert sorted(entry.id for batch in batches for entry in batch) == sorted(costs)
+    assert all(sum(costs[each.id] for each in batch) <= most for batch in batches)
     assert all(batch for batch in batches)
-    assert all([one.day for one in batch] == sorted(one.day for one in batch) for batch in batches)
+    assert all([element.day for element in batch] == sorted(member.day for member in batch) for batch in batches)
     assert batches == make_batches(sources, lambda one: costs[one.id], most, near)
 
 
@@ -45,7 +45,7 @@ def test_what_says_the_same_words_goes_together() -> None:
 
     batches = make_batches(sources, lambda _: 1, 6, compare_by_words)
 
-    assert [{"otters" in one.text for one in batch} for batch in batches] == [{True}, {False}]
+    assert [{"otters" in item.text for item in batch} for batch in batches] == [{True}, {False}]
 
 
 def test_time_goes_before_words() -> None:
@@ -56,7 +56,7 @@ def test_time_goes_before_words() -> None:
 
     batches = make_batches(sources, lambda _: 1, 2, compare_by_words)
 
-    assert [[one.day for one in batch] for batch in batches] == [["2026-01-01", "2026-01-01"], ["2026-02-20"]]
+    assert [[item.day for item in batch] for batch in batches] == [["2026-01-01", "2026-01-01"], ["2026-02-20"]]
 
 
 def test_many_are_looked_at_in_turn() -> None:
@@ -76,4 +76,4 @@ def test_a_label_means_one_source(hashes: set[str]) -> None:
     labels = shorten_hashes(sorted(hashes))
 
     assert len(set(labels.values())) == len(hashes)
-    assert all(one.startswith(short) and len(short) >= 8 for one, short in labels.items())
+    assert all(label.startswith(short) and len(short) >= 8 for label, short in labels.items())

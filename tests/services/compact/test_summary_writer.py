@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.services.compact.scripted import Notebook, Scripted, honest, is_merging, quoted, source
 
 from lorelog.core.document import Chunk, StoredChunk
@@ -70,7 +71,9 @@ def test_a_model_that_obeys_a_source_gets_nothing_through(tmp_path: Path) -> Non
     plan = plan_summary([source(1, FORGED)], compare_by_words, gate(tmp_path, Scripted(lambda *_: told), 0))
     worded = SummaryWriter(plan, str).write()
 
-    assert [one.reason for one in worded.dropped] == ["it cites ffffffffffffffff, which is not one of its sources"] * 2
+    assert [item.reason for item in worded.dropped] == [
+        "it cites ffffffffffffffff, which is not one of its sources"
+    ] * 2
     assert worded.batches[0].extracted
     assert not any("evil" in str(line) for line in worded.lines)
     assert worded.notes == ("batch 1: only 0 of 2 lines passed the check, so sentences were extracted instead",)
@@ -88,10 +91,10 @@ def test_every_source_is_asked_about_once_and_every_question_fits(window: int, t
     plan = plan_summary(sources, compare_by_words, way)
     worded = SummaryWriter(plan, str).write()
 
-    asked = [one for _, text in model.asked if not is_merging(text) for one in quoted(text)]
-    assert sorted(asked) == sorted(one.id for one in sources)
+    asked = [item for _, text in model.asked if not is_merging(text) for item in quoted(text)]
+    assert sorted(asked) == sorted(element.id for element in sources)
     assert not window or all(way.max_cost(*plan.question(batch)) <= window for batch in plan.batches)
-    assert {id_ for line in worded.lines for id_ in line.ids} == {one.id for one in sources}
+    assert {id_ for line in worded.lines for id_ in line.ids} == {entry.id for entry in sources}
     assert any(is_merging(text) for _, text in model.asked) == (len(plan.batches) > 1)
     assert worded.calls == len(model.asked)
     assert worded.tokens == 120 * worded.calls
@@ -110,9 +113,9 @@ def test_what_is_put_together_is_checked_against_the_sources(tmp_path: Path) -> 
     worded = SummaryWriter(plan, str).write()
 
     assert len(plan.batches) > 1
-    assert {one.batch for one in worded.dropped} == {0}
+    assert {item.batch for item in worded.dropped} == {0}
     assert all("99" not in line.text for line in worded.lines)
-    assert {id_ for line in worded.lines for id_ in line.ids} == {one.id for one in sources}
+    assert {id_ for line in worded.lines for id_ in line.ids} == {entry.id for entry in sources}
     assert any("were kept unmerged" in note for note in worded.notes)
 
 
@@ -129,7 +132,7 @@ def test_putting_together_ends_though_it_shortens_nothing(tmp_path: Path) -> Non
     assert len(worded.lines) == 300
 
 
-def test_what_is_never_put_together_is_no_endless_summary(tmp_path: Path) -> None:
+def test_a_model_that_repeats_all_lines_is_cut_short(tmp_path: Path) -> None:
     """Of a model that says all lines again the most telling are kept, and that there were more is told."""
     sources = [source(number, f"number {number} of the otters sleeps in its holt.") for number in range(400)]
     worded = SummaryWriter(plan_summary(sources, compare_by_words, gate(tmp_path, Scripted(), 8000)), str).write()
@@ -156,12 +159,12 @@ def test_a_window_without_room_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(st.integers(0, 700), st.integers(1, 40))
 def test_sentences_that_are_taken_out_stay_few(count: int, kinds: int) -> None:
     """However many chunks there are, no more lines come of them than one reads; few are left as they are, in their order."""
     lines = [
-        SummaryLine(f"the otter number {one} sleeps in holt {one % kinds}", (f"{one:08x}",)) for one in range(count)
+        SummaryLine(f"the otter number {item} sleeps in holt {item % kinds}", (f"{item:08x}",)) for item in range(count)
     ]
     kept = condense_lines(lines)
 
@@ -188,7 +191,7 @@ def test_a_plan_costs_at_least_what_is_spent(tmp_path: Path) -> None:
     assert all(batch.tokens > 0 for batch in planned.batches)
 
 
-def test_headings_above_a_chunk_are_no_sentence_of_it() -> None:
+def test_headings_above_a_chunk_are_not_its_sentences() -> None:
     """What stands above for words to be found does not run into the first sentence that is taken out."""
     chunk = Chunk(
         "/p/a.md", "", 0, (), 1, 3, "x", "The cache is stale because\nnothing evicts.", context="Guide > Cache"

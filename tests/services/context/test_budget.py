@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.examples import examples
 
 from lorelog.core.errors import UsageError
 from lorelog.models.embed.builtin import TokenCounter
@@ -62,7 +63,7 @@ def item(text: str, section: str = "memories", **more: object) -> ContextItem:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(HEADS, ITEMS, st.integers(1, 2000), st.sampled_from([MARKDOWN, JSON]))
 def test_no_file_is_over_its_budget(head: ContextHeader, items: list[ContextItem], budget: int, form: str) -> None:
     """With the real tokenizer, the whole file is within the budget, or an error says that the budget is too small."""

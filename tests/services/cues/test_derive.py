@@ -92,6 +92,7 @@ def test_prose_gives_no_cue(text: str) -> None:
         ("before you commit, run `make lint`", {"event=commit"}),
         ("`terraform apply` needs the VPN", {"command=terraform apply"}),
         ("bitte pnpm statt npm", {"command=npm"}),
+        ("bitte pnpm statt npm verwenden", {"command=npm"}),
         ("niemals `flutter clean` ausführen", {"command=flutter clean"}),
         ("vor jedem Commit die Tests ausführen", {"event=commit", "event=test"}),
         ("when you see `no space left on device`, prune the images", {"error=no space left on device"}),

@@ -61,7 +61,7 @@ def test_more_is_asked_until_a_relevant_document_is_there() -> None:
     assert asked == sorted(asked)
 
 
-def test_nobody_asks_below_the_hundredth_document() -> None:
+def test_ranks_below_the_hundredth_are_not_searched() -> None:
     """A document that would not count any more is not looked for."""
     asked: list[int] = []
     rank_documents(searching([f"{n}.md" for n in range(100_000)], asked), sources_of, {"nowhere.md"}, 10)

@@ -93,7 +93,7 @@ def test_an_extracted_summary_keeps_its_other_sentences() -> None:
     assert reword_summary(text.replace("in their own sentences", "worded by x/y"), {one}) == ""
 
 
-def test_a_quotation_is_recognized_whatever_its_form() -> None:
+def test_a_quotation_is_recognized_in_every_form() -> None:
     """Case, punctuation, line breaks and JSON escapes do not hide a quotation; shared and common words are none."""
     quotes = make_quotes(
         ["Launch the red balloon at dawn with sk-9f8e7d6c5b.", "ok"], ["the red balloon at noon"], b"k" * 16

@@ -54,7 +54,7 @@ def test_verify_finds_what_came_back(tmp_path: Path) -> None:
     assert residue.path == str(tmp_path / "synced.md")
 
 
-def test_other_files_are_no_receipts(tmp_path: Path) -> None:
+def test_other_files_are_not_receipts(tmp_path: Path) -> None:
     """A missing receipt, a missing key, another JSON file and an ambiguous id are reported, without a traceback."""
     path = write_receipt(tmp_path, make_receipt(tmp_path))
     path.with_suffix(".key").unlink()

@@ -163,7 +163,7 @@ def test_vectors_are_found_by_key_and_by_value(tmp_path: Path) -> None:
     assert forms(report) == {"vector key", "vector"}
 
 
-def test_a_text_that_others_share_is_no_residue(tmp_path: Path) -> None:
+def test_a_text_that_others_share_is_not_a_residue(tmp_path: Path) -> None:
     """A sentence that a kept text has as well is left out; the rest of the forgotten text is still found."""
     shared = "Deploy with the blue script and watch the error budget closely. "
     (tmp_path / "kept.md").write_text(shared)

@@ -57,7 +57,7 @@ SCRIPT = "function show(a) {\n  const b = a.map(x => x + 'one', [1, 2])\n  retur
 FORMATTED = 'function show(a) {\n  // why\n  const b = a.map((x) => x + "one", [1, 2,]);\n  return b;\n}\n'
 
 
-def test_formatting_of_scripts_is_no_change() -> None:
+def test_formatting_of_scripts_is_not_a_change() -> None:
     """Quotes, semicolons, trailing commas, comments and the parentheses of a parameter are layout."""
     assert definition_shape("a.ts", [SCRIPT], "show") == definition_shape("a.ts", [FORMATTED], "show") != ""
 

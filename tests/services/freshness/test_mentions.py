@@ -127,7 +127,7 @@ def test_any_text_is_accepted(text: str) -> None:
     st.lists(st.from_regex(r"[a-z][a-z_]{2,8}", fullmatch=True), min_size=2, max_size=4),
     st.sampled_from(["see `{}`", "see {} there", "`{}` and `{}:12`", "look (at {})"]),
 )
-def test_parts_of_a_path_are_no_symbols(parts: list[str], sentence: str) -> None:
+def test_parts_of_a_path_are_not_symbols(parts: list[str], sentence: str) -> None:
     """A path is one mention: neither its first folder nor its file name is a symbol."""
     found = find_mentions(sentence.replace("{}", "/".join(parts) + ".py"))
     assert {mention.kind for mention in found} == {MentionKind.PATH}

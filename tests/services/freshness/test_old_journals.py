@@ -70,7 +70,7 @@ def test_a_changed_function_has_drifted_in_a_fresh_clone(
     assert any(phrase.endswith("add_totals has changed since") for phrase in verdict.change_phrases)
 
 
-def test_only_a_formatter_is_no_change(repository: Repository, tmp_path: Path) -> None:
+def test_formatting_is_not_a_change(repository: Repository, tmp_path: Path) -> None:
     """Other quotes, trailing commas and parentheses are layout."""
     repository.write(
         "pkg/text.py", "def join_words(words):\n    first = 'one'\n    print(first, words)\n    return first\n"

@@ -120,7 +120,9 @@ def test_an_appended_entry_costs_an_entry(costs: Costs) -> None:
 def test_an_unchanged_file_costs_nothing(costs: Costs) -> None:
     """An index run over an unchanged file reads no content and writes no row of any table."""
     costs.index()
-    written = [one for one in costs.statements if one.startswith(("INSERT", "UPDATE", "DELETE", "REPLACE"))]
+    written = [
+        statement for statement in costs.statements if statement.startswith(("INSERT", "UPDATE", "DELETE", "REPLACE"))
+    ]
     assert (costs.read, costs.parsed, written) == (0, 0, [])
 
 
@@ -155,4 +157,4 @@ def test_what_is_indexed_is_what_a_first_run_would_index(costs: Costs, change: C
     job = IndexJob((costs.root,), (), ScanOptions(), ChunkOptions())
     IndexRun(fresh, CountingEmbedder(), job).over_roots()
     source = str(costs.file)
-    assert [one.chunk for one in costs.store.chunks_of(source)] == [one.chunk for one in fresh.chunks_of(source)]
+    assert [item.chunk for item in costs.store.chunks_of(source)] == [entry.chunk for entry in fresh.chunks_of(source)]

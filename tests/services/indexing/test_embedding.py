@@ -32,13 +32,13 @@ class Gone(CountingEmbedder):
         raise gone
 
 
-class Picky(CountingEmbedder):
+class PickyEmbedder(CountingEmbedder):
     """A model that does not take texts about one animal."""
 
     def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
         made = super().embed_documents(texts)
         refused = {place: "not allowed" for place, text in enumerate(texts) if "stoat" in text}
-        vectors = tuple(b"" if place in refused else one for place, one in enumerate(made.vectors))
+        vectors = tuple(b"" if place in refused else vector for place, vector in enumerate(made.vectors))
         return replace(made, vectors=vectors, refused=refused)
 
 
@@ -55,7 +55,7 @@ def run(store: Store, place: Path, embedder: CountingEmbedder) -> IndexReport:
 
 
 def texts_of(store: Store, path: Path) -> list[tuple[str, bool]]:
-    return [(one.chunk.text, one.has_vector) for one in store.chunks_of(os.path.realpath(path))]
+    return [(item.chunk.text, item.has_vector) for item in store.chunks_of(os.path.realpath(path))]
 
 
 def test_what_a_failing_call_had_made_is_kept(store: Store, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_refused_text_is_named_once_and_the_run_goes_on(store: Store, tmp_path
     for number in range(9):
         animal = "stoat" if number == 3 else "otter"
         write(tmp_path / "notes" / f"{number}.md", f"{animal} number {number}\n")
-    picky = Picky()
+    picky = PickyEmbedder()
 
     report = run(store, tmp_path, picky)
 
@@ -91,10 +91,10 @@ def test_a_refused_text_is_named_once_and_the_run_goes_on(store: Store, tmp_path
 def test_a_rewritten_file_with_a_refused_text_takes_its_place(store: Store, tmp_path: Path) -> None:
     """The new version is found: waiting for a vector that never comes would keep the old one for ever."""
     path = write(tmp_path / "notes" / "a.md", "the otter is here\n")
-    run(store, tmp_path, Picky())
+    run(store, tmp_path, PickyEmbedder())
     write(path, "the stoat is here\n")
 
-    report = run(store, tmp_path, Picky())
+    report = run(store, tmp_path, PickyEmbedder())
 
     assert report.changed == 1
     assert texts_of(store, path) == [("the stoat is here", False)]

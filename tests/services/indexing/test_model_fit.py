@@ -123,7 +123,7 @@ def test_a_model_that_fails_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("noted", ["", "nonsense", "nan 200", "inf 3", "4.0"])
-def test_a_strange_remark_is_no_evidence_that_breaks_a_search(noted: str) -> None:
+def test_any_feedback_gives_a_bounded_weight(noted: str) -> None:
     """Whatever is noted, what a search makes of it is a number within bounds."""
     store = filled(Reader(), 3)
     with store.writer() as writer:

@@ -89,7 +89,7 @@ class Failing(Good):
         return super().embed_documents(texts)
 
 
-class Picky(Good):
+class RefusingModel(Good):
     """A model that does not take some of the texts."""
 
     def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
@@ -106,7 +106,7 @@ def turned(vector: Vector) -> Vector:
     return vector[128:] + vector[:128]
 
 
-class Bench:
+class TwoModelIndex:
     """Some notes, and their index as each model sees it."""
 
     def __init__(self, place: Path) -> None:
@@ -150,15 +150,15 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
+def bench(tmp_path: Path) -> Iterator[TwoModelIndex]:
+    made = TwoModelIndex(tmp_path)
     assert made.run(FakeEmbedder()).embedded == CHUNKS
     yield made
     made.close()
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_the_old_vectors_answer_until_the_new_ones_do(bench: Bench, asked: object) -> None:
+def test_the_old_vectors_answer_until_the_new_ones_do(bench: TwoModelIndex, asked: object) -> None:
     """All through a run the old model finds by meaning and the new one by words; then the new one does, and both are told."""
     old, new = FakeEmbedder(), Good()
     seen = 0
@@ -189,7 +189,7 @@ def test_the_old_vectors_answer_until_the_new_ones_do(bench: Bench, asked: objec
 
 
 @pytest.mark.slow
-def test_a_worse_model_is_not_put_in_place_unasked(bench: Bench) -> None:
+def test_a_worse_model_is_not_put_in_place_unasked(bench: TwoModelIndex) -> None:
     """A model that finds clearly less leaves the index as it was, and comes only when told so; nothing is made twice."""
     old, bad = FakeEmbedder(), Bad()
 
@@ -215,7 +215,7 @@ def test_a_worse_model_is_not_put_in_place_unasked(bench: Bench) -> None:
     assert bench.store(bad).serves_model()
 
 
-def test_a_model_that_tells_nothing_apart_finds_nothing(bench: Bench) -> None:
+def test_a_model_that_tells_nothing_apart_finds_nothing(bench: TwoModelIndex) -> None:
     """Vectors that are all the same do not count as all being nearest."""
     told = bench.run(Blank(), reembed=True).reembedding
 
@@ -226,7 +226,7 @@ def test_a_model_that_tells_nothing_apart_finds_nothing(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("gone", ["unknown", "silent"])
-def test_an_old_model_that_cannot_be_asked(bench: Bench, gone: str) -> None:
+def test_an_old_model_that_cannot_be_asked(bench: TwoModelIndex, gone: str) -> None:
     """Where the old model is away, the new one alone is measured, and takes its place."""
 
     class Silent(FakeEmbedder):
@@ -243,11 +243,12 @@ def test_an_old_model_that_cannot_be_asked(bench: Bench, gone: str) -> None:
 
 
 @pytest.mark.slow
-def test_vectors_of_two_models_never_meet(bench: Bench) -> None:
+def test_vectors_of_two_models_never_meet(bench: TwoModelIndex) -> None:
     """Of two models of one dimension, each finds by its own vectors only, before, between and after the change."""
     old, new = FakeEmbedder(), Good()
     texts = {
-        one.chunk.embedded_text: one.key for one in bench.store(old).chunks_of(os.path.realpath(bench.notes / "a.md"))
+        item.chunk.embedded_text: item.key
+        for item in bench.store(old).chunks_of(os.path.realpath(bench.notes / "a.md"))
     }
 
     def exact(model: FakeEmbedder) -> bool:
@@ -271,7 +272,7 @@ def test_vectors_of_two_models_never_meet(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_makes_its_own_vectors_anew(bench: Bench) -> None:
+def test_a_model_can_embed_everything_again(bench: TwoModelIndex) -> None:
     """The same model embeds every text once more, meanwhile its old vectors answer, and it can be gone back to those."""
     model = CountingEmbedder()
 
@@ -292,9 +293,9 @@ def test_a_model_makes_its_own_vectors_anew(bench: Bench) -> None:
     assert bench.store(model).serves_model()
 
 
-def test_a_store_of_one_model_makes_them_anew(tmp_path: Path) -> None:
+def test_the_reference_store_embeds_everything_again(tmp_path: Path) -> None:
     """The reference store does the same: made beside, compared, in place, and back."""
-    made = Bench(tmp_path)
+    made = TwoModelIndex(tmp_path)
     model = CountingEmbedder()
     made._stores[model.model] = MemoryStore(WordAnalyser(), provider="fake", model=model.model)
     made.run(model)
@@ -308,7 +309,7 @@ def test_a_store_of_one_model_makes_them_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_an_outage_in_the_middle(bench: Bench, asked: object) -> None:
+def test_an_outage_in_the_middle(bench: TwoModelIndex, asked: object) -> None:
     """A server that goes away leaves the old vectors answering, says so, and the next run makes the rest and no text twice."""
     broken = Failing(17)
 
@@ -329,9 +330,9 @@ def test_an_outage_in_the_middle(bench: Bench, asked: object) -> None:
     assert bench.by_meaning(whole)
 
 
-def test_a_text_that_the_new_model_refuses_does_not_keep_it_back(bench: Bench) -> None:
+def test_a_text_that_the_new_model_refuses_does_not_keep_it_back(bench: TwoModelIndex) -> None:
     """The other texts have their vectors, the change is made, the file is named once, and that text is found by its words."""
-    picky = Picky()
+    picky = RefusingModel()
 
     report = bench.run(picky, reembed=True)
 
@@ -345,7 +346,7 @@ def test_a_text_that_the_new_model_refuses_does_not_keep_it_back(bench: Bench) -
 
 
 @pytest.mark.slow
-def test_an_outage_while_comparing(bench: Bench) -> None:
+def test_an_outage_while_comparing(bench: TwoModelIndex) -> None:
     """A model that cannot be asked any more when it is to be measured is not put in place; the next run measures it."""
 
     class Mute(Good):
@@ -365,7 +366,7 @@ def test_an_outage_while_comparing(bench: Bench) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from tests.services.indexing.test_reembed import Bench, CountingEmbedder, Good
+from tests.services.indexing.test_reembed import CountingEmbedder, Good, TwoModelIndex
 
 class Killed(Good if sys.argv[2] == "good" else CountingEmbedder):
     def embed_documents(self, texts):
@@ -373,13 +374,13 @@ class Killed(Good if sys.argv[2] == "good" else CountingEmbedder):
             os._exit(9)
         return super().embed_documents(texts)
 
-Bench(Path(sys.argv[1])).run(Killed(), reembed=True)
+TwoModelIndex(Path(sys.argv[1])).run(Killed(), reembed=True)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["good", "same"])
-def test_a_run_that_was_killed_is_carried_on(bench: Bench, model: str) -> None:
+def test_a_run_that_was_killed_is_carried_on(bench: TwoModelIndex, model: str) -> None:
     """Killed between two batches, the old vectors answer, and what was made before is not made again."""
     killed = subprocess.run([sys.executable, "-c", KILLED, str(bench.place), model], check=False, timeout=60)
     assert killed.returncode == 9
@@ -397,9 +398,9 @@ def test_a_run_that_was_killed_is_carried_on(bench: Bench, model: str) -> None:
 READER = """
 import json, sys, time
 from pathlib import Path
-from tests.services.indexing.test_reembed import Bench, FakeEmbedder
+from tests.services.indexing.test_reembed import FakeEmbedder, TwoModelIndex
 
-bench, model, seen = Bench(Path(sys.argv[1])), FakeEmbedder(), []
+bench, model, seen = TwoModelIndex(Path(sys.argv[1])), FakeEmbedder(), []
 while not (Path(sys.argv[1]) / "stop").exists():
     seen.append(bench.by_meaning(model) and bool(bench.search(model).hits))
     if len(seen) == 1:
@@ -409,7 +410,7 @@ print(json.dumps([len(seen), all(seen)]))
 
 
 @pytest.mark.slow
-def test_another_process_is_answered_throughout(bench: Bench) -> None:
+def test_another_process_is_answered_throughout(bench: TwoModelIndex) -> None:
     """While a model makes its vectors anew, several times, and goes back, another process finds by meaning in every search."""
     reader = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(READER), str(bench.place)], stdout=subprocess.PIPE, text=True
@@ -428,7 +429,7 @@ def test_another_process_is_answered_throughout(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_going_back(bench: Bench) -> None:
+def test_going_back(bench: TwoModelIndex) -> None:
     """Going back has the old model answer at once; the other one is told, is not put in place unasked, and may return."""
     old, new = FakeEmbedder(), Good()
     with pytest.raises(NotFound):
@@ -450,7 +451,7 @@ def test_going_back(bench: Bench) -> None:
     assert bench.by_meaning(new)
 
 
-def test_forgetting_the_old(bench: Bench) -> None:
+def test_forgetting_the_old(bench: TwoModelIndex) -> None:
     """Forgotten vectors are gone from the index and from the disk, those in place answer, and there is no way back."""
     old, new = FakeEmbedder(), Good()
     bench.run(new, reembed=True)
@@ -467,7 +468,7 @@ def test_forgetting_the_old(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_old_vectors_outlive_runs(bench: Bench) -> None:
+def test_old_vectors_outlive_runs(bench: TwoModelIndex) -> None:
     """Runs that sweep keep the vectors that can be gone back to; what was written since waits for the old model."""
     old, new = FakeEmbedder(), Good()
     bench.run(new, reembed=True)
@@ -482,7 +483,7 @@ def test_old_vectors_outlive_runs(bench: Bench) -> None:
     assert bench.by_meaning(old)
 
 
-def test_what_changed_meanwhile_is_embedded_once(bench: Bench) -> None:
+def test_what_changed_meanwhile_is_embedded_once(bench: TwoModelIndex) -> None:
     """Files that changed are read in the same run; each of their texts is embedded once, by the new model."""
     text = (bench.notes / "a.md").read_text("utf-8").replace("was seen 7 times", "was never seen")
     write(bench.notes / "a.md", text)
@@ -497,7 +498,7 @@ def test_what_changed_meanwhile_is_embedded_once(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_exchanged_while_a_run_is_under_way(bench: Bench) -> None:
+def test_nothing_is_exchanged_while_a_run_is_under_way(bench: TwoModelIndex) -> None:
     """Whoever goes back, or forgets, in the middle of a run is told that it is busy."""
 
     def look(stage: str, done: int, total: int) -> None:

@@ -40,7 +40,7 @@ class CountingEmbedder(FakeEmbedder):
         return super().embed_query(text)
 
 
-class Bench:
+class IndexedDirectory:
     """A memory store with an indexer over one directory."""
 
     def __init__(self, place: Path) -> None:
@@ -53,7 +53,7 @@ class Bench:
     def run(self, *excluded: str, force: bool = False, **scan_options: object) -> tuple[int, int, int, int, int]:
         """Index and return (changed, unchanged, touched, removed, texts embedded)."""
         self.embedder.asked.clear()
-        root = Root(os.path.realpath(self.place), "/p", tuple(os.path.realpath(self.place / one) for one in excluded))
+        root = Root(os.path.realpath(self.place), "/p", tuple(os.path.realpath(self.place / item) for item in excluded))
         job = IndexJob((root,), (), ScanOptions(**scan_options), self.chunking, force)  # type: ignore[arg-type]
         report = IndexRun(self.store, self.embedder, job).over_roots()
         assert report.problems == ()
@@ -63,14 +63,14 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path / "notes")
+def bench(tmp_path: Path) -> IndexedDirectory:
+    return IndexedDirectory(tmp_path / "notes")
 
 
 SECTIONS = [f"## Section {n}\n\ntext number {n}\n\n" for n in range(20)]
 
 
-def test_a_first_run_embeds_every_text_once(bench: Bench) -> None:
+def test_a_first_run_embeds_every_text_once(bench: IndexedDirectory) -> None:
     """Every section is one text, and a text that stands twice is embedded once."""
     write(bench.place / "a.md", "".join(SECTIONS))
     write(bench.place / "b.md", SECTIONS[0])
@@ -78,7 +78,9 @@ def test_a_first_run_embeds_every_text_once(bench: Bench) -> None:
     assert bench.run() == (2, 0, 0, 0, 20)
 
 
-def test_a_file_that_takes_too_long_is_refused_by_name(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_takes_too_long_is_refused_by_name(
+    bench: IndexedDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file whose parsing takes too long keeps its old version and is reported with its path; other files are indexed."""
     slow = write(bench.place / "slow.md", "# a\n\nbefore\n")
     bench.run()
@@ -103,7 +105,7 @@ def test_a_file_that_takes_too_long_is_refused_by_name(bench: Bench, monkeypatch
     assert [stored.chunk.text for stored in bench.store.chunks_of(path)] == ["# a\n\nbefore"]
 
 
-def test_a_file_with_too_many_headings_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_with_too_many_headings_is_named(bench: IndexedDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A note names the file whose headings are beyond the limit, and the line from which on it is plain text."""
     monkeypatch.setattr("lorelog.ingest.outline.MAX_HEADINGS", 3)
     path = os.path.realpath(write(bench.place / "a.md", "".join(SECTIONS)))
@@ -115,7 +117,7 @@ def test_a_file_with_too_many_headings_is_named(bench: Bench, monkeypatch: pytes
     assert "text number 19" in bench.store.chunks_of(path)[-1].chunk.text
 
 
-def test_an_unchanged_file_is_not_read(bench: Bench) -> None:
+def test_an_unchanged_file_is_not_read(bench: IndexedDirectory) -> None:
     """A file with the same size, time and inode is not opened at all."""
     path = write(bench.place / "a.md", "".join(SECTIONS))
     bench.run()
@@ -129,7 +131,7 @@ def test_an_unchanged_file_is_not_read(bench: Bench) -> None:
     assert bench.store.chunks_of(os.path.realpath(path))[0].chunk.content.startswith("## Section 0")
 
 
-def test_a_touched_file_is_not_chunked_again(bench: Bench) -> None:
+def test_a_touched_file_is_not_chunked_again(bench: IndexedDirectory) -> None:
     """A new time stamp on the same bytes is recorded, and nothing else happens."""
     path = write(bench.place / "a.md", "".join(SECTIONS))
     bench.run()
@@ -139,7 +141,7 @@ def test_a_touched_file_is_not_chunked_again(bench: Bench) -> None:
     assert bench.run() == (0, 1, 0, 0, 0)
 
 
-def test_a_line_at_the_top_embeds_nothing(bench: Bench) -> None:
+def test_a_line_at_the_top_embeds_nothing(bench: IndexedDirectory) -> None:
     """Inserting a line above twenty sections moves all of them and re-embeds none."""
     path = write(bench.place / "a.md", "# Notes\n\nintro\n\n" + "".join(SECTIONS))
     bench.run()
@@ -149,7 +151,7 @@ def test_a_line_at_the_top_embeds_nothing(bench: Bench) -> None:
     assert bench.store.chunks_of(os.path.realpath(path))[1].chunk.start_line == 6
 
 
-def test_an_appended_entry_embeds_one_text(bench: Bench) -> None:
+def test_an_appended_entry_embeds_one_text(bench: IndexedDirectory) -> None:
     """Appending an entry embeds that entry and nothing else."""
     path = write(bench.place / "a.md", "".join(SECTIONS))
     bench.run()
@@ -159,7 +161,7 @@ def test_an_appended_entry_embeds_one_text(bench: Bench) -> None:
     assert bench.embedder.asked == ["## New\n\nappended"]
 
 
-def test_a_renamed_file_embeds_nothing(bench: Bench) -> None:
+def test_a_renamed_file_embeds_nothing(bench: IndexedDirectory) -> None:
     """Moving a file takes its vectors along."""
     path = write(bench.place / "a.md", "".join(SECTIONS))
     bench.run()
@@ -168,7 +170,7 @@ def test_a_renamed_file_embeds_nothing(bench: Bench) -> None:
     assert bench.run() == (1, 0, 0, 1, 0)
 
 
-def test_vanished_and_excluded_files_lose_their_chunks(bench: Bench) -> None:
+def test_vanished_and_excluded_files_lose_their_chunks(bench: IndexedDirectory) -> None:
     """What is deleted, excluded by path, by pattern or by an ignore file leaves the index; its namesakes stay."""
     write(bench.place / "gone.md", "gone\n")
     write(bench.place / "drafts" / "d.md", "draft\n")
@@ -188,7 +190,7 @@ def test_vanished_and_excluded_files_lose_their_chunks(bench: Bench) -> None:
     assert [Path(document.source).name for document in bench.store.documents()] == ["stays.md"]
 
 
-def test_force_reads_everything_and_embeds_nothing_known(bench: Bench) -> None:
+def test_force_reads_everything_and_embeds_nothing_known(bench: IndexedDirectory) -> None:
     """A forced run chunks every file again; vectors that are known are not paid for twice."""
     write(bench.place / "a.md", "".join(SECTIONS))
     bench.run()
@@ -196,19 +198,19 @@ def test_force_reads_everything_and_embeds_nothing_known(bench: Bench) -> None:
     assert bench.run(force=True) == (1, 0, 0, 0, 0)
 
 
-def test_replaced_text_takes_its_new_vectors_along(bench: Bench) -> None:
+def test_replaced_text_takes_its_new_vectors_along(bench: IndexedDirectory) -> None:
     """A section that was rewritten is embedded, and the old text is gone with its chunk."""
     path = write(bench.place / "a.md", "".join(SECTIONS))
     bench.run()
     write(path, path.read_text("utf-8").replace("text number 7", "something else"))
 
     assert bench.run() == (1, 0, 0, 0, 1)
-    texts = [one.chunk.text for one in bench.store.chunks_of(os.path.realpath(path))]
+    texts = [item.chunk.text for item in bench.store.chunks_of(os.path.realpath(path))]
     assert "## Section 7\n\nsomething else" in texts
-    assert all(one.has_vector for one in bench.store.chunks_of(os.path.realpath(path)))
+    assert all(entry.has_vector for entry in bench.store.chunks_of(os.path.realpath(path)))
 
 
-def test_other_rules_of_cutting_read_everything_again(bench: Bench) -> None:
+def test_other_rules_of_cutting_read_everything_again(bench: IndexedDirectory) -> None:
     """A file that did not change is cut anew when it is to be cut otherwise, and only then."""
     write(bench.place / "a.md", "# A\n\n" + "one two three. " * 100)
     bench.run()
@@ -234,7 +236,7 @@ class ChangedEmbedder(CountingEmbedder):
         return one[: len(one) // 2]
 
 
-class SilentEmbedder(CountingEmbedder):
+class UnreachableEmbedder(CountingEmbedder):
     """A model that cannot be reached."""
 
     def embed_query(self, text: str) -> Vector:
@@ -254,7 +256,7 @@ def embedded_store(place: Path, model: str = "fake-64") -> EmbeddedStore:
     return EmbeddedStore(place / "index", WordAnalyser(), provider="fake", model=model)
 
 
-def test_vectors_answer_while_they_are_made_anew(tmp_path: Path) -> None:
+def test_old_vectors_answer_while_new_ones_are_made(tmp_path: Path) -> None:
     """Whenever in a run someone else asks, every text is found, and none is without its vector."""
     write(tmp_path / "notes" / "a.md", "".join(SECTIONS))
     first = embedded_store(tmp_path)
@@ -309,13 +311,13 @@ def test_another_model_takes_over(tmp_path: Path) -> None:
     other.close()
 
 
-def test_nothing_is_begun_for_a_model_that_is_away(bench: Bench) -> None:
+def test_nothing_is_begun_for_a_model_that_is_away(bench: IndexedDirectory) -> None:
     """A model that does not answer ends a run that was to make all vectors anew before anything is begun."""
     write(bench.place / "a.md", "".join(SECTIONS))
     bench.run()
 
     with pytest.raises(ModelUnavailable):
-        reembed(bench.place, bench.store, SilentEmbedder())
+        reembed(bench.place, bench.store, UnreachableEmbedder())
 
     assert bench.store.stats().vectors == 20
     assert not bench.store.reembed_state().begun

@@ -88,7 +88,7 @@ def test_items_come_and_go(items: list[Any], layout: int | str | None, value: ob
     assert json.loads(changed)["list"] == [*items, value]
     for number in range(len(items) + 1):
         left = json.loads(config_edit.drop(changed, ("list",), number))
-        assert left == {"list": [one for at, one in enumerate([*items, value]) if at != number], "after": 1}
+        assert left == {"list": [item for at, item in enumerate([*items, value]) if at != number], "after": 1}
 
 
 def test_comments_and_odd_writing_stay() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lorelog.core.errors import ConfigError
 from lorelog.hosts.bundles import HOOK_EVENTS, hook_command
@@ -231,7 +232,7 @@ def test_what_a_person_adds_to_our_entries_survives_an_update(tmp_path: Path) ->
     assert pending_approvals("openclaw", where) == []
 
 
-def test_the_memory_slot_goes_back_to_whom_it_belonged(tmp_path: Path) -> None:
+def test_the_memory_slot_is_given_back(tmp_path: Path) -> None:
     """OpenClaw's slot is given back also where the file has been changed since; access is granted only when asked for."""
     configured(tmp_path)
     where = setting(tmp_path)
@@ -248,11 +249,9 @@ def test_the_memory_slot_goes_back_to_whom_it_belonged(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(25), deadline=None)
 @given(config=st.dictionaries(st.text(max_size=5), VALUES, max_size=4), layout=st.sampled_from([None, 2, "\t"]))
-def test_whatever_a_configuration_says_it_still_says(
-    config: dict[str, Any], layout: int | str | None, tmp_path: Path
-) -> None:
+def test_any_configuration_keeps_its_entries(config: dict[str, Any], layout: int | str | None, tmp_path: Path) -> None:
     """Random configurations keep all their entries while we are installed, and come back to the byte."""
     where = setting(tmp_path)
     text = json.dumps(config, indent=layout)
@@ -401,7 +400,7 @@ def test_what_says_nothing_comes_back_to_the_byte(text: str, tmp_path: Path) -> 
     assert path.read_text("utf-8") == text
 
 
-def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_pipe_in_the_place_of_a_file_does_not_block(tmp_path: Path) -> None:
     """What is no regular file is told, and not read."""
     (tmp_path / ".codex").mkdir()
     os.mkfifo(tmp_path / ".codex" / "hooks.json")

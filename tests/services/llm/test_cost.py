@@ -169,10 +169,10 @@ def test_a_damaged_log_is_told(receipts: Receipts, tmp_path: Path) -> None:
     assert bill.notes == ("2 lines of receipts.jsonl cannot be read and are not counted",)
 
 
-def test_an_empty_log_is_no_fault(tmp_path: Path) -> None:
+def test_an_empty_log_is_not_a_fault(tmp_path: Path) -> None:
     """Nothing was asked, and all of today is left."""
     (tmp_path / "receipts.jsonl").touch()
     bill = report_cost(Receipts.of_tenant(tmp_path), SpendOptions(notes=100, others=200), "2026-03-05")
 
     assert (bill.lines, bill.total, bill.notes) == ((), CostLine(), ())
-    assert [one.left for one in bill.today] == [100, 200]
+    assert [item.left for item in bill.today] == [100, 200]

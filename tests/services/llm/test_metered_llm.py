@@ -23,7 +23,7 @@ from lorelog.services.llm.metered import LlmBudget, MeteredLlm
 from lorelog.services.llm.receipts import MAX_FAILURES, Receipts
 
 
-class Model:
+class ScriptedLanguageModel:
     """A model that says or raises what a test wants."""
 
     provider = "test"
@@ -53,7 +53,7 @@ def gate(folder: Path, model: Any, daily_tokens: int = 100_000, window_tokens: i
 
 def test_a_call_is_allowed_then_asked_then_written_down(tmp_path: Path) -> None:
     """The model is asked what it is to be asked, and two lines tell who, for what, whose and how it went."""
-    model = Model()
+    model = ScriptedLanguageModel()
     way = gate(tmp_path, model, window_tokens=9000)
 
     assert way.ask("compact", "Sum up.", "All of it.", 500) == Completion("done", 100, 20)
@@ -76,7 +76,7 @@ def test_a_call_is_allowed_then_asked_then_written_down(tmp_path: Path) -> None:
 
 def test_beyond_the_days_tokens_nothing_is_asked(tmp_path: Path) -> None:
     """A call that might exceed the limit is refused before anything is sent, and leaves no line."""
-    model = Model(tokens=(400, 100))
+    model = ScriptedLanguageModel(tokens=(400, 100))
     way = gate(tmp_path, model, daily_tokens=1100)
     way.ask("compact", "s", "t", 500)
     before = lines(tmp_path)
@@ -92,9 +92,9 @@ def test_beyond_the_days_tokens_nothing_is_asked(tmp_path: Path) -> None:
 
 def test_the_limit_holds_however_many_ask_at_once(tmp_path: Path) -> None:
     """Calls that go on count with what they may cost."""
-    model, begun = Model(tokens=(300, 200)), threading.Barrier(4, timeout=30)
+    model, begun = ScriptedLanguageModel(tokens=(300, 200)), threading.Barrier(4, timeout=30)
 
-    class Slow(Model):
+    class Slow(ScriptedLanguageModel):
         def complete(self, system: str, text: str, max_tokens: int) -> Completion:
             begun.wait()
             return model.complete(system, text, max_tokens)
@@ -131,7 +131,7 @@ def test_what_a_model_raises_is_raised_and_accounted_for(
 ) -> None:
     """What may have been charged for counts in full, what was not does not count, and the caller learns what happened."""
     with pytest.raises(type(error)) as raised:
-        gate(tmp_path, Model(error)).ask("compact", "s", "t", 500)
+        gate(tmp_path, ScriptedLanguageModel(error)).ask("compact", "s", "t", 500)
 
     assert raised.value is error
     started, ended = lines(tmp_path)
@@ -142,15 +142,15 @@ def test_what_a_model_raises_is_raised_and_accounted_for(
 def test_a_blank_answer_is_a_fault_that_was_paid_for(tmp_path: Path, said: str) -> None:
     """Nothing is no answer, and its real cost counts."""
     with pytest.raises(ModelFault, match="no usable answer"):
-        gate(tmp_path, Model(said)).ask("compact", "s", "t", 500)
+        gate(tmp_path, ScriptedLanguageModel(said)).ask("compact", "s", "t", 500)
 
     ended = lines(tmp_path)[-1]
     assert (ended["outcome"], ended["tokens_in"], ended["tokens_out"]) == ("unusable", 100, 20)
 
 
-def test_whoever_asks_may_say_what_an_answer_is(tmp_path: Path) -> None:
+def test_a_caller_can_reject_an_answer(tmp_path: Path) -> None:
     """An answer that does not suit is a fault, also where it is a text."""
-    way = gate(tmp_path, Model("prose"))
+    way = gate(tmp_path, ScriptedLanguageModel("prose"))
 
     with pytest.raises(ModelFault):
         way.ask("compact", "s", "t", 500, is_usable=lambda text: text.startswith("- "))
@@ -159,7 +159,7 @@ def test_whoever_asks_may_say_what_an_answer_is(tmp_path: Path) -> None:
 
 def test_a_model_that_does_not_say_what_it_cost_counts_in_full(tmp_path: Path) -> None:
     """Where the usage is unknown, what was reserved is spent."""
-    gate(tmp_path, Model(tokens=(0, 0))).ask("compact", "s", "t", 500)
+    gate(tmp_path, ScriptedLanguageModel(tokens=(0, 0))).ask("compact", "s", "t", 500)
 
     started, ended = lines(tmp_path)
     assert ended["tokens_in"] + ended["tokens_out"] == started["reserved"]
@@ -170,7 +170,7 @@ def test_what_a_model_tells_of_one_side_only_counts_in_full_on_the_other(
     tmp_path: Path, told: tuple[int, int], counted: int
 ) -> None:
     """An Ollama that had the question in its cache says nothing of it: what it might have been is spent."""
-    gate(tmp_path, Model(tokens=told)).ask("compact", "s", "t", 500)
+    gate(tmp_path, ScriptedLanguageModel(tokens=told)).ask("compact", "s", "t", 500)
 
     started, ended = lines(tmp_path)
     unsaid = (0 if told[0] else started["reserved"] - 500) + (0 if told[1] else 500)
@@ -179,7 +179,7 @@ def test_what_a_model_tells_of_one_side_only_counts_in_full_on_the_other(
 
 def test_what_does_not_fit_is_not_asked(tmp_path: Path) -> None:
     """A model that would read a part of it silently is not asked at all; what just fits is."""
-    model = Model()
+    model = ScriptedLanguageModel()
     cost = gate(tmp_path, model).max_cost("s", "word " * 2000, 500)
 
     with pytest.raises(ModelFault, match=f"context window of one is {cost - 1:,}"):
@@ -190,7 +190,7 @@ def test_what_does_not_fit_is_not_asked(tmp_path: Path) -> None:
 
 def test_a_model_that_keeps_failing_is_left_alone(tmp_path: Path) -> None:
     """After three failures in a row nothing is asked, and the message says until when."""
-    model = Model(ModelUnavailable("no server"))
+    model = ScriptedLanguageModel(ModelUnavailable("no server"))
     way = gate(tmp_path, model)
     for _ in range(MAX_FAILURES):
         with pytest.raises(ModelUnavailable, match="no server"):
@@ -204,7 +204,7 @@ def test_a_model_that_keeps_failing_is_left_alone(tmp_path: Path) -> None:
 def test_what_cannot_be_written_down_is_not_asked(tmp_path: Path) -> None:
     """Without receipts there is no limit, so nothing is spent."""
     (tmp_path / "receipts.jsonl").mkdir()
-    model = Model()
+    model = ScriptedLanguageModel()
 
     with pytest.raises(StoreError):
         gate(tmp_path, model).ask("compact", "s", "t", 500)
@@ -220,5 +220,5 @@ def test_a_receipt_that_cannot_be_settled_costs_no_answer(tmp_path: Path, monkey
 
     monkeypatch.setattr(Receipts, "settle", full)
 
-    assert gate(tmp_path, Model()).ask("compact", "s", "t", 500).text == "done"
+    assert gate(tmp_path, ScriptedLanguageModel()).ask("compact", "s", "t", 500).text == "done"
     assert Receipts.of_tenant(tmp_path).spent_today("compact") == lines(tmp_path)[0]["reserved"]

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lorelog.core.errors import DailyLimitReached, ModelUnavailable, StoreBusy, StoreUnwritable
 from lorelog.services.llm import receipts as module
@@ -35,7 +36,7 @@ NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 ASKED = ModelCall(PURPOSE_NOTE, "host", "claude/haiku", "claude", "/p")
 
 
-class Clock:
+class ReceiptClock:
     def __init__(self) -> None:
         self.now = NOON
 
@@ -44,12 +45,12 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> ReceiptClock:
+    return ReceiptClock()
 
 
 @pytest.fixture
-def receipts(tmp_path: Path, clock: Clock) -> Receipts:
+def receipts(tmp_path: Path, clock: ReceiptClock) -> Receipts:
     return Receipts(tmp_path / "tenant" / "receipts.jsonl", clock)
 
 
@@ -89,7 +90,7 @@ def test_a_call_is_written_down_before_and_after(receipts: Receipts, tmp_path: P
     assert receipts.spent_today() == 120
 
 
-def test_what_may_exceed_the_limit_is_not_begun(receipts: Receipts, clock: Clock) -> None:
+def test_what_may_exceed_the_limit_is_not_begun(receipts: Receipts, clock: ReceiptClock) -> None:
     """A call that might cost more than is left is refused, and tomorrow there is as much as ever."""
     reserved(receipts, 700)
 
@@ -105,7 +106,7 @@ def test_without_a_budget_nothing_is_begun(tmp_path: Path) -> None:
     assert is_refused(Receipts(tmp_path / "r.jsonl"), 1, limit=0)
 
 
-def test_a_call_counts_for_the_day_on_which_it_was_begun(receipts: Receipts, clock: Clock) -> None:
+def test_a_call_counts_for_the_day_on_which_it_was_begun(receipts: Receipts, clock: ReceiptClock) -> None:
     """Ending after midnight takes nothing from the new day, and hides nothing of it."""
     clock.now = NOON.replace(hour=23, minute=59)
     late = reserved(receipts, 500)
@@ -160,7 +161,7 @@ def test_numbers_that_nothing_can_cost_count_nothing(receipts: Receipts, tmp_pat
 
 
 def test_a_clock_that_was_set_back_hides_nothing_of_the_day(
-    receipts: Receipts, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    receipts: Receipts, clock: ReceiptClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Calls of another day among today's, of a clock that was wrong or of another time zone, take nothing from the sum."""
     monkeypatch.setattr(module, "_BLOCK_BYTES", 2000)
@@ -175,7 +176,7 @@ def test_a_clock_that_was_set_back_hides_nothing_of_the_day(
 
 
 def test_vectors_of_long_ago_are_not_read_again(
-    receipts: Receipts, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    receipts: Receipts, clock: ReceiptClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A long log is read as far as the days that are asked for, whatever its lines are of."""
     monkeypatch.setattr(module, "_BLOCK_BYTES", 400)
@@ -204,7 +205,7 @@ def test_a_log_that_cannot_be_read_is_not_taken_for_an_empty_one(tmp_path: Path)
             Receipts(path).usage_since("2026-01-01")
 
 
-def test_after_failures_in_a_row_there_is_a_pause(receipts: Receipts, clock: Clock) -> None:
+def test_after_failures_in_a_row_there_is_a_pause(receipts: Receipts, clock: ReceiptClock) -> None:
     """Three failures stop all calls of a model for a quarter of an hour; then one may try, and if it fails the pause begins anew."""
     for _ in range(MAX_FAILURES):
         receipts.settle(reserved(receipts, 10), CallOutcome("timeout", 0, 0, 60.0))
@@ -219,7 +220,7 @@ def test_after_failures_in_a_row_there_is_a_pause(receipts: Receipts, clock: Clo
     reserved(receipts, 10)
 
 
-def test_a_success_in_between_is_no_reason_to_pause(receipts: Receipts) -> None:
+def test_only_failures_in_a_row_pause_the_model(receipts: Receipts) -> None:
     """Only failures in a row count."""
     for word in ("fault", "fault", "ok", "fault", "fault"):
         receipts.settle(reserved(receipts, 10), CallOutcome(word, 0, 0, 1.0))
@@ -268,7 +269,7 @@ def test_the_limit_that_was_reached_is_named(receipts: Receipts) -> None:
         assert key in raised.value.hint
 
 
-def test_all_calls_of_some_days_can_be_told(receipts: Receipts, clock: Clock) -> None:
+def test_all_calls_of_some_days_can_be_told(receipts: Receipts, clock: ReceiptClock) -> None:
     """A call is told once, as it ended; one that never did with what it reserved."""
     compact = ModelCall("compact", "openai", "m", project="/q")
     reserved(receipts, 300)
@@ -316,7 +317,7 @@ calls = st.lists(st.tuples(st.integers(1, 400), st.floats(0, 1), st.booleans()),
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=calls, limit=st.integers(0, 1500))
 def test_threads_never_spend_more_than_the_limit(
     tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[int, float, bool]], limit: int

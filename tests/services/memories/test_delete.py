@@ -46,7 +46,7 @@ def test_a_deleted_section_is_found_no_more(memory: Lorelog, project: Path) -> N
 
     assert (reply.changed, reply.chunks) == (True, 1)
     assert headings(memory) == {"Beaver"}
-    assert {one.chunk.heading for one in memory.list().memories} == {"Beaver"}
+    assert {item.chunk.heading for item in memory.list().memories} == {"Beaver"}
     with pytest.raises(NotFound):
         memory.expand(identity)
     assert (project / "a.md").read_bytes() == before
@@ -157,9 +157,9 @@ def test_a_torn_line_is_passed_over_and_repaired(tmp_path: Path) -> None:
     Tombstones(path).append([stone(1), stone(2)])
     path.write_bytes(path.read_bytes()[:-20])
 
-    assert [one.source for one in Tombstones(path).all()] == ["/notes/1.md"]
+    assert [item.source for item in Tombstones(path).all()] == ["/notes/1.md"]
     Tombstones(path).append([stone(3)])
-    assert [one.source for one in Tombstones(path).all()] == ["/notes/1.md", "/notes/3.md"]
+    assert [entry.source for entry in Tombstones(path).all()] == ["/notes/1.md", "/notes/3.md"]
 
 
 def test_a_line_that_cannot_be_read_is_skipped_and_named(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_line_that_cannot_be_read_is_skipped_and_named(tmp_path: Path) -> None
     stones = Tombstones(path)
     stones.append([stone(2)])
 
-    assert [one.source for one in stones.all()] == ["/notes/1.md", "/notes/2.md"]
+    assert [item.source for item in stones.all()] == ["/notes/1.md", "/notes/2.md"]
     assert "(1, 3)" in stones.damage()
 
 
@@ -183,7 +183,7 @@ def test_a_damaged_line_still_deletes_what_it_names(tmp_path: Path) -> None:
     path.write_bytes(first[:-9] + b"\n" + second.replace(b'"at"', b"\xff") + b"\n")
 
     assert Tombstones(path).keys() == {stone(1).key, stone(2).key}
-    assert [one.ids for one in Tombstones(path).all()] == [stone(1).ids, stone(2).ids]
+    assert [item.ids for item in Tombstones(path).all()] == [stone(1).ids, stone(2).ids]
 
 
 def test_a_damaged_list_of_deletions_shows_nothing_that_was_deleted(memory: Lorelog, home: Path, project: Path) -> None:

@@ -277,4 +277,4 @@ def test_a_beginning_that_several_share_is_refused(memory: Lorelog, home: Path) 
             ask(identity[:8])
     memory.restore(identity)
 
-    assert {one.ids[0] for one in stones.all()} == {twin}
+    assert {item.ids[0] for item in stones.all()} == {twin}

@@ -70,7 +70,7 @@ def test_sentences_of_scripts_without_gaps_are_told_apart() -> None:
         "| a | b |\n|---|---|\n\nThe parser keeps blank lines.",
     ],
 )
-def test_code_and_tables_are_no_sentences(text: str) -> None:
+def test_code_and_tables_are_not_sentences(text: str) -> None:
     """What is not prose is not taken where there is some."""
     assert taken(text) == ["The parser keeps blank lines."]
 
@@ -92,5 +92,5 @@ def test_any_texts_give_at_most_one_sentence_each(texts: list[str]) -> None:
     """No text breaks it, places go up, and the same is taken again."""
     found = extract_sentences(texts)
 
-    assert [one.position for one in found] == sorted({one.position for one in found})
+    assert [item.position for item in found] == sorted({entry.position for entry in found})
     assert extract_sentences(texts) == found

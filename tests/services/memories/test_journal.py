@@ -115,7 +115,7 @@ def _said(path: Path) -> dict[str, str]:
     return {chunk.anchor.memory: chunk.content for chunk in chunks if chunk.anchor is not None}
 
 
-def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_in_the_place_of_a_journal_does_not_block(tmp_path: Path) -> None:
     """A pipe in the place of a journal would keep us for ever."""
     os.mkfifo(tmp_path / "2026-03-05.md")
     assert not has_entry(tmp_path / "2026-03-05.md", "m1")
@@ -146,7 +146,7 @@ def test_what_an_anchor_is_told_comes_back(tags: tuple[str, ...], supersedes: tu
 
 
 @pytest.mark.parametrize("tag", ["a b", "a,b", "a>b", "", "-a", ":a", "a\n", "a" * 201])
-def test_what_an_anchor_cannot_hold_is_no_tag(tag: str, tmp_path: Path) -> None:
+def test_tags_that_an_anchor_cannot_hold_are_refused(tag: str, tmp_path: Path) -> None:
     """It is refused before anything is written; so is an id that would end the anchor."""
     with pytest.raises(UsageError, match="cannot be a tag"):
         append_entries(tmp_path, [NewMemory("said", tags=(tag,))], NOW)
@@ -175,7 +175,7 @@ def test_an_entry_after_a_torn_end_is_an_entry(tmp_path: Path) -> None:
         assert chunk.text.endswith("the next entry")
 
 
-def test_new_journals_are_open_to_whom_their_folder_is_open(tmp_path: Path) -> None:
+def test_new_journals_are_as_private_as_their_folder(tmp_path: Path) -> None:
     """A new `.lorelog` and its journals are their owner's alone; a folder that a person opened stays open."""
     old = os.umask(0o022)
     try:

@@ -24,12 +24,12 @@ def memory(tmp_path: Path) -> Iterator[Lorelog]:
 def walk(memory: Lorelog, *texts: str, origin: str = "user") -> list[str]:
     """Remember things of the episode `walk`; return their ids."""
     given = [{"text": text, "tags": ["episode:walk"], "origin": origin} for text in texts]
-    return [one.memory for one in memory.add_batch(given)]
+    return [item.memory for item in memory.add_batch(given)]
 
 
 def shown(memory: Lorelog) -> set[str]:
     """Ids of the memories that are listed."""
-    return {one.chunk.anchor.memory for one in memory.list().memories if one.chunk.anchor}
+    return {item.chunk.anchor.memory for item in memory.list().memories if item.chunk.anchor}
 
 
 def test_a_summary_has_a_sentence_of_each_and_cites_all(memory: Lorelog) -> None:

@@ -41,7 +41,7 @@ def put(store: Store, *texts: str) -> None:
 
 def embed(store: Store, **vectors: tuple[float, float]) -> None:
     """Give memories vectors, by their ids."""
-    keys = {one.chunk.anchor.memory: one.chunk.vector_key for one in store.chunks_of("/j.md") if one.chunk.anchor}
+    keys = {item.chunk.anchor.memory: item.chunk.vector_key for item in store.chunks_of("/j.md") if item.chunk.anchor}
     with store.writer() as writer:
         writer.put_vectors({keys[name]: vector(*numbers) for name, numbers in vectors.items()})
 
@@ -55,7 +55,7 @@ def near(store: Store, place: Path, threshold: float | None = None, limit: int =
 
 def names(reply: DuplicatesReply) -> list[list[str]]:
     """The ids of each group."""
-    return [[one.stored.chunk.anchor.memory for one in group if one.stored.chunk.anchor] for group in reply.groups]
+    return [[item.stored.chunk.anchor.memory for item in group if item.stored.chunk.anchor] for group in reply.groups]
 
 
 def test_words_tell_without_vectors(store: Store, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_what_was_superseded_is_settled(tmp_path: Path) -> None:
         again = memory.add(LONG + " now")
         journal = Path(old.source).read_bytes()
         (group,) = memory.find_near_duplicates().groups
-        assert [one.stored.id for one in group] == [again.id, old.id]
+        assert [item.stored.id for item in group] == [again.id, old.id]
         assert memory.find_near_duplicates(types=["decision"]).groups == ()
         assert Path(old.source).read_bytes() == journal
         memory.delete(again.memory)

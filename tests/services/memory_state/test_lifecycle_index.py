@@ -50,7 +50,7 @@ def found(memory: Lorelog, query: str = "otter", **choices: bool) -> list[str]:
 
 def listed(memory: Lorelog, **choices: bool) -> list[str]:
     """The last lines of what a list shows, sorted."""
-    return sorted(one.chunk.content.strip().splitlines()[-1] for one in memory.list(**choices).memories)  # type: ignore[arg-type]
+    return sorted(item.chunk.content.strip().splitlines()[-1] for item in memory.list(**choices).memories)  # type: ignore[arg-type]
 
 
 # -- superseded --------------------------------------------------------------------------------------------------------
@@ -63,14 +63,14 @@ def test_a_superseded_memory_is_hidden_everywhere_and_told_by_get(memory: Lorelo
 
     assert found(memory) == listed(memory) == ["eight otters in the river"]
     shown = memory.recall("how many otters are in the river", k=5, min_relevance=0.0)
-    assert [one.id for one in shown] == [new.id]
+    assert [entry.id for entry in shown] == [new.id]
     assert memory.get(old.memory).lifecycle.superseded_by == new.memory
     both = ["eight otters in the river", "seven otters in the river"]
     assert found(memory, include_superseded=True) == listed(memory, include_superseded=True) == both
     hits = {hit.id: hit.lifecycle.superseded_by for hit in memory.search("otters", include_superseded=True).hits}
     assert hits == {old.id: new.memory, new.id: ""}
     assert f"superseded by {new.memory}" in memory.expand(old.id).notes
-    (stored,) = [one for one in memory.list().memories if one.id == new.id]
+    (stored,) = [item for item in memory.list().memories if item.id == new.id]
     assert (stored.chunk.type, stored.chunk.tags) == ("count", ("otter",))
 
 
@@ -225,7 +225,7 @@ def test_something_is_always_left(edges: list[tuple[int, int]]) -> None:
     told = [Supersession(f"m{old}", f"m{new}", "/p") for old, new in edges]
     successors = SupersessionIndex(told)
 
-    for memory in {f"m{one}" for edge in edges for one in edge}:
+    for memory in {f"m{item}" for edge in edges for item in edge}:
         seen = set()
         here = memory
         while (successor := successors.successor_of(here, "/p")) and successor not in seen:
@@ -249,7 +249,7 @@ def test_a_memory_is_hidden_after_its_last_day(memory: Lorelog, project: Path) -
     assert found(memory, include_expired=True) == listed(memory, include_expired=True) == every
     assert memory.get("na").lifecycle.expired
     recalled = memory.recall("otter of yesterday", k=9, min_relevance=0.0)
-    assert sorted(one.text for one in recalled) == ["otter for today", "otter of someday"]
+    assert sorted(item.text for item in recalled) == ["otter for today", "otter of someday"]
 
 
 def test_days_are_given_and_taken_back_without_touching_the_file(memory: Lorelog, home: Path) -> None:
@@ -294,12 +294,12 @@ def test_what_is_due_is_listed_and_told_by_health(memory: Lorelog) -> None:
     memory.set_expiry(hidden.memory, review_after="2026-01-01", expires=YESTERDAY)
 
     due = memory.list(due=True)
-    assert [one.id for one in due.memories] == [first.id, second.id]
+    assert [entry.id for entry in due.memories] == [first.id, second.id]
     assert due.lifecycles[first.id].due
-    (check,) = [one for one in memory.health().checks if one.name == "review"]
+    (check,) = [item for item in memory.health().checks if item.name == "review"]
     assert (check.ok, check.message) == (True, "3 memories are due for review")
     memory.set_expiry(first.memory, review_after=None)
-    assert [one.id for one in memory.list(due=True).memories] == [second.id]
+    assert [element.id for element in memory.list(due=True).memories] == [second.id]
 
 
 def test_a_torn_line_and_a_broken_one_are_passed_over(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_torn_line_and_a_broken_one_are_passed_over(tmp_path: Path) -> None:
         file.write('{"memory": "a", "expi')
     assert MemoryDateTable(path).dates()["a"].expires == "2026-01-01"
     MemoryDateTable(path).record(MemoryDates("b", review_after="2026-01-02"))
-    assert {name: one.review_after for name, one in calendar.dates().items()} == {"a": None, "b": "2026-01-02"}
+    assert {name: date.review_after for name, date in calendar.dates().items()} == {"a": None, "b": "2026-01-02"}
 
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"memory": "c", "expires": "someday"}) + "\n")
@@ -334,7 +334,7 @@ def test_the_last_word_on_each_day_holds(said: list[tuple[str, str | None, str |
         again = MemoryDateTable(Path(place) / "lifecycle.jsonl").dates()
         for memory in ("a", "b"):
             for field, place_of in (("expires", 1), ("review_after", 2)):
-                words = [one[place_of] for one in said if one[0] == memory and one[place_of] is not None]
+                words = [item[place_of] for item in said if item[0] == memory and item[place_of] is not None]
                 assert getattr(again.get(memory, MemoryDates(memory)), field) == (words[-1] if words else None)
         assert calendar.dates() == again
 

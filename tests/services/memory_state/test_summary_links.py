@@ -98,7 +98,7 @@ def test_one_gets_from_the_summary_to_its_sources_and_back(book: Notebook) -> No
     with book.engine() as engine:
         shown = engine.expand(summary.memory)
         cited = shown.content.rpartition("[")[2].rstrip("]").split(", ")
-        sources = [engine.expand(one) for one in cited]
+        sources = [engine.expand(item) for item in cited]
 
     assert [cover.content_hash[:8] for cover in shown.covers] == sorted(cited)
     assert shown.covered == 2
@@ -142,16 +142,16 @@ def test_no_covered_one_is_above_its_summary(scores: list[float], pieces: list[f
 
     lowered = rank_below_summaries(given_ranking, coverings, lambda _: frozenset({"word"}))
 
-    after = {one.fused.key: one.fused.score for one in lowered}
-    assert sorted(after) == sorted(one.fused.key for one in given_ranking)
-    assert [one.fused.score for one in lowered] == sorted(after.values(), reverse=True)
-    for one in lowered:
-        assert isclose(one.fused.score, one.fused.explanation.score, abs_tol=1e-9)
-        if one.fused.key in covered:
-            assert one.fused.score < max(pieces)
-    for one in given_ranking:
-        if one.fused.key not in covered:
-            assert after[one.fused.key] == one.fused.score
+    after = {element.fused.key: element.fused.score for element in lowered}
+    assert sorted(after) == sorted(part.fused.key for part in given_ranking)
+    assert [member.fused.score for member in lowered] == sorted(after.values(), reverse=True)
+    for item in lowered:
+        assert isclose(item.fused.score, item.fused.explanation.score, abs_tol=1e-9)
+        if item.fused.key in covered:
+            assert item.fused.score < max(pieces)
+    for entry in given_ranking:
+        if entry.fused.key not in covered:
+            assert after[entry.fused.key] == entry.fused.score
     in_order = sorted(covered, key=lambda number: scores[number])
     assert all(after[low] <= after[high] + 1e-12 for low, high in pairwise(in_order))
 

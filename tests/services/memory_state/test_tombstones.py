@@ -46,7 +46,7 @@ def test_a_document_notes_what_was_left_out_of_it(text: str, data: st.DataObject
 
     update = remove_deleted(DocumentUpdate(document, chunks), deleted)
 
-    assert list(update.chunks) == [one for one, key in zip(chunks, known, strict=True) if key not in deleted]
+    assert list(update.chunks) == [item for item, key in zip(chunks, known, strict=True) if key not in deleted]
     assert omitted_keys(update.document) == deleted
     assert is_chunked_with(update.document, "r", deleted)
     assert not is_chunked_with(update.document, "s", deleted)

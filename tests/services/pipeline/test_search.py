@@ -45,7 +45,7 @@ def hit(number: int, heading: str) -> Hit:
     )
 
 
-class Shelf(Searcher):
+class CountedHits(Searcher):
     """So many hits, `pieces` of each memory, and how many were asked for."""
 
     def __init__(self, count: int, pieces: int = 1) -> None:
@@ -60,7 +60,7 @@ class Shelf(Searcher):
         return SearchReply(query, Lane.HYBRID, hits, VectorCoverage(0, 0), ("a note",))
 
 
-def search(shelf: Shelf, options: SearchOptions, folder: Path) -> SearchReply:
+def search(shelf: CountedHits, options: SearchOptions, folder: Path) -> SearchReply:
     workspace = Workspace(Project(str(folder), str(folder), "project", git=False), folder, "default")
     ownership = Ownership(workspace, AuthoredMemories.of_tenant(workspace.tenant_folder))
     records = RecordPages(shelf.store, never, workspace, ChunkOptions())
@@ -76,7 +76,7 @@ def test_the_best_that_are_kept_are_returned(
     tmp_path_factory: pytest.TempPathFactory, count: int, k: int, pieces: int
 ) -> None:
     """As many memories as were asked for, in order, if there are that many."""
-    reply = search(Shelf(count, pieces), SearchOptions(k=k, one_per_memory=True), tmp_path_factory.getbasetemp())
+    reply = search(CountedHits(count, pieces), SearchOptions(k=k, one_per_memory=True), tmp_path_factory.getbasetemp())
 
     assert [int(hit.id) for hit in reply.hits] == list(range(0, count, pieces))[:k]
     assert reply.notes == ("a note",)
@@ -84,7 +84,7 @@ def test_the_best_that_are_kept_are_returned(
 
 def test_a_search_that_keeps_all_hits_asks_once(tmp_path: Path) -> None:
     """A search from which nothing is hidden costs what it cost before."""
-    shelf = Shelf(100)
+    shelf = CountedHits(100)
 
     assert len(search(shelf, SearchOptions(k=5), tmp_path).hits) == 5
     assert shelf.asked == [5]
@@ -92,7 +92,7 @@ def test_a_search_that_keeps_all_hits_asks_once(tmp_path: Path) -> None:
 
 def test_looking_further_has_an_end(tmp_path: Path) -> None:
     """Where too little is kept, a large index is not read through."""
-    shelf = Shelf(10**9, 10**9)
+    shelf = CountedHits(10**9, 10**9)
 
     assert len(search(shelf, SearchOptions(k=5, one_per_memory=True), tmp_path).hits) == 1
     assert shelf.asked == [5, 20, 80, 320, 1000]

@@ -159,7 +159,7 @@ def test_no_link_is_followed_out_of_claude_codes_projects(claude: Path, project:
     assert found(project, claude) == {str(shared): str(project)}
 
 
-def test_what_is_no_markdown_file_is_not_taken(claude: Path, project: Path) -> None:
+def test_directories_and_links_named_md_are_ignored(claude: Path, project: Path) -> None:
     """A directory of that name, a link to nowhere, or to a file of another kind, is passed over."""
     (project / "CLAUDE.md").mkdir()
     (project / "AGENTS.md").symlink_to("nowhere.md")

@@ -26,7 +26,7 @@ from lorelog.wiring import update_home
 SETTINGS = {"embedding.provider": "none"}
 
 
-class Killed(BaseException):
+class ProcessKilled(BaseException):
     """Stands for the end of the process."""
 
 
@@ -87,7 +87,7 @@ def test_a_migration_killed_after_any_step_is_completed(
         def step(*args: Any, **options: Any) -> Any:
             nonlocal left
             if left == 0:
-                raise Killed
+                raise ProcessKilled
             left -= 1
             return done(*args, **options)
 
@@ -100,7 +100,7 @@ def test_a_migration_killed_after_any_step_is_completed(
             left = 1
             try:
                 update_home(home)
-            except Killed:
+            except ProcessKilled:
                 continue
             assert steps > 1
             break

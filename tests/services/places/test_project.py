@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.services.places.project import Project, find_project, visible_projects
@@ -203,7 +204,7 @@ def test_malformed_git_file(base: Path, content: bytes) -> None:
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(60))
 @given(pointer=st.binary(max_size=60), common=st.binary(max_size=60), config=st.binary(max_size=60))
 def test_arbitrary_git_files(base: Path, pointer: bytes, common: bytes, config: bytes) -> None:
     """Whatever `.git`, `commondir` and `config` hold, a project is found and it is a real path."""

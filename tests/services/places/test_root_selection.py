@@ -16,7 +16,7 @@ from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import Workspace
 
 
-class World:
+class TwoDirectories:
     """A current directory without Git, a repository beside it, and a home."""
 
     def __init__(self, top: Path) -> None:
@@ -50,8 +50,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    world = World(tmp_path)
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TwoDirectories:
+    world = TwoDirectories(tmp_path)
     monkeypatch.chdir(world.here)
     return world
 
@@ -59,7 +59,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 # -- the project of a root -----------------------------------------------------------------------------------------------
 
 
-def test_a_root_in_a_repository_belongs_to_it(world: World) -> None:
+def test_a_root_in_a_repository_belongs_to_it(world: TwoDirectories) -> None:
     """Whatever lies in a Git repository is filed under that repository, wherever one stands."""
     docs = world.make("repository", "docs")
 
@@ -67,7 +67,7 @@ def test_a_root_in_a_repository_belongs_to_it(world: World) -> None:
     assert world.given(world.repository)[str(world.repository)].project == str(world.repository)
 
 
-def test_a_repository_inside_the_current_directory_is_its_own_project(world: World) -> None:
+def test_a_repository_inside_the_current_directory_is_its_own_project(world: TwoDirectories) -> None:
     """Git's border counts for more than lying inside the current directory."""
     inner = world.make("here", "inner")
     subprocess.run(["git", "init", "-q", str(inner)], check=True)
@@ -75,7 +75,7 @@ def test_a_repository_inside_the_current_directory_is_its_own_project(world: Wor
     assert world.given(inner)[str(inner)].project == str(inner)
 
 
-def test_a_root_inside_the_current_directory_belongs_to_the_current_project(world: World) -> None:
+def test_a_root_inside_the_current_directory_belongs_to_the_current_project(world: TwoDirectories) -> None:
     """Without Git, what lies at or below the current directory is filed under it; a namesake beside it is not."""
     notes = world.make("here", "notes")
     beside = world.make("here-too")
@@ -85,7 +85,7 @@ def test_a_root_inside_the_current_directory_belongs_to_the_current_project(worl
     assert world.given(beside)[str(beside)].project == GLOBAL_PROJECT
 
 
-def test_a_root_outside_belongs_to_no_project(world: World) -> None:
+def test_a_root_outside_belongs_to_no_project(world: TwoDirectories) -> None:
     """Notes outside any repository and outside the current directory are global, from a repository too."""
     notes = world.make("notes")
 
@@ -93,7 +93,7 @@ def test_a_root_outside_belongs_to_no_project(world: World) -> None:
     assert world.given(notes, standing=world.repository)[str(notes)].project == GLOBAL_PROJECT
 
 
-def test_a_known_root_keeps_its_project(world: World) -> None:
+def test_a_known_root_keeps_its_project(world: TwoDirectories) -> None:
     """A root that was filed once stays there, whatever it lies in and wherever one stands."""
     docs, notes = world.make("repository", "docs"), world.make("here", "notes")
     known = [Root(str(docs), GLOBAL_PROJECT), Root(str(notes), "/another")]
@@ -105,7 +105,7 @@ def test_a_known_root_keeps_its_project(world: World) -> None:
 
 
 @pytest.mark.parametrize("project", ["/chosen", GLOBAL_PROJECT])
-def test_an_explicit_project_wins(world: World, project: str) -> None:
+def test_an_explicit_project_wins(world: TwoDirectories, project: str) -> None:
     """A project that was asked for, none included, goes before repository, current directory and what was known."""
     paths = [world.make("repository", "docs"), world.make("here", "notes"), world.make("notes")]
     known = [Root(str(paths[2]), "/another")]
@@ -115,7 +115,7 @@ def test_an_explicit_project_wins(world: World, project: str) -> None:
     assert {root.project for root in found.values()} == {project}
 
 
-def test_paths_are_known_by_their_real_names(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_known_by_their_real_names(world: TwoDirectories, monkeypatch: pytest.MonkeyPatch) -> None:
     """Relative paths, the person's home and links all become the one real path, so that a root is known again."""
     notes = world.make("here", "notes")
     (world.here / "link").symlink_to(notes)
@@ -128,7 +128,7 @@ def test_paths_are_known_by_their_real_names(world: World, monkeypatch: pytest.M
 # -- exclusions ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_exclusion_goes_to_the_root_that_holds_it(world: World) -> None:
+def test_an_exclusion_goes_to_the_root_that_holds_it(world: TwoDirectories) -> None:
     """Each `!path` is kept with the root it lies in and with no other, not even with a namesake."""
     notes, notes_too = world.make("here", "notes"), world.make("here", "notes-too")
     drafts, old = world.make("here", "notes", "drafts"), world.make("here", "notes-too", "old")
@@ -140,7 +140,7 @@ def test_an_exclusion_goes_to_the_root_that_holds_it(world: World) -> None:
 
 
 @pytest.mark.parametrize("stray", ["elsewhere/drafts", "notes-too", "."])
-def test_an_exclusion_that_excludes_nothing_is_a_mistake(world: World, stray: str) -> None:
+def test_an_exclusion_that_excludes_nothing_is_a_mistake(world: TwoDirectories, stray: str) -> None:
     """A `!path` that lies in none of the given paths was mistyped: it is refused by name."""
     world.make("here", "notes")
     world.make("here", "notes-too")
@@ -152,14 +152,14 @@ def test_an_exclusion_that_excludes_nothing_is_a_mistake(world: World, stray: st
     assert stray in said or str((world.here / stray).resolve()) in said
 
 
-def test_only_exclusions_are_a_mistake(world: World) -> None:
+def test_only_exclusions_are_a_mistake(world: TwoDirectories) -> None:
     """Leaving out without naming what to take is refused."""
     with pytest.raises(UsageError, match="every path"):
         world.given("!notes")
 
 
 @pytest.mark.parametrize("paths", [[""], ["notes", ""], ["notes", "!"]])
-def test_an_empty_path_is_a_mistake(world: World, paths: list[str]) -> None:
+def test_an_empty_path_is_a_mistake(world: TwoDirectories, paths: list[str]) -> None:
     """An empty path, as an unset variable gives, is refused and not taken for the current directory."""
     world.make("here", "notes")
 
@@ -168,13 +168,13 @@ def test_an_empty_path_is_a_mistake(world: World, paths: list[str]) -> None:
 
 
 @pytest.mark.parametrize("path", ["a\x00b", "half \ud83e"])
-def test_what_can_be_no_path_is_a_mistake(world: World, path: str) -> None:
+def test_what_can_be_no_path_is_a_mistake(world: TwoDirectories, path: str) -> None:
     """A name that no file can have, or that is not UTF-8, is refused."""
     with pytest.raises(UsageError, match="cannot be a path"):
         world.given(path)
 
 
-def test_known_roots_inside_a_given_one_come_along(world: World) -> None:
+def test_known_roots_inside_a_given_one_come_along(world: TwoDirectories) -> None:
     """Roots known below a given path are indexed with it, as they were filed and without what they leave out."""
     inner = Root(
         str(world.make("here", "notes", "inner")), "/another", (str(world.here / "notes/inner/x"),), ("*.tmp",)
@@ -188,7 +188,7 @@ def test_known_roots_inside_a_given_one_come_along(world: World) -> None:
     assert found[inner.path] == inner
 
 
-def test_patterns_are_kept_with_the_given_roots_only(world: World) -> None:
+def test_patterns_are_kept_with_the_given_roots_only(world: TwoDirectories) -> None:
     """Patterns to leave out go to every path that was named, and to no root that merely came along."""
     notes, inner = world.make("here", "notes"), world.make("here", "notes", "inner")
     named = IndexTargets((str(notes), str(world.repository)), None, ("*.tmp.md",))
@@ -202,7 +202,7 @@ def test_patterns_are_kept_with_the_given_roots_only(world: World) -> None:
 # -- a bare index --------------------------------------------------------------------------------------------------------
 
 
-def test_a_bare_index_takes_journals_paths_and_known_roots(world: World) -> None:
+def test_a_bare_index_takes_journals_paths_and_known_roots(world: TwoDirectories) -> None:
     """Without paths come the journals here and of no project, configured paths, and known roots of both."""
     journals = world.make("here", ".lorelog", "memory")
     global_journals = world.make("home", "data", "default", "memory")
@@ -223,14 +223,14 @@ def test_a_bare_index_takes_journals_paths_and_known_roots(world: World) -> None
     assert found[mine.path] == mine
 
 
-def test_journals_that_are_not_there_are_not_taken(world: World) -> None:
+def test_journals_that_are_not_there_are_not_taken(world: TwoDirectories) -> None:
     """A project without journals is indexed without a complaint about them."""
     configured = world.make("here", "docs")
 
     assert list(world.usual(configured=[configured])) == [str(configured)]
 
 
-def test_a_configured_path_that_is_known_stays_as_it_was_filed(world: World) -> None:
+def test_a_configured_path_that_is_known_stays_as_it_was_filed(world: TwoDirectories) -> None:
     """A path that is configured and was indexed before keeps its project and what it leaves out."""
     docs = world.make("here", "docs")
     known = Root(str(docs), GLOBAL_PROJECT, (str(docs / "drafts"),))
@@ -238,7 +238,7 @@ def test_a_configured_path_that_is_known_stays_as_it_was_filed(world: World) -> 
     assert world.usual(configured=[docs], known=[known]) == {str(docs): known}
 
 
-def test_configured_paths_lie_where_they_lie(world: World) -> None:
+def test_configured_paths_lie_where_they_lie(world: TwoDirectories) -> None:
     """A configured path in another repository is filed there, and one outside everything is global."""
     docs, notes = world.make("repository", "docs"), world.make("notes")
 
@@ -250,7 +250,7 @@ def test_configured_paths_lie_where_they_lie(world: World) -> None:
     }
 
 
-def test_nothing_to_index_is_said_with_what_to_do(world: World) -> None:
+def test_nothing_to_index_is_said_with_what_to_do(world: TwoDirectories) -> None:
     """Where a project knows nothing, a bare index is refused with the command that begins."""
     others = Root(str(world.make("repository", "docs")), str(world.repository))
 

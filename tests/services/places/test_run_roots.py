@@ -75,7 +75,7 @@ def test_a_run_that_failed_leaves_known_roots_alone(memory: Lorelog, project: Pa
     assert memory.roots()[0].root.exclude == (str(project / "notes" / "drafts"),)
 
 
-def test_what_is_no_root_is_not_remembered(memory: Lorelog, project: Path) -> None:
+def test_a_file_that_is_not_markdown_is_not_remembered(memory: Lorelog, project: Path) -> None:
     """A file that is no Markdown is a problem of the run, and not asked for again."""
     (project / "picture.png").write_bytes(b"png")
 

@@ -59,7 +59,7 @@ def test_a_malformed_file_is_an_error(tmp_path: Path, text: str) -> None:
         resolve_location(project=tmp_path)
 
 
-def test_what_is_no_plain_file_is_an_error(tmp_path: Path) -> None:
+def test_a_directory_or_link_is_not_a_scope_file(tmp_path: Path) -> None:
     """Neither a directory nor a link to somewhere else is taken for a scope file."""
     file = scope(tmp_path)
     file.unlink()

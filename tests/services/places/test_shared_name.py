@@ -39,7 +39,7 @@ def test_all_clones_have_one_name(tmp_path: Path, url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["/srv/git/app.git", "../app", "file:///srv/app.git", "C:\\git\\app", "https://example.org"]
 )
-def test_a_path_of_this_machine_is_no_name(tmp_path: Path, url: str) -> None:
+def test_a_local_path_is_not_a_shared_name(tmp_path: Path, url: str) -> None:
     """What another machine could not reach names nothing there."""
     assert shared_name(repository(tmp_path / "clone", ("origin", url))) == ""
 

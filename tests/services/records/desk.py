@@ -9,7 +9,7 @@ from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.wiring import ResourcePool
 
 
-class Desk:
+class OperationCaller:
     """Carries out operations from one project, as a daemon would."""
 
     def __init__(self, project: Path, home: Path, **environment: str) -> None:

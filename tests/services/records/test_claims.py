@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.services.records.desk import Desk
+from tests.services.records.desk import OperationCaller
 
 from lorelog.core.errors import NotFound, UsageError
 
@@ -14,14 +14,14 @@ CLAIM = "the walrus cache answers within three milliseconds"
 
 
 @pytest.fixture
-def desk(tmp_path: Path, home: Path) -> Iterator[Desk]:
+def desk(tmp_path: Path, home: Path) -> Iterator[OperationCaller]:
     """A client in a project."""
-    made = Desk(tmp_path / "app", home)
+    made = OperationCaller(tmp_path / "app", home)
     yield made
     made.close()
 
 
-def test_a_claim_that_no_record_is_about_is_not_grounded(desk: Desk) -> None:
+def test_a_claim_that_no_record_is_about_is_not_grounded(desk: OperationCaller) -> None:
     """Without a record about the claim it has insufficient grounding."""
     desk.say(desk.start("paint the fence"), "two coats of green")
 
@@ -32,7 +32,7 @@ def test_a_claim_that_no_record_is_about_is_not_grounded(desk: Desk) -> None:
     assert answer["verification_hint"]["requires_verification"] is True
 
 
-def test_a_record_grounds_a_claim_and_a_second_writer_verifies_it(desk: Desk) -> None:
+def test_a_record_grounds_a_claim_and_a_second_writer_verifies_it(desk: OperationCaller) -> None:
     """One writer's record makes a claim canonical; a second writer who verifies the record makes it verified."""
     claim = desk.say(desk.start("the walrus cache"), f"measured: {CLAIM}")
     before = desk("artifact.find_related", claim=CLAIM)
@@ -48,7 +48,7 @@ def test_a_record_grounds_a_claim_and_a_second_writer_verifies_it(desk: Desk) ->
 
 
 @pytest.mark.parametrize("against", [{"supports_claim": False}, {"verification_status": "Rejected"}])
-def test_what_rejects_a_record_conflicts_in_whatever_words(desk: Desk, against: dict[str, object]) -> None:
+def test_a_rejection_conflicts_in_any_words(desk: OperationCaller, against: dict[str, object]) -> None:
     """A reply that rejects a supporting record makes the claim conflicted, even without common words."""
     claim = desk.say(desk.start("the walrus cache"), f"measured: {CLAIM}")
     no = desk("artifact.review", reply_to_artifact_id=claim, summary="nope", writer="otto", **against)["artifact_id"]
@@ -59,7 +59,7 @@ def test_what_rejects_a_record_conflicts_in_whatever_words(desk: Desk, against: 
     assert [conflicting_artifact["artifact_id"] for conflicting_artifact in answer["conflicting_artifacts"]] == [no]
 
 
-def test_only_what_is_named_is_looked_at(desk: Desk) -> None:
+def test_only_what_is_named_is_looked_at(desk: OperationCaller) -> None:
     """With candidates, a task or a thread, nothing else counts; an unknown id is an error."""
     task, other = desk.start("the walrus cache"), desk.start("another walrus cache")
     claim, elsewhere = desk.say(task, f"measured: {CLAIM}"), desk.say(other, f"again: {CLAIM}")
@@ -76,7 +76,7 @@ def test_only_what_is_named_is_looked_at(desk: Desk) -> None:
         desk("artifact.find_related", claim=CLAIM, candidate_artifact_ids=["nothing-like-it"])
 
 
-def test_what_is_recorded_of_it_verifies_nothing(desk: Desk) -> None:
+def test_what_is_recorded_of_it_verifies_nothing(desk: OperationCaller) -> None:
     """Recording a lookup, however often and by whom, verifies nothing and grounds nothing."""
     claim = desk.say(desk.start("the walrus cache"), f"measured: {CLAIM}")
 
@@ -92,7 +92,7 @@ def test_what_is_recorded_of_it_verifies_nothing(desk: Desk) -> None:
     assert desk("artifact.search", trust="verified")["hits"] == []
 
 
-def test_it_is_recorded_in_a_task_or_not_at_all(desk: Desk) -> None:
+def test_it_is_recorded_in_a_task_or_not_at_all(desk: OperationCaller) -> None:
     """Without a task nothing is recorded."""
     with pytest.raises(UsageError, match="cannot be recorded without a task"):
         desk("artifact.find_related", claim=CLAIM, create_artifact=True)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.examples import examples
 from tests.records.drafts import draft
 
 from lorelog.core.record import Record, RecordDraft, TrustTier
@@ -19,7 +20,7 @@ from lorelog.services.records.record_importer import ImportOptions, RecordImport
 from lorelog.services.records.store import RecordStore
 
 NAMES = ("mara", "otto", " Mara", "")
-ANY = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+ANY = settings(max_examples=examples(80), deadline=None, suppress_health_check=list(HealthCheck))
 IDS = [f"r-{number}" for number in range(6)]
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.examples import examples
 from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
 
@@ -58,7 +59,7 @@ def test_what_was_signed_is_proven_after_it_was_written(folder: Path, tmp_path: 
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(one=drafts())
 def test_anything_that_can_be_written_can_be_signed(tmp_path_factory: pytest.TempPathFactory, one: RecordDraft) -> None:
     """A signature is valid after reading the ledger and the tables, whatever the record contains."""
@@ -77,7 +78,7 @@ def test_without_an_identity_nothing_is_signed(folder: Path) -> None:
     assert Keyring(folder).sign(draft()) == draft()
 
 
-def test_nobody_signs_for_another(folder: Path) -> None:
+def test_a_record_under_another_name_is_not_signed(folder: Path) -> None:
     """A record under another name is not signed, however similar; case and padding do not matter."""
     for other in ("otto", "", "mara2", "m\u0430ra"):
         with pytest.raises(UsageError, match="cannot sign"):
@@ -145,9 +146,9 @@ def test_a_key_counts_under_its_own_name_only(folder: Path, tmp_path: Path) -> N
     assert Keyring(folder).signing_key(as_otto) == ""
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=st.text(max_size=200) | st.text("abcdef0123456789:-_=", max_size=200).map("ed25519:{}".format))
-def test_garbage_is_no_signature(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_garbage_is_not_a_signature(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     """Any text in place of a signature proves nothing and raises nothing."""
     folder = tmp_path_factory.getbasetemp() / "garbage"
     if not folder.exists():
@@ -266,7 +267,7 @@ def test_a_key_that_anyone_can_sign_with_is_not_trusted(folder: Path, raw: bytes
 @pytest.mark.parametrize(
     "text", ["", "ed25519:", "rsa:" + "A" * 43, "A" * 42, "A" * 44, "é" * 43, "ed25519:" + "*" * 43]
 )
-def test_what_is_no_key_is_refused(folder: Path, text: str) -> None:
+def test_only_public_keys_are_accepted(folder: Path, text: str) -> None:
     """Anything but a public key is refused with a hint."""
     with pytest.raises(UsageError, match="not a public key"):
         KeyFolder(folder).trust("eve", text)
@@ -342,7 +343,7 @@ def test_an_identity_that_is_not_there_is_named(folder: Path) -> None:
         KeyFolder(folder).forget("eve")
 
 
-def test_a_file_that_is_no_key_is_told_without_its_content(folder: Path) -> None:
+def test_a_damaged_key_file_is_reported_without_its_content(folder: Path) -> None:
     """The content of a damaged key file is not repeated in messages."""
     (folder / "mara.key").write_text("hunter2")
     with pytest.raises(LorelogError) as caught:

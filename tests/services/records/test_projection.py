@@ -164,7 +164,7 @@ def test_pages_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert page.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_an_index_that_was_deleted_is_filled_anew(tmp_path: Path) -> None:
+def test_a_deleted_index_is_filled_again(tmp_path: Path) -> None:
     """An empty index gets all pages again, without rewriting files."""
     here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start"), draft("evidence")])
@@ -273,7 +273,7 @@ def test_an_index_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
     assert here.pages.catch_up().note == "1 record is not searchable yet: the disk is full"
 
 
-def test_ids_that_are_no_file_names_do_no_harm(tmp_path: Path) -> None:
+def test_any_task_id_gives_a_safe_page_name(tmp_path: Path) -> None:
     """Any task id gives a unique page inside the folder."""
     here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start", task=name) for name in ("../../x", "a/b", "A", "a", ".hidden", "%2e")])

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.examples import examples
 from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
 
@@ -98,7 +99,7 @@ def start(**values: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(batches=st.lists(st.lists(drafts(), min_size=1, max_size=3), max_size=4))
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_is_restored_is_what_was_exported(
@@ -349,7 +350,7 @@ def test_records_can_be_filed_under_another_project(homes: Callable[[str], Home]
     one.write(draft("task_start", project="/a"), one.sign("mara", draft(project="/a")), draft(project=""))
 
     taken = other.take(one.export(), ImportOptions(restore=True, project="/b"))
-    assert [(one.project, one.signature, one.origin) for one in other.book.ledger.read()] == [
+    assert [(item.project, item.signature, item.origin) for item in other.book.ledger.read()] == [
         ("/b", "", "agent"),
         ("/b", "", "agent"),
         ("", "", "agent"),
@@ -359,7 +360,7 @@ def test_records_can_be_filed_under_another_project(homes: Callable[[str], Home]
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_what_stood_after_a_break_is_nobodys_backup(form: str, homes: Callable[[str], Home]) -> None:
+def test_records_after_a_break_stay_tainted(form: str, homes: Callable[[str], Home]) -> None:
     """Records after a break in the exported ledger stay tainted when they are restored."""
     one, other = homes("one"), homes("other")
     one.write(draft("task_start", agent="greta"), draft(agent="mara"), draft(agent="otto"))
@@ -368,7 +369,7 @@ def test_what_stood_after_a_break_is_nobodys_backup(form: str, homes: Callable[[
 
     taken = other.take(one.export(form), BACKUP)
     assert (taken.written, taken.tainted) == (3, 2)
-    assert [one.origin for one in other.book.ledger.read()] == ["agent", "import", "import"]
+    assert [item.origin for item in other.book.ledger.read()] == ["agent", "import", "import"]
 
 
 def test_text_in_markdown_cannot_pass_for_a_record(homes: Callable[[str], Home]) -> None:

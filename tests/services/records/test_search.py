@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.services.records.desk import Desk
+from tests.services.records.desk import OperationCaller
 
 from lorelog.core.errors import NotFound, UsageError
 
@@ -16,14 +16,14 @@ SERVICES = ("billing", "orders", "shipping")
 
 
 @pytest.fixture
-def desk(tmp_path: Path, home: Path) -> Iterator[Desk]:
+def desk(tmp_path: Path, home: Path) -> Iterator[OperationCaller]:
     """A client in a project."""
-    made = Desk(tmp_path / "app", home)
+    made = OperationCaller(tmp_path / "app", home)
     yield made
     made.close()
 
 
-def siblings(desk: Desk) -> dict[str, str]:
+def siblings(desk: OperationCaller) -> dict[str, str]:
     """Write tasks that differ only in a name, and return them by it."""
     tasks = {}
     for number, name in enumerate(SERVICES):
@@ -40,7 +40,7 @@ def siblings(desk: Desk) -> dict[str, str]:
     return tasks
 
 
-def found(desk: Desk, query: str = "", **conditions: Any) -> list[str]:
+def found(desk: OperationCaller, query: str = "", **conditions: Any) -> list[str]:
     """Return the ids of the matching tasks."""
     return [hit["task_id"] for hit in desk("task.search", query=query, **conditions)["hits"]]
 
@@ -57,14 +57,14 @@ def found(desk: Desk, query: str = "", **conditions: Any) -> list[str]:
         ("which retry migration is still open", "shipping"),
     ],
 )
-def test_siblings_are_told_apart(desk: Desk, query: str, name: str) -> None:
+def test_siblings_are_told_apart(desk: OperationCaller, query: str, name: str) -> None:
     """A name, a dataset, a result or a status in the query ranks the right sibling first."""
     tasks = siblings(desk)
 
     assert found(desk, query)[0] == tasks[name]
 
 
-def test_a_task_is_one_hit_with_what_it_was_found_by(desk: Desk) -> None:
+def test_a_task_is_one_hit_with_what_it_was_found_by(desk: OperationCaller) -> None:
     """A task is one hit with its best records, their trust and its status, however many records match."""
     tasks = siblings(desk)
     hits = desk("task.search", query="billing call sites retry")["hits"]
@@ -83,7 +83,7 @@ def test_a_task_is_one_hit_with_what_it_was_found_by(desk: Desk) -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-def test_what_was_just_written_is_found(desk: Desk) -> None:
+def test_what_was_just_written_is_found(desk: OperationCaller) -> None:
     """A record is found immediately after it was written."""
     desk.start("something else")
     task = desk.start("catch a walrus")
@@ -112,7 +112,7 @@ def test_what_was_just_written_is_found(desk: Desk) -> None:
         ({"trust": "canonical"}, list(SERVICES)),
     ],
 )
-def test_conditions_are_exact(desk: Desk, conditions: dict[str, Any], names: list[str]) -> None:
+def test_conditions_are_exact(desk: OperationCaller, conditions: dict[str, Any], names: list[str]) -> None:
     """Filters are exact, with and without a query."""
     tasks = siblings(desk)
 
@@ -122,7 +122,7 @@ def test_conditions_are_exact(desk: Desk, conditions: dict[str, Any], names: lis
     assert set(found(desk, "retry policy migration", k=50, **conditions)) == {tasks[name] for name in names}
 
 
-def test_one_task_and_its_parts_can_be_asked_for(desk: Desk) -> None:
+def test_one_task_and_its_parts_can_be_asked_for(desk: OperationCaller) -> None:
     """Tasks and subtasks can be selected by an id prefix; an unknown one is an error."""
     tasks = siblings(desk)
     part = desk.start("a part of the retry work", parent_task_id=tasks["orders"])
@@ -137,7 +137,7 @@ def test_one_task_and_its_parts_can_be_asked_for(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_few_among_many_are_found(desk: Desk) -> None:
+def test_few_among_many_are_found(desk: OperationCaller) -> None:
     """A selective filter widens the search until the matching task is found."""
     for number in range(60):
         desk.start(f"retry policy retry policy number {number}")
@@ -148,7 +148,7 @@ def test_few_among_many_are_found(desk: Desk) -> None:
     assert [hit["task_id"] for hit in hits] == [wanted]
 
 
-def test_without_a_question_the_newest_come_first(desk: Desk) -> None:
+def test_without_a_question_the_newest_come_first(desk: OperationCaller) -> None:
     """Without a query, tasks come by their last change and records by their time, newest first."""
     first, second = desk.start("one"), desk.start("two")
     late = desk.say(first, "more about one")
@@ -161,7 +161,7 @@ def test_without_a_question_the_newest_come_first(desk: Desk) -> None:
     assert [hit["artifact_kind"] for hit in newest] == ["evidence", "task_start", "task_start"]
 
 
-def test_what_was_superseded_is_left_out_unless_asked_for(desk: Desk) -> None:
+def test_what_was_superseded_is_left_out_unless_asked_for(desk: OperationCaller) -> None:
     """Superseded records are omitted unless requested."""
     claim = desk.say(desk.start("the cache"), "walrus takes three ms")
     anew = desk("artifact.revision", reply_to_artifact_id=claim, summary="walrus takes four ms")["artifact_id"]
@@ -175,7 +175,7 @@ def test_what_was_superseded_is_left_out_unless_asked_for(desk: Desk) -> None:
         assert {hit["artifact_id"] for hit in both} == {claim, anew}
 
 
-def test_verified_is_what_a_second_writer_stands_by(desk: Desk) -> None:
+def test_verified_is_what_a_second_writer_stands_by(desk: OperationCaller) -> None:
     """The trust filter returns the verification and the verified record; each cites the other."""
     task = desk.start("the walrus cache")
     claim, other = desk.say(task, "walrus holds"), desk.say(task, "walrus is large")
@@ -195,9 +195,9 @@ def test_verified_is_what_a_second_writer_stands_by(desk: Desk) -> None:
     assert hits[by["artifact_id"]]["trust"]["tier"] == "verified_record"
 
 
-def test_projects_are_apart_and_global_ones_are_seen(desk: Desk, tmp_path: Path, home: Path) -> None:
+def test_projects_are_apart_and_global_ones_are_seen(desk: OperationCaller, tmp_path: Path, home: Path) -> None:
     """A task of another project needs all_projects; a global one is visible everywhere."""
-    other = Desk(tmp_path / "elsewhere", home)
+    other = OperationCaller(tmp_path / "elsewhere", home)
     mine, theirs = desk.start("feed the walrus"), other.start("wash the walrus")
     everyones = other.start("respect the walrus", to_global=True)
 
@@ -208,14 +208,14 @@ def test_projects_are_apart_and_global_ones_are_seen(desk: Desk, tmp_path: Path,
     other.close()
 
 
-def test_an_empty_home_answers_with_nothing(desk: Desk) -> None:
+def test_an_empty_home_answers_with_nothing(desk: OperationCaller) -> None:
     """Searching an empty home finds nothing and creates no ledger."""
     assert desk("task.search", query="walrus")["hits"] == []
     assert desk("artifact.search")["hits"] == []
     assert desk.lines() == 0
 
 
-def test_a_verification_is_listed_below_its_record(desk: Desk) -> None:
+def test_a_verification_is_listed_below_its_record(desk: OperationCaller) -> None:
     """`artifact.search` lists a record before the verification that repeats the question's words more often."""
     task = desk.start("the walrus cache")
     claim = desk.say(task, "we keep the walrus in a cache of its own because the others are in the way of it")
@@ -235,7 +235,7 @@ def test_a_verification_is_listed_below_its_record(desk: Desk) -> None:
     assert found.index(claim) < found.index(by["artifact_id"])
 
 
-def test_a_token_budget_keeps_the_best_records(desk: Desk) -> None:
+def test_a_token_budget_keeps_the_best_records(desk: OperationCaller) -> None:
     """With a budget `artifact.search` returns the best records that fit, the last ones without their fields, and says so."""
     task = desk("task.start", goal="Count the walrus")["task_id"]
     for number in range(6):

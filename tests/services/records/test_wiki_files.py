@@ -79,9 +79,9 @@ def test_a_citation_of_what_is_not_in_the_ledger_is_found(archive: RecordScope, 
     page = folder / "decisions.md"
     page.write_text(page.read_text("utf-8").replace(f"decision-{one.id}", "decision-gone"), "utf-8")
 
-    broken = [one for one in found(archive, folder) if one.kind == "broken_citation"]
+    broken = [item for item in found(archive, folder) if item.kind == "broken_citation"]
 
-    assert [one.page for one in broken] == ["decisions.md", "tasks/task-1.md"]
+    assert [entry.page for entry in broken] == ["decisions.md", "tasks/task-1.md"]
     assert "decision-gone" in broken[0].message
     assert "never-was" in broken[1].message
     assert broken[1].records == (one.id,)

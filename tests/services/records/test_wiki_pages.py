@@ -209,7 +209,7 @@ def test_a_link_does_not_choose_where_pages_go(archive: RecordScope, tmp_path: P
     assert list(elsewhere.iterdir()) == []
 
 
-def test_ids_that_are_no_names_get_pages_too(archive: RecordScope) -> None:
+def test_any_task_id_gets_a_page(archive: RecordScope) -> None:
     """Any task id gives a unique page name inside the folder."""
     for task in ("../../etc/passwd", "_no-task", "X", "a/b"):
         say(archive, "task_start", task=task)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.services.records.desk import Desk
+from tests.services.records.desk import OperationCaller
 
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.records.kinds import FIELDS, KINDS, FieldType
@@ -28,9 +28,9 @@ VALUES: dict[FieldType, Any] = {
 
 
 @pytest.fixture
-def desk(tmp_path: Path, home: Path) -> Iterator[Desk]:
+def desk(tmp_path: Path, home: Path) -> Iterator[OperationCaller]:
     """A client in a project."""
-    made = Desk(tmp_path / "app", home)
+    made = OperationCaller(tmp_path / "app", home)
     yield made
     made.close()
 
@@ -38,7 +38,7 @@ def desk(tmp_path: Path, home: Path) -> Iterator[Desk]:
 @pytest.mark.parametrize(
     "field", [name for name in FIELDS if name not in {"content", "related_artifact_ids", "parent_task_id"}]
 )
-def test_every_field_comes_back_as_it_was_said(desk: Desk, field: str) -> None:
+def test_every_field_comes_back_as_it_was_said(desk: OperationCaller, field: str) -> None:
     """Every field of a record is in the ledger and the reply, unchanged."""
     task = desk.start()
     value = VALUES[FIELDS[field].type]
@@ -50,7 +50,7 @@ def test_every_field_comes_back_as_it_was_said(desk: Desk, field: str) -> None:
     assert (shown["artifact_kind"], shown["task_id"], shown["thread_id"]) == ("decision", task, task)
 
 
-def test_what_a_record_says_of_itself_comes_back(desk: Desk) -> None:
+def test_what_a_record_says_of_itself_comes_back(desk: OperationCaller) -> None:
     """Writer, session, reply, relation, stance, supersession, origin and status are stored."""
     task = desk.start()
     first, second = desk.say(task, "three ms"), desk.say(task, "four ms")
@@ -81,7 +81,7 @@ def test_what_a_record_says_of_itself_comes_back(desk: Desk) -> None:
     assert "begins the thread 'aside'" in written["notes"][0]
 
 
-def test_memds_other_names_are_understood(desk: Desk) -> None:
+def test_memds_other_names_are_understood(desk: OperationCaller) -> None:
     """Failed attempts are stored as what_failed, and notes of a run as its summary."""
     task = desk.start()
     desk("task.progress", task_id=task, summary="half", next_step="rest", failed_attempts=["sleeping"])
@@ -95,7 +95,7 @@ def test_memds_other_names_are_understood(desk: Desk) -> None:
     assert (run["status"], run["summary"], run["tool_name"]) == ("failed", "it broke", "k6")
 
 
-def test_a_task_tells_its_story(desk: Desk) -> None:
+def test_a_task_tells_its_story(desk: OperationCaller) -> None:
     """A task shows its goal, status, records, runs, and each dataset and entity once."""
     data, thing = {"name": "sift-1m"}, {"name": "billing", "entity_type": "service"}
     task = desk.start("fit the index", dataset_refs=[data], entity_refs=[thing])
@@ -144,7 +144,7 @@ def test_a_task_tells_its_story(desk: Desk) -> None:
     ],
 )
 def test_what_is_wrong_is_refused_and_nothing_is_written(
-    desk: Desk, op: str, given: dict[str, Any], error: type[Exception], told: str
+    desk: OperationCaller, op: str, given: dict[str, Any], error: type[Exception], told: str
 ) -> None:
     """A mistyped id creates no task, attaches no reply, and leaves no file."""
     desk.start()
@@ -166,7 +166,7 @@ REQUIRED = [
 
 
 @pytest.mark.parametrize(("op", "field"), [*REQUIRED, ("task.run_finish", "notes"), ("task.run_finish", "status")])
-def test_what_a_kind_needs_cannot_be_blank(desk: Desk, op: str, field: str) -> None:
+def test_what_a_kind_needs_cannot_be_blank(desk: OperationCaller, op: str, field: str) -> None:
     """A missing or blank required field is an error."""
     task = desk.start()
     ways: dict[str, dict[str, Any]] = {
@@ -185,7 +185,7 @@ def test_what_a_kind_needs_cannot_be_blank(desk: Desk, op: str, field: str) -> N
     assert desk.lines() == 2
 
 
-def test_a_reply_belongs_where_its_parent_does(desk: Desk) -> None:
+def test_a_reply_belongs_where_its_parent_does(desk: OperationCaller) -> None:
     """A reply inherits task, project, thread and challenge; its kind sets the relation."""
     task = desk.start()
     parent = desk("artifact.create", artifact_kind="evidence", task_id=task, thread_id="aside", challenge_id="c-1",
@@ -199,7 +199,7 @@ def test_a_reply_belongs_where_its_parent_does(desk: Desk) -> None:
     assert shown["project"] == desk("task.get", task_id=task)["task"]["project"]
 
 
-def test_a_second_writer_verifies_and_the_first_does_not(desk: Desk) -> None:
+def test_a_second_writer_verifies_and_the_first_does_not(desk: OperationCaller) -> None:
     """Verifying one's own record does not count, with the reason; a second writer's verification is shown."""
     claim = desk.say(desk.start(), "three ms")
 
@@ -216,7 +216,7 @@ def test_a_second_writer_verifies_and_the_first_does_not(desk: Desk) -> None:
     assert [item["artifact_id"] for item in shown["replies"]] == [own["artifact_id"], other["artifact_id"]]
 
 
-def test_a_revision_that_says_nothing_replaces_nothing(desk: Desk) -> None:
+def test_a_revision_that_says_nothing_replaces_nothing(desk: OperationCaller) -> None:
     """An empty revision is refused, and the revised record stays in force."""
     claim = desk.say(desk.start(), "three ms")
 
@@ -226,7 +226,7 @@ def test_a_revision_that_says_nothing_replaces_nothing(desk: Desk) -> None:
     assert desk("artifact.get", artifact_id=claim)["superseded_by"] == []
 
 
-def test_a_revision_takes_the_place_of_what_it_revises(desk: Desk) -> None:
+def test_a_revision_takes_the_place_of_what_it_revises(desk: OperationCaller) -> None:
     """A superseded record is kept and shows its replacement."""
     claim = desk.say(desk.start(), "three ms")
 
@@ -237,7 +237,7 @@ def test_a_revision_takes_the_place_of_what_it_revises(desk: Desk) -> None:
     ]
 
 
-def test_a_decision_needs_no_task(desk: Desk) -> None:
+def test_a_decision_needs_no_task(desk: OperationCaller) -> None:
     """A record without a task has its own thread, belongs to the project, and can be replied to."""
     made = desk("artifact.decision", summary="tabs, not spaces", writer="mara")
     reply = desk("artifact.decision", reply_to_artifact_id=made["artifact_id"], summary="agreed", writer="otto")
@@ -254,7 +254,7 @@ def test_a_decision_needs_no_task(desk: Desk) -> None:
     assert vouched["trust"]["tier"] == "verified_record"
 
 
-def test_tenants_are_apart(desk: Desk) -> None:
+def test_tenants_are_apart(desk: OperationCaller) -> None:
     """Records of another tenant cannot be read, replied to or continued."""
     task = desk.start()
     claim = desk.say(task, "three ms")
@@ -272,7 +272,7 @@ def test_tenants_are_apart(desk: Desk) -> None:
     assert desk.lines("other") == 0
 
 
-def test_secrets_are_never_kept(desk: Desk) -> None:
+def test_secrets_are_never_kept(desk: OperationCaller) -> None:
     """A secret in any field is in no file of the home, and the writer gets a note."""
     secret = "ghp_" + "aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA3bC5"[:36]
     task = desk.start()
@@ -298,16 +298,16 @@ def test_secrets_are_never_kept(desk: Desk) -> None:
 
 def test_a_persons_own_patterns_hold_for_records(tmp_path: Path, home: Path) -> None:
     """redact.patterns applies to records."""
-    desk = Desk(tmp_path / "app", home, LORELOG_REDACT_PATTERNS="PROJ-[0-9]+")
+    desk = OperationCaller(tmp_path / "app", home, LORELOG_REDACT_PATTERNS="PROJ-[0-9]+")
     claim = desk.say(desk.start(), "see PROJ-1234")
 
     assert "PROJ-1234" not in desk("artifact.get", artifact_id=claim)["artifact"]["summary"]
     desk.close()
 
 
-def test_whoever_says_nothing_of_themselves_is_who_the_settings_say(tmp_path: Path, home: Path) -> None:
+def test_the_default_writer_comes_from_settings(tmp_path: Path, home: Path) -> None:
     """records.writer is the default writer; a given name, even a blank one, overrides it."""
-    desk = Desk(tmp_path / "app", home, LORELOG_RECORDS_WRITER="mara")
+    desk = OperationCaller(tmp_path / "app", home, LORELOG_RECORDS_WRITER="mara")
 
     def writer(**said: Any) -> str:
         made = desk("artifact.decision", summary="x", **said)
@@ -317,11 +317,11 @@ def test_whoever_says_nothing_of_themselves_is_who_the_settings_say(tmp_path: Pa
     desk.close()
 
 
-def test_whoever_has_a_key_signs_and_speaks_for_nobody_else(tmp_path: Path, home: Path) -> None:
+def test_an_identity_signs_and_refuses_other_names(tmp_path: Path, home: Path) -> None:
     """With an identity every record is signed, another name is refused, and two keys make a signed verification."""
     for name in ("mara", "otto"):
         KeyFolder(home / "identities").create(name)
-    mara, otto = (Desk(tmp_path / "app", home, LORELOG_RECORDS_IDENTITY=name) for name in ("mara", "otto"))
+    mara, otto = (OperationCaller(tmp_path / "app", home, LORELOG_RECORDS_IDENTITY=name) for name in ("mara", "otto"))
     claim = mara("artifact.decision", summary="tabs")["artifact_id"]
 
     with pytest.raises(UsageError, match="signed as 'mara'"):
@@ -335,7 +335,7 @@ def test_whoever_has_a_key_signs_and_speaks_for_nobody_else(tmp_path: Path, home
     otto.close()
 
 
-def test_what_cannot_be_written_down_is_refused(desk: Desk) -> None:
+def test_what_cannot_be_written_down_is_refused(desk: OperationCaller) -> None:
     """Invalid Unicode, non-finite numbers and bottomless objects are errors, and nothing is written."""
     deep: dict[str, Any] = {}
     for _ in range(500):
@@ -346,7 +346,7 @@ def test_what_cannot_be_written_down_is_refused(desk: Desk) -> None:
     assert desk.lines() == 0
 
 
-def test_a_thread_is_shown_from_any_of_its_records(desk: Desk) -> None:
+def test_a_thread_is_shown_from_any_of_its_records(desk: OperationCaller) -> None:
     """A thread is shown by its id, a task's prefix, or a record; oldest first."""
     task = desk.start()
     claim = desk.say(task, "three ms")
@@ -361,7 +361,7 @@ def test_a_thread_is_shown_from_any_of_its_records(desk: Desk) -> None:
         desk("artifact.list_thread")
 
 
-def test_an_unknown_artifact_is_an_answer(desk: Desk) -> None:
+def test_an_unknown_artifact_is_an_answer(desk: OperationCaller) -> None:
     """Reading an unknown record is an error that suggests the nearest id."""
     claim = desk.say(desk.start(), "three ms")
 
@@ -371,7 +371,7 @@ def test_an_unknown_artifact_is_an_answer(desk: Desk) -> None:
     assert claim in answer["notes"][0]
 
 
-def test_a_record_that_is_safe_is_answered_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_is_safe_is_answered_for(desk: OperationCaller, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the tables cannot be updated, the reply says that the record is written but not rated."""
     task = desk.start()
     before = desk.lines()
@@ -389,7 +389,7 @@ def test_a_record_that_is_safe_is_answered_for(desk: Desk, monkeypatch: pytest.M
     assert desk("artifact.get", artifact_id=answer["artifact_id"])["found"]
 
 
-def test_what_is_nested_too_deeply_is_refused(desk: Desk) -> None:
+def test_what_is_nested_too_deeply_is_refused(desk: OperationCaller) -> None:
     """Values nested deeper than fifty levels are refused, so that recursive code always returns."""
     task = desk.start()
     deep: dict[str, Any] = {}

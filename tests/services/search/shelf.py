@@ -59,7 +59,9 @@ class Shelf:
             for number, (text, _) in enumerate(pairs, shelved)
         ]
         vectors = {
-            one.chunks[0].vector_key: given for one, (_, given) in zip(updates, pairs, strict=True) if given is not None
+            item.chunks[0].vector_key: given
+            for item, (_, given) in zip(updates, pairs, strict=True)
+            if given is not None
         }
         with self.store.writer(take_over=True) as writer:
             writer.put(updates)

@@ -79,7 +79,7 @@ def test_candidates_grow_with_k(shelf: Shelf) -> None:
         assert len(shelf.found("otter", 250, lane)) == 250
 
 
-def test_a_lexical_candidate_that_is_no_dense_one_keeps_its_cosine(shelf: Shelf) -> None:
+def test_a_lexical_candidate_keeps_its_cosine(shelf: Shelf) -> None:
     """A text whose vector lies too far away to be a dense candidate is scored by that vector, not as if it had none."""
     shelf.put({"otter far": away(1.5)})
     shelf.put((f"pelican n{n}", away(0.001 * n)) for n in range(210))
@@ -299,7 +299,7 @@ def test_an_awkward_question_still_finds_its_word(filled: Shelf, query: str) -> 
     assert wanted in found
 
 
-def test_padding_is_no_word(filled: Shelf) -> None:
+def test_padding_is_not_searchable(filled: Shelf) -> None:
     """What brings short texts to the length they count as is found by no question."""
     assert filled.found("¤ ¤¤", lane=Lane.LEXICAL) == []
 

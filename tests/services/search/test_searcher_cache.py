@@ -17,7 +17,7 @@ from lorelog.services.search.searcher import SearchDeps, Searcher
 from lorelog.stores.memory import MemoryStore
 
 
-class Model:
+class OneWayEmbedder:
     """Every question points one way; it fails while it is told to."""
 
     provider, model = "directed", "directed-2"
@@ -39,7 +39,7 @@ class Model:
         pass
 
 
-class Judge(Model):
+class FailingReranker(OneWayEmbedder):
     """A cross-encoder that fails while it is told to."""
 
     def score(self, query: str, texts: Sequence[str], deadline: float | None) -> list[float | None]:
@@ -48,11 +48,11 @@ class Judge(Model):
         return [float(len(text)) for text in texts]
 
 
-class Desk:
+class CachedSearches:
     """Two otters with vectors, and a searcher that keeps everything."""
 
     def __init__(self, *, similar: float = 0.0) -> None:
-        self.model, self.judge, self.today = Model(), Judge(), dt.date(2026, 3, 5)
+        self.model, self.judge, self.today = OneWayEmbedder(), FailingReranker(), dt.date(2026, 3, 5)
         analyser = WordAnalyser()
         self.store = MemoryStore(analyser, provider="directed", model="directed-2")
         self.write("one otter sleeps", "another otter swims in the river")
@@ -63,7 +63,7 @@ class Desk:
     def write(self, *texts: str) -> None:
         with self.store.writer() as writer:
             writer.put([update("/a.md", texts)])
-            writer.put_vectors({one.vector_key: vector(1.0, 0.1) for one in self.store.pending(9)})
+            writer.put_vectors({item.vector_key: vector(1.0, 0.1) for item in self.store.pending(9)})
 
     def ask(self, query: str = "otter") -> SearchReply:
         return self.searcher.search(query, SearchOptions())
@@ -71,7 +71,7 @@ class Desk:
 
 def test_a_question_asked_again_is_not_searched_again() -> None:
     """White space aside it is the same question, and the model is not asked twice."""
-    desk = Desk()
+    desk = CachedSearches()
 
     assert desk.ask("otter  sleeps") == desk.ask(" otter sleeps")
     assert desk.model.asked == ["otter sleeps"]
@@ -80,7 +80,7 @@ def test_a_question_asked_again_is_not_searched_again() -> None:
 
 def test_a_write_is_seen_at_once() -> None:
     """After a write the answer is the new one."""
-    desk = Desk()
+    desk = CachedSearches()
     desk.ask()
 
     desk.write("the otter is gone")
@@ -90,7 +90,7 @@ def test_a_write_is_seen_at_once() -> None:
 
 def test_tomorrow_it_is_another_question() -> None:
     """Words like yesterday mean another day then."""
-    desk = Desk()
+    desk = CachedSearches()
     desk.ask()
 
     desk.today = dt.date(2026, 3, 6)
@@ -101,7 +101,7 @@ def test_tomorrow_it_is_another_question() -> None:
 
 def test_the_answer_of_a_model_that_failed_is_not_kept() -> None:
     """As soon as the model is back, it is asked, though nothing was written."""
-    desk = Desk()
+    desk = CachedSearches()
     desk.model.fails = True
     assert "showing keyword matches only: no server at localhost:1" in desk.ask().notes
 
@@ -113,7 +113,7 @@ def test_the_answer_of_a_model_that_failed_is_not_kept() -> None:
 
 def test_the_answer_of_a_cross_encoder_that_failed_is_not_kept() -> None:
     """As soon as it is back, it takes part."""
-    desk = Desk()
+    desk = CachedSearches()
     desk.judge.fails = True
     assert "not reranked: no such file" in desk.ask().notes
 
@@ -124,7 +124,7 @@ def test_the_answer_of_a_cross_encoder_that_failed_is_not_kept() -> None:
 
 def test_a_near_question_names_the_other() -> None:
     """Where near questions are answered, a note says so; the hits are those of the other."""
-    desk = Desk(similar=0.98)
+    desk = CachedSearches(similar=0.98)
     first = desk.ask("where is the otter")
 
     near = desk.ask("Where is the otter?")
@@ -135,7 +135,7 @@ def test_a_near_question_names_the_other() -> None:
 
 def test_memories_that_come_up_again_are_not_fetched_again() -> None:
     """Another question with the same candidates takes them from the hot tier, and the hits are the same."""
-    desk = Desk()
+    desk = CachedSearches()
     plain = Searcher(desk.store, desk.model, WordAnalyser(), desk.searcher._context.deps)
     desk.ask("otter")
 

@@ -42,7 +42,7 @@ class GrownEmbedder(DirectedEmbedder):
         return vector(1.0, 0.0, 0.0)
 
 
-class Judge:
+class ScriptedReranker:
     """A cross-encoder whose answers are known beforehand."""
 
     provider, model = "stub", "stub"
@@ -160,12 +160,12 @@ def test_a_cross_encoder_that_fails(answer: Sequence[float | None] | Exception, 
     """A cross-encoder that gives no sound scores is a note, and the first ranking stands to the last digit."""
     plain = shelf_of(DirectedEmbedder())
     plain.put(TEXTS)
-    judged = Shelf(plain.store, plain.embedder, SearchDeps(Judge(answer), RerankOptions(model="stub")))
+    judged = Shelf(plain.store, plain.embedder, SearchDeps(ScriptedReranker(answer), RerankOptions(model="stub")))
 
     reply = judged.search("where does the otter sleep")
 
     assert ranking(reply) == ranking(plain.search("where does the otter sleep"))
-    assert [one for one in reply.notes if note in one]
+    assert [item for item in reply.notes if note in item]
 
 
 def test_a_cross_encoder_that_answers() -> None:
@@ -175,7 +175,9 @@ def test_a_cross_encoder_that_answers() -> None:
     query = "where does the otter sleep"
     before = plain.search(query)
     # It disagrees: the worst of the first ranking is the best.
-    judged = Shelf(plain.store, plain.embedder, SearchDeps(Judge([-5.0, -5.0, 9.0]), RerankOptions(model="stub")))
+    judged = Shelf(
+        plain.store, plain.embedder, SearchDeps(ScriptedReranker([-5.0, -5.0, 9.0]), RerankOptions(model="stub"))
+    )
 
     reply = judged.search(query)
 
@@ -191,7 +193,7 @@ def test_single_lanes_are_left_as_they_are(lane: Lane, fusion: Fusion) -> None:
     """Who asks for one lane or for reciprocal ranks gets that, without a second look."""
     shelf = shelf_of(DirectedEmbedder())
     shelf.put(TEXTS)
-    shelf.judges = SearchDeps(Judge(AssertionError("nobody asked")), RerankOptions(model="stub"))
+    shelf.judges = SearchDeps(ScriptedReranker(AssertionError("nobody asked")), RerankOptions(model="stub"))
 
     assert shelf.search("otter", lane=lane, fusion=fusion).hits
 
@@ -217,7 +219,7 @@ def test_what_is_not_likely_enough_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("wanted", [-0.1, 1.1, math.nan])
-def test_a_relevance_that_is_no_probability(wanted: float) -> None:
+def test_a_relevance_must_be_a_probability(wanted: float) -> None:
     """What cannot be a probability is refused."""
     with pytest.raises(UsageError, match="relevance"):
         shelf_of(DirectedEmbedder()).search("otter", min_relevance=wanted)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.services.search.shelf import DirectedEmbedder, away
 from tests.stores.making import chunk, update, vector
 
@@ -75,14 +76,16 @@ def fill(store: Store, corpus: list[list[Written]]) -> None:
     updates = [
         update(
             f"/{place}.md",
-            [chunk(f"/{place}.md", one.text, line, date=one.date) for line, one in enumerate(document, 1)],
+            [chunk(f"/{place}.md", element.text, line, date=element.date) for line, element in enumerate(document, 1)],
         )
         for place, document in enumerate(corpus)
     ]
-    made = zip((one for each in updates for one in each.chunks), (one for each in corpus for one in each), strict=True)
+    made = zip(
+        (item for each in updates for item in each.chunks), (entry for each in corpus for entry in each), strict=True
+    )
     with store.writer(take_over=True) as writer:
         writer.put(updates)
-        writer.put_vectors({one.vector_key: given.vector for one, given in made if given.vector is not None})
+        writer.put_vectors({member.vector_key: given.vector for member, given in made if given.vector is not None})
 
 
 def check_answers(store: Store, embedder: DirectedEmbedder | None, query: str, k: int) -> None:
@@ -112,7 +115,9 @@ def test_every_answer_adds_up(kind: str) -> None:
 
     # A store on disk costs some fsyncs: fewer corpora, and all questions of each.
     @settings(
-        max_examples=12 if kind == "embedded" else 40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        max_examples=12 if kind == "embedded" else examples(40),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
     )
     @given(corpora(150), st.integers(1, 12))
     def check(corpus: list[list[Written]], k: int) -> None:
@@ -139,5 +144,5 @@ def test_every_store_ranks_alike(corpus: list[list[Written]]) -> None:
             answers.append([sorted((hit.score, hit.relevance) for hit in reply.hits) for reply in replies])
     for first, second in zip(*answers, strict=True):
         assert len(first) == len(second)
-        for one, other in zip(first, second, strict=True):
-            assert one == pytest.approx(other, abs=1e-3)
+        for item, other in zip(first, second, strict=True):
+            assert item == pytest.approx(other, abs=1e-3)

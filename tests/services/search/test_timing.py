@@ -25,7 +25,7 @@ def ask(query: str, chunks: Sequence[Chunk], k: int = 5) -> SearchReply:
     """Ask on that day, of chunks that are each a document of their own."""
     store = MemoryStore(WordAnalyser(), provider="none", model="none")
     with store.writer() as writer:
-        writer.put([update(one.source, [one]) for one in chunks])
+        writer.put([update(chunk.source, [chunk]) for chunk in chunks])
     return Searcher(store, None, WordAnalyser(), SearchDeps(today=lambda: TODAY)).search(query, SearchOptions(k=k))
 
 

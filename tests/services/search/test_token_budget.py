@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lorelog import Lorelog, SearchReply
 from lorelog.core.errors import UsageError
@@ -78,7 +79,7 @@ def test_a_large_budget_shows_whole_sections_once(memory: Lorelog) -> None:
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(25))
 @given(budget=st.integers(1, 3000))
 def test_the_budget_holds_for_what_is_shown(memory: Lorelog, budget: int) -> None:
     """Whatever the budget: what is shown is paid for within it, in rank order, and every other hit is named as dropped."""
@@ -91,11 +92,11 @@ def test_the_budget_holds_for_what_is_shown(memory: Lorelog, budget: int) -> Non
     assert packing.spent == sum(hit.packed.tokens for hit in reply.hits if hit.packed)
     assert sum(estimate_tokens(hit.packed.text) for hit in reply.hits if hit.packed) <= packing.spent
     shown = [hit.id for hit in reply.hits]
-    dropped = [one.id for one in packing.dropped]
+    dropped = [item.id for item in packing.dropped]
     assert sorted(shown + dropped) == sorted(found)
-    assert shown == [one for one in found if one in shown]
-    assert dropped == [one for one in found if one in dropped]
-    assert shown or all(one.tokens > budget for one in packing.dropped)
+    assert shown == [entry for entry in found if entry in shown]
+    assert dropped == [element for element in found if element in dropped]
+    assert shown or all(member.tokens > budget for member in packing.dropped)
 
 
 def test_a_budget_that_fits_nothing_says_so(memory: Lorelog) -> None:
@@ -104,9 +105,9 @@ def test_a_budget_that_fits_nothing_says_so(memory: Lorelog) -> None:
 
     assert reply.hits == ()
     assert reply.packing is not None
-    least = min(one.tokens for one in reply.packing.dropped)
+    least = min(item.tokens for item in reply.packing.dropped)
     assert reply.notes[-1] == f"no hit fits into 3 tokens: the shortest needs {least}"
-    assert {one.reason for one in reply.packing.dropped} == {"it is larger than the budget"}
+    assert {entry.reason for entry in reply.packing.dropped} == {"it is larger than the budget"}
     assert memory.search("otter queue", k=3, token_budget=least).hits != ()
 
 

@@ -31,7 +31,7 @@ START = datetime(2026, 3, 5, 14, 0, tzinfo=UTC)
 
 
 @dataclass
-class World:
+class CaptureHome:
     """A project, a home, and a clock that only advances on request."""
 
     root: Path
@@ -95,10 +95,10 @@ class World:
         return [f"### {item}" for path in self.journals() for item in path.read_text("utf-8").split("\n### ")[1:]]
 
 
-class Talk:
+class ClaudeTalk:
     """A Claude Code session with its transcript and hook events."""
 
-    def __init__(self, world: World, name: str = "") -> None:
+    def __init__(self, world: CaptureHome, name: str = "") -> None:
         self.world = world
         self.session = name or str(uuid.uuid4())
         self.path = world.root / "transcripts" / f"{self.session}.jsonl"
@@ -148,9 +148,9 @@ class Talk:
         start = "The user doesn't want to proceed with this tool use. The tool use was rejected."
         self.run(command, f"{start} To tell you how to proceed, the user said:\n{words}", fails=True)
 
-    def fork(self) -> Talk:
+    def fork(self) -> ClaudeTalk:
         """Return another session that repeats all lines of this one, with their ids and times."""
-        other = Talk(self.world)
+        other = ClaudeTalk(self.world)
         prompt = str(uuid.uuid4())
         rows = [json.loads(line) for line in self.path.read_text().splitlines()]
         for row in rows:

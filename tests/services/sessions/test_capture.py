@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from tests.ingest.transcripts.conversations import claude, opencode_database, opencode_message, text_part
-from tests.services.sessions.talks import START, Talk, World
+from tests.services.sessions.talks import START, CaptureHome, ClaudeTalk
 
 from lorelog.core.errors import StoreError, StoreUnwritable
 from lorelog.core.options import CaptureOptions
@@ -21,14 +21,14 @@ from lorelog.services.sessions.capture import ANSWER_WAIT_S, MISSING_WAIT_S, Bac
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> CaptureHome:
     """An empty project."""
-    return World(tmp_path)
+    return CaptureHome(tmp_path)
 
 
-def test_a_turn_that_ended_is_written_and_searchable(world: World) -> None:
+def test_a_turn_that_ended_is_written_and_searchable(world: CaptureHome) -> None:
     """The entry is in the journal of its day with its own time and a source anchor, and is indexed."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.ask("why is the cache stale?")
     talk.run("make test", "Exit code 2\nmake: *** no rule", fails=True)
     talk.run("make check", "ok")
@@ -54,9 +54,9 @@ def test_a_turn_that_ended_is_written_and_searchable(world: World) -> None:
     assert [item.chunk.anchor for item in world.store.find(captured.memory)] == [anchor]
 
 
-def test_the_same_event_again_writes_nothing(world: World) -> None:
+def test_the_same_event_again_writes_nothing(world: CaptureHome) -> None:
     """A repeated Stop and later events of the session capture a turn once."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     event = talk.exchange("first", "done first")
     world.capture(event)
     before = world.text()
@@ -67,9 +67,9 @@ def test_the_same_event_again_writes_nothing(world: World) -> None:
     assert world.text() == before
 
 
-def test_an_event_that_is_seen_to_late_takes_only_what_it_speaks_of(world: World) -> None:
+def test_an_event_that_is_seen_to_late_takes_only_what_it_speaks_of(world: CaptureHome) -> None:
     """A turn that began after the event is not captured yet."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     first = talk.exchange("first", "done first")
     talk.ask("second")
     talk.say("I am still at it")
@@ -80,9 +80,9 @@ def test_an_event_that_is_seen_to_late_takes_only_what_it_speaks_of(world: World
     assert world.capture(nameless).captured == ()
 
 
-def test_a_prompt_takes_the_turns_before_it(world: World) -> None:
+def test_a_prompt_takes_the_turns_before_it(world: CaptureHome) -> None:
     """An interrupted turn is captured by the next prompt, which is not captured itself."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     talk.ask("interrupted one")
     talk.say("I begin")
@@ -96,9 +96,9 @@ def test_a_prompt_takes_the_turns_before_it(world: World) -> None:
     world.capture({**talk.event("prompt"), "turn": "", "at": talk.event("prompt")["at"]})
 
 
-def test_a_prompt_without_a_name_leaves_the_turn_that_it_begins(world: World) -> None:
+def test_a_prompt_without_a_name_leaves_the_turn_that_it_begins(world: CaptureHome) -> None:
     """By time alone, a turn that began with the prompt is not before it."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     talk.exchange("earlier", "done")
     talk.ask("next one")
@@ -111,9 +111,9 @@ def test_a_prompt_without_a_name_leaves_the_turn_that_it_begins(world: World) ->
     assert "next one" not in world.text()
 
 
-def test_a_session_that_ends_takes_all(world: World) -> None:
+def test_a_session_that_ends_takes_all(world: CaptureHome) -> None:
     """An unanswered turn is captured as interrupted."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     talk.exchange("first", "done first")
     talk.ask("never answered")
@@ -124,9 +124,9 @@ def test_a_session_that_ends_takes_all(world: World) -> None:
     assert "never answered" in world.entries()[1]
 
 
-def test_a_turn_that_begins_right_after_is_not_over(world: World) -> None:
+def test_a_turn_that_begins_right_after_is_not_over(world: CaptureHome) -> None:
     """A turn that begins within a second after a session's end or start is not captured by that event."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     talk.exchange("first", "done first")
     late = [talk.event("session-end"), talk.event("session-start", source="resume")]
@@ -142,9 +142,9 @@ def test_a_turn_that_begins_right_after_is_not_over(world: World) -> None:
     assert len(world.entries()) == 2
 
 
-def test_compaction_leaves_the_turn_that_goes_on(world: World) -> None:
+def test_compaction_leaves_the_turn_that_goes_on(world: CaptureHome) -> None:
     """Compaction may happen during a turn, which is not captured then."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     talk.exchange("first", "done first")
     talk.ask("second")
@@ -161,9 +161,9 @@ def test_compaction_leaves_the_turn_that_goes_on(world: World) -> None:
     assert "third" not in world.text()
 
 
-def test_history_from_before_the_first_event_is_left_alone(world: World) -> None:
+def test_history_from_before_the_first_event_is_left_alone(world: CaptureHome) -> None:
     """Installing a plugin captures the turn that ends then and nothing earlier; a backfill captures the rest."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     for number in range(3):
         talk.exchange(f"old {number}", "done")
     world.tick(3600)
@@ -177,9 +177,9 @@ def test_history_from_before_the_first_event_is_left_alone(world: World) -> None
     assert len(world.entries()) == 4
 
 
-def test_backfill_takes_turns_from_a_day_on_and_may_only_tell(world: World) -> None:
+def test_backfill_takes_turns_from_a_day_on_and_may_only_tell(world: CaptureHome) -> None:
     """A dry run reports the turns and creates no file."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.exchange("march", "done")
     world.clock += timedelta(days=40)
     talk.exchange("april", "done")
@@ -195,9 +195,9 @@ def test_backfill_takes_turns_from_a_day_on_and_may_only_tell(world: World) -> N
     assert "march" not in world.text()
 
 
-def test_a_fork_repeats_turns_and_they_count_once(world: World) -> None:
+def test_a_fork_repeats_turns_and_they_count_once(world: CaptureHome) -> None:
     """A fork repeats its parent's lines with the same ids; only its new turns are captured."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     world.capture(talk.exchange("first", "done first"))
     fork = talk.fork()
@@ -211,7 +211,7 @@ def test_a_fork_repeats_turns_and_they_count_once(world: World) -> None:
     assert world.text().count("User asked: first") == 1
 
 
-def test_a_fork_with_ids_of_its_own_counts_once_too(world: World) -> None:
+def test_a_fork_with_ids_of_its_own_counts_once_too(world: CaptureHome) -> None:
     """OpenCode copies messages with new ids and old times: turns older than the session belong to its parent."""
     path = world.root / "opencode.db"
     made = int(START.timestamp() * 1000)
@@ -236,7 +236,7 @@ def test_a_fork_with_ids_of_its_own_counts_once_too(world: World) -> None:
         database.execute("UPDATE session SET time_created = ? WHERE id = 'ses_b'", (made + 5000,))
     database.close()
     world.tick(600)
-    event = Talk(world).event("session-end") | {"host": "opencode", "transcript": str(path), "turn": ""}
+    event = ClaudeTalk(world).event("session-end") | {"host": "opencode", "transcript": str(path), "turn": ""}
 
     for session in ("ses_a", "ses_b"):
         world.capture(event | {"session": session}, Backfill())
@@ -248,9 +248,9 @@ def test_a_fork_with_ids_of_its_own_counts_once_too(world: World) -> None:
     assert f"db:{path}" in world.text()
 
 
-def test_what_comes_to_a_turn_later_is_an_entry_of_its_own(world: World) -> None:
+def test_what_comes_to_a_turn_later_is_an_entry_of_its_own(world: CaptureHome) -> None:
     """A stopped turn that went on gets a second entry with its new part, once."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.exchange("fix it", "I fixed one half."))
     talk.run("make again", "ok")
     talk.say("Now all of it is fixed.")
@@ -269,9 +269,9 @@ def test_what_comes_to_a_turn_later_is_an_entry_of_its_own(world: World) -> None
     assert [("And documented." in entry) for entry in world.entries()] == [False, False, True]
 
 
-def test_an_answer_that_is_not_there_yet_is_waited_for(world: World) -> None:
+def test_an_answer_that_is_not_there_yet_is_waited_for(world: CaptureHome) -> None:
     """Nothing is written until the transcript has the reported answer, but the wait is limited."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.ask("question")
     talk.said = "the last words"
     event = talk.event("turn-end")
@@ -291,9 +291,9 @@ def test_an_answer_that_is_not_there_yet_is_waited_for(world: World) -> None:
     assert len(world.capture(event).captured) == 1
 
 
-def test_a_transcript_that_never_comes_is_given_up(world: World) -> None:
+def test_a_transcript_that_never_comes_is_given_up(world: CaptureHome) -> None:
     """A session without a transcript is dropped after a while; a prompt does not wait."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.said = "gone"
     event = talk.event("turn-end")
 
@@ -306,9 +306,9 @@ def test_a_transcript_that_never_comes_is_given_up(world: World) -> None:
     assert world.journals() == []
 
 
-def test_subagents_are_not_captured(world: World) -> None:
+def test_subagents_are_not_captured(world: CaptureHome) -> None:
     """Sidechain lines are part of a turn, not turns."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.ask("question")
     side = claude("user", "side-1", "look into the otters", isSidechain=True, agentId="a1")
     with talk.path.open("a") as file:
@@ -320,9 +320,9 @@ def test_subagents_are_not_captured(world: World) -> None:
     assert "otters" not in world.text()
 
 
-def test_what_was_deleted_or_removed_by_hand_does_not_come_back(world: World) -> None:
+def test_what_was_deleted_or_removed_by_hand_does_not_come_back(world: CaptureHome) -> None:
     """A deleted turn is not captured again, even without the database."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     event = talk.exchange("first", "done first")
     world.capture(event)
@@ -339,9 +339,9 @@ def test_what_was_deleted_or_removed_by_hand_does_not_come_back(world: World) ->
     assert world.entries() == []
 
 
-def test_without_its_database_the_journal_guards(world: World) -> None:
+def test_without_its_database_the_journal_guards(world: CaptureHome) -> None:
     """A lost or damaged database is replaced, and nothing is written twice."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     event = talk.exchange("first", "done first")
     world.capture(event)
@@ -357,9 +357,9 @@ def test_without_its_database_the_journal_guards(world: World) -> None:
     assert len(list(database.parent.glob("captures.damaged-*"))) == 1
 
 
-def test_a_database_that_is_damaged_inside_is_begun_anew(world: World) -> None:
+def test_a_database_that_is_damaged_inside_is_replaced(world: CaptureHome) -> None:
     """A database that fails in use fails one capture; the next one works, and nothing is written twice."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     for number in range(30):
         event = talk.exchange(f"number-{number}", "done")
@@ -379,9 +379,9 @@ def test_a_database_that_is_damaged_inside_is_begun_anew(world: World) -> None:
     assert len(list(database.parent.glob("captures.damaged-*.db"))) == 1
 
 
-def test_the_day_is_that_of_whoever_spoke(world: World) -> None:
+def test_the_offset_of_the_event_decides_the_day(world: CaptureHome) -> None:
     """The event's offset decides the day and time; a later event with another offset does not move the turn."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     world.clock = START.replace(hour=23, minute=30)
     event = talk.exchange("late", "done")
@@ -394,9 +394,9 @@ def test_the_day_is_that_of_whoever_spoke(world: World) -> None:
     assert world.capture({**event, "offset": 0}).captured == ()
 
 
-def test_secrets_are_redacted_before_anything_is_written(world: World) -> None:
+def test_secrets_are_redacted_before_anything_is_written(world: CaptureHome) -> None:
     """Private text and secrets are in no file."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     talk.ask(f"use {key} <private>my diary</private> please")
     talk.run(f"curl -H 'Authorization: Bearer {key}' x", "Exit code 1\nfailed with " + key, fails=True)
@@ -411,9 +411,9 @@ def test_secrets_are_redacted_before_anything_is_written(world: World) -> None:
     assert "[redacted" in world.text()
 
 
-def test_an_error_of_the_model_is_never_a_memory(world: World) -> None:
+def test_an_error_of_the_model_is_never_a_memory(world: CaptureHome) -> None:
     """A host's error message is omitted, and the entry says that the turn failed."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.ask("do it")
     talk.said = "API Error: 529 overloaded"
     talk._write(claude("assistant", "e", [{"type": "text", "text": talk.said}], isApiErrorMessage=True))
@@ -425,8 +425,8 @@ def test_an_error_of_the_model_is_never_a_memory(world: World) -> None:
 
 def test_a_repository_does_not_commit_conversations_by_accident(tmp_path: Path) -> None:
     """A new folder is ignored by Git, also where a repository may come later; an existing one is left alone."""
-    world = World(tmp_path / "a", is_git=True)
-    talk = Talk(world)
+    world = CaptureHome(tmp_path / "a", is_git=True)
+    talk = ClaudeTalk(world)
     world.capture(talk.exchange("first", "done"))
     ignored = world.project / ".lorelog" / ".gitignore"
     assert ignored.read_text().splitlines()[-1] == "*"
@@ -436,22 +436,22 @@ def test_a_repository_does_not_commit_conversations_by_accident(tmp_path: Path) 
     world.capture(talk.exchange("second", "done"))
     assert not ignored.exists()
 
-    plain = World(tmp_path / "b")
-    plain.capture(Talk(plain).exchange("first", "done"))
+    plain = CaptureHome(tmp_path / "b")
+    plain.capture(ClaudeTalk(plain).exchange("first", "done"))
     assert (plain.project / ".lorelog" / ".gitignore").exists()
 
 
-def test_capturing_can_be_switched_off(world: World) -> None:
+def test_capturing_can_be_switched_off(world: CaptureHome) -> None:
     """With capture disabled nothing is written."""
     world.options = CaptureOptions(enabled=False)
-    reply = world.capture(Talk(world).exchange("first", "done"))
+    reply = world.capture(ClaudeTalk(world).exchange("first", "done"))
 
     assert (reply.captured, reply.waiting) == ((), False)
     assert "capture.enabled" in reply.notes[0]
     assert not world.home.exists()
 
 
-def test_a_summary_stands_for_request_and_outcome(world: World) -> None:
+def test_a_summary_stands_for_request_and_outcome(world: CaptureHome) -> None:
     """A summary replaces request and answer; files, commands and errors stay; without one the note is extracted."""
 
     class Words:
@@ -463,7 +463,7 @@ def test_a_summary_stands_for_request_and_outcome(world: World) -> None:
             return self.said
 
     world.summarizer = Words()
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.ask("first")
     talk.run("make check", "ok")
     talk.say("done first")
@@ -477,9 +477,9 @@ def test_a_summary_stands_for_request_and_outcome(world: World) -> None:
     assert "- User asked: first again" in world.entries()[1]
 
 
-def test_a_project_that_cannot_be_written_keeps_the_turn_for_later(world: World) -> None:
+def test_a_project_that_cannot_be_written_keeps_the_turn_for_later(world: CaptureHome) -> None:
     """After a failed write nothing counts as captured, and the same event succeeds later."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     event = talk.exchange("first", "done first")
     (world.project / ".lorelog").write_text("a file in the way")
 
@@ -490,9 +490,9 @@ def test_a_project_that_cannot_be_written_keeps_the_turn_for_later(world: World)
     assert len(world.capture(event).captured) == 1
 
 
-def test_odd_paths_survive_in_the_anchor(world: World) -> None:
+def test_odd_paths_survive_in_the_anchor(world: CaptureHome) -> None:
     """A transcript path with comment marks or spaces cannot break the anchor."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     odd = world.root / "a --> b turn:x"
     odd.mkdir()
     talk.path = odd / "t.jsonl"
@@ -511,9 +511,9 @@ def bytes_read() -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="only Linux counts what a process reads")
-def test_only_what_is_new_is_read_of_a_long_transcript(world: World) -> None:
+def test_only_what_is_new_is_read_of_a_long_transcript(world: CaptureHome) -> None:
     """The second capture of a session does not read its transcript again, and neither does one that waits for an answer."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start"))
     talk.exchange("first", "x" * 3_000_000)
     for _ in range(3):

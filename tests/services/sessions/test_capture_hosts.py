@@ -15,7 +15,7 @@ from tests.ingest.transcripts.conversations import (
     tool_part,
     write_lines,
 )
-from tests.services.sessions.talks import START, Talk, World
+from tests.services.sessions.talks import START, CaptureHome, ClaudeTalk
 
 from lorelog.core.options import CaptureOptions
 from lorelog.core.session import answer_hash
@@ -27,26 +27,26 @@ MADE = int(START.timestamp() * 1000)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> CaptureHome:
     """An empty project, a minute after the first events."""
-    world = World(tmp_path)
+    world = CaptureHome(tmp_path)
     for host in ("claude", "opencode", "copilot"):
-        world.capture(Talk(world).event("session-start", source="startup", host=host))
+        world.capture(ClaudeTalk(world).event("session-start", source="startup", host=host))
     world.tick(60)
     return world
 
 
-def asked(world: World) -> list[str]:
+def asked(world: CaptureHome) -> list[str]:
     return [line for line in world.text().splitlines() if " asked: " in line or "Went on" in line]
 
 
-def opencode(world: World, *messages: dict[str, Any]) -> dict[str, Any]:
+def opencode(world: CaptureHome, *messages: dict[str, Any]) -> dict[str, Any]:
     """Return a new OpenCode session and an event of it."""
     path = world.root / "opencode.db"
     path.unlink(missing_ok=True)
     opencode_database(path, {"ses_1": messages}, {})
     given = {"host": "opencode", "session": "ses_1", "transcript": str(path), "answer": ""}
-    return Talk(world).event("prompt") | given
+    return ClaudeTalk(world).event("prompt") | given
 
 
 def message(name: str, role: str, parts: list[dict[str, Any]], at: int, *, done: bool = True) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def message(name: str, role: str, parts: list[dict[str, Any]], at: int, *, done:
     return opencode_message(f"msg_{name}00000000001", role, parts, time=clock)
 
 
-def test_a_prompt_typed_while_opencode_works_leaves_what_it_works_at(world: World) -> None:
+def test_a_prompt_typed_while_opencode_works_leaves_what_it_works_at(world: CaptureHome) -> None:
     """OpenCode stores the next prompt before the answer: a partial answer is not written, and later the whole is."""
     first = message("a", "user", [text_part("first")], 70_000)
     half = message("b", "assistant", [text_part("The key lacks the tenant.")], 71_000, done=False)
@@ -74,7 +74,7 @@ def test_a_prompt_typed_while_opencode_works_leaves_what_it_works_at(world: Worl
     assert "The key lacks the tenant. Done." in world.text()
 
 
-def test_the_end_of_a_turn_does_not_take_the_question_that_came_just_then(world: World) -> None:
+def test_the_end_of_a_turn_does_not_take_the_question_that_came_just_then(world: CaptureHome) -> None:
     """OpenCode names the newest prompt; if it has no answer yet, an earlier turn has ended."""
     first = message("a", "user", [text_part("first")], 70_000)
     answer = message("b", "assistant", [text_part("Done.")], 71_000)
@@ -89,7 +89,7 @@ def test_the_end_of_a_turn_does_not_take_the_question_that_came_just_then(world:
 @pytest.mark.parametrize("moment", ["turn-failed", "turn-end"])
 @pytest.mark.parametrize("begun", [(), (tool_part("bash", {"command": "make"}, "ok"),)])
 def test_a_turn_that_was_stopped_is_written_once_and_with_its_last_words(
-    world: World, moment: str, begun: tuple[dict[str, Any], ...]
+    world: CaptureHome, moment: str, begun: tuple[dict[str, Any], ...]
 ) -> None:
     """OpenCode reports a stop before its database has the answer: one entry is written, not two halves."""
     first = message("a", "user", [text_part("first")], 70_000)
@@ -108,7 +108,7 @@ def test_a_turn_that_was_stopped_is_written_once_and_with_its_last_words(
     assert "- Ended: interrupted" in world.text()
 
 
-def test_openclaws_run_is_found_without_waiting(world: World) -> None:
+def test_openclaws_run_is_found_without_waiting(world: CaptureHome) -> None:
     """The turn id of a host's hooks is found in the assistant's message."""
     world.tick()
     run = {"role": "assistant", "content": "Three days.", "__openclaw": {"runId": "run-1"}}
@@ -119,15 +119,15 @@ def test_openclaws_run_is_found_without_waiting(world: World) -> None:
     path = write_lines(world.root / "claw.jsonl", lines)
     given = {"host": "openclaw", "session": "claw", "transcript": str(path), "turn": "run-1", "answer": ""}
 
-    reply = world.capture(Talk(world).event("turn-end") | given)
+    reply = world.capture(ClaudeTalk(world).event("turn-end") | given)
 
     assert not reply.waiting
     assert asked(world) == ["- User asked: How long?"]
 
 
-def test_what_was_typed_meanwhile_ends_with_the_turn(world: World) -> None:
+def test_what_was_typed_meanwhile_ends_with_the_turn(world: CaptureHome) -> None:
     """Claude Code adds a queued prompt to the running turn, and its stop names the first: both are captured."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.ask("first")
     talk.run("make")
     talk.queue("second")
@@ -139,9 +139,9 @@ def test_what_was_typed_meanwhile_ends_with_the_turn(world: World) -> None:
     assert asked(world) == ["- User asked: first", "- User asked: second"]
 
 
-def test_without_a_name_the_answer_tells_which_turn_has_ended(world: World) -> None:
+def test_without_a_name_the_answer_tells_which_turn_has_ended(world: CaptureHome) -> None:
     """A turn that began a second after the stop is not captured by it."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     stop = talk.exchange("first", "Done.") | {"turn": ""}
     talk.world.tick(-9)
     talk.ask("second")
@@ -152,9 +152,9 @@ def test_without_a_name_the_answer_tells_which_turn_has_ended(world: World) -> N
     assert asked(world) == ["- User asked: first"]
 
 
-def test_a_stop_that_was_not_the_last_is_not_waited_for(world: World) -> None:
+def test_a_stop_that_was_not_the_last_is_not_waited_for(world: CaptureHome) -> None:
     """A continued turn has more text than the event refers to, and is captured."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     stop = talk.exchange("first", "Done.")
     talk.run("make")
     talk.say("Done now.", last=False)
@@ -162,9 +162,9 @@ def test_a_stop_that_was_not_the_last_is_not_waited_for(world: World) -> None:
     assert not world.capture(stop).waiting
 
 
-def test_a_prompt_leaves_a_turn_that_waits_for_a_tool(world: World) -> None:
+def test_a_prompt_leaves_a_turn_that_waits_for_a_tool(world: CaptureHome) -> None:
     """A turn without an end is captured when it or a later one has ended."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.ask("first")
     talk.run("make")
     world.tick()
@@ -178,9 +178,9 @@ def test_a_prompt_leaves_a_turn_that_waits_for_a_tool(world: World) -> None:
     assert asked(world) == ["- User asked: first"]
 
 
-def test_what_was_said_while_capture_was_off_stays_unsaid(world: World) -> None:
+def test_what_was_said_while_capture_was_off_stays_unsaid(world: CaptureHome) -> None:
     """After capture is enabled again, only new turns are captured."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     world.options = CaptureOptions(enabled=False)
     world.capture(talk.exchange("secret", "between us"))
@@ -193,9 +193,9 @@ def test_what_was_said_while_capture_was_off_stays_unsaid(world: World) -> None:
 
 
 @pytest.mark.parametrize("source", ["resume", "fork"])
-def test_a_session_that_was_held_elsewhere_is_taken_from_here_on(world: World, source: str) -> None:
+def test_a_session_that_was_held_elsewhere_is_taken_from_here_on(world: CaptureHome, source: str) -> None:
     """Turns held under another tenant or without hooks are captured by a backfill only."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.exchange("elsewhere", "done")
     world.tick()
     world.capture(talk.event("session-start", source=source))
@@ -206,9 +206,9 @@ def test_a_session_that_was_held_elsewhere_is_taken_from_here_on(world: World, s
     assert len(world.capture(talk.event("session-end"), Backfill()).captured) == 1
 
 
-def test_a_known_session_that_is_taken_up_again_loses_nothing(world: World) -> None:
+def test_a_known_session_that_is_taken_up_again_loses_nothing(world: CaptureHome) -> None:
     """The last turn of a killed host is captured with the next one."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     talk.ask("cut off")
     world.tick(3600)
@@ -218,9 +218,9 @@ def test_a_known_session_that_is_taken_up_again_loses_nothing(world: World) -> N
     assert asked(world) == ["- User asked: cut off", "- User asked: next"]
 
 
-def test_backfilling_leaves_the_turn_that_asked_for_it(world: World) -> None:
+def test_backfilling_leaves_the_turn_that_asked_for_it(world: CaptureHome) -> None:
     """A backfill skips the turn that may be running it, and captures turns that were abandoned long ago."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.exchange("done", "done")
     talk.ask("backfill, please")
     talk.run("lorelog hosts backfill claude")
@@ -233,9 +233,9 @@ def test_backfilling_leaves_the_turn_that_asked_for_it(world: World) -> None:
     assert asked(world) == ["- User asked: done", "- User asked: backfill, please"]
 
 
-def test_backfilling_does_not_hide_that_a_session_is_a_fork(world: World) -> None:
+def test_backfilling_does_not_hide_that_a_session_is_a_fork(world: CaptureHome) -> None:
     """A fork's start event captures nothing of the parent's running turn."""
-    parent = Talk(world)
+    parent = ClaudeTalk(world)
     world.capture(parent.event("session-start", source="startup"))
     parent.ask("goes on")
     world.tick()
@@ -249,9 +249,9 @@ def test_backfilling_does_not_hide_that_a_session_is_a_fork(world: World) -> Non
     assert asked(world) == []
 
 
-def test_an_answer_nobody_finds_is_not_waited_for_ever(world: World) -> None:
+def test_the_wait_for_a_missing_answer_ends(world: CaptureHome) -> None:
     """If no turn has the reported answer, the named one is captured after a while."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.exchange("first", "Done.")
     stop = talk.event("turn-end", answer=answer_hash("never written"))
 
@@ -261,9 +261,9 @@ def test_an_answer_nobody_finds_is_not_waited_for_ever(world: World) -> None:
     assert asked(world) == ["- User asked: first"]
 
 
-def test_what_somebody_else_captured_half_of_meanwhile_is_looked_at_again(world: World) -> None:
+def test_what_somebody_else_captured_half_of_meanwhile_is_looked_at_again(world: CaptureHome) -> None:
     """Two captures of one turn: if the one with less text writes first, the rest follows, and nothing twice."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.ask("first")
     talk.say("One half.")
     short = world.root / "short.jsonl"
@@ -284,9 +284,9 @@ def test_what_somebody_else_captured_half_of_meanwhile_is_looked_at_again(world:
     assert [world.text().count(item) for item in ("One half.", "The other half.")] == [1, 1]
 
 
-def test_what_comes_to_a_deleted_turn_is_not_written_either(world: World) -> None:
+def test_what_comes_to_a_deleted_turn_is_not_written_either(world: CaptureHome) -> None:
     """A deleted turn that goes on is not captured again."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     (captured,) = world.capture(talk.exchange("first", "Done.")).captured
     tombstone = Tombstone(memory_key(captured.memory), captured.memory, "", (), "2026-03-05T00:00:00Z")
     world.tombstones.append([tombstone])
@@ -308,7 +308,7 @@ def copilot_hook_line(name: str, event: str, at: float) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("moment", ["turn-end", "session-end"])
-def test_a_turn_that_copilot_writes_after_its_hook_is_waited_for(world: World, moment: str) -> None:
+def test_a_turn_that_copilot_writes_after_its_hook_is_waited_for(world: CaptureHome, moment: str) -> None:
     """An end is captured once the transcript holds the line about its hook, and an earlier open turn does not stand for it."""
     path = world.root / "events.jsonl"
     killed = [
@@ -320,7 +320,7 @@ def test_a_turn_that_copilot_writes_after_its_hook_is_waited_for(world: World, m
     payload = {"sessionId": "s-1", "transcriptPath": str(path), "timestamp": MADE + 64_000}
     world.tick(4)
     fields = {key: value for key, value in host_adapter("copilot").read_event(moment, payload, {}).items() if value}
-    event = Talk(world).event(moment) | {"host": "copilot", "answer": ""} | fields
+    event = ClaudeTalk(world).event(moment) | {"host": "copilot", "answer": ""} | fields
 
     assert world.capture(event).waiting
     assert asked(world) == []

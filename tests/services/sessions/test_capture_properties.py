@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.services.sessions.talks import Talk, World
+from tests.examples import examples
+from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 
 from lorelog.services.memories import journal
 from lorelog.services.sessions import capture, capture_context, capture_db, spool
@@ -74,8 +75,8 @@ class Life:
     """Sessions of one project, and everything asked and answered in them."""
 
     def __init__(self, root: Path) -> None:
-        self.world = World(root)
-        self.talks: list[Talk] = []
+        self.world = CaptureHome(root)
+        self.talks: list[ClaudeTalk] = []
         self.busy: set[str] = set()
         self.asked: list[str] = []
         self.answered: dict[str, list[str]] = {}
@@ -84,12 +85,12 @@ class Life:
         self.count = 0
 
     def start(self) -> None:
-        talk = Talk(self.world)
+        talk = ClaudeTalk(self.world)
         self.world.tick()
         talk.spool("session-start", source="startup")
         self.talks.append(talk)
 
-    def talk(self, number: int) -> Talk:
+    def talk(self, number: int) -> ClaudeTalk:
         if not self.talks:
             self.start()
         return self.talks[number % len(self.talks)]
@@ -104,7 +105,7 @@ class Life:
         talk.put(self._word(talk))
         self.busy.add(talk.session)
 
-    def _word(self, talk: Talk) -> str:
+    def _word(self, talk: ClaudeTalk) -> str:
         self.count += 1
         word = f"question-{self.count:03}-asked"
         self.asked.append(word)
@@ -112,7 +113,7 @@ class Life:
         talk.word = word  # type: ignore[attr-defined]
         return word
 
-    def _goes_on(self, talk: Talk) -> bool:
+    def _goes_on(self, talk: ClaudeTalk) -> bool:
         return talk.session in self.busy and not self.answered[talk.word]  # type: ignore[attr-defined]
 
     def work(self, number: int, *, told: bool) -> None:
@@ -261,9 +262,9 @@ ACTION = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(actions=st.lists(ACTION, max_size=25), ends=st.booleans())
-def test_every_turn_is_captured_once_whatever_happens(actions: list[tuple[Any, ...]], *, ends: bool) -> None:
+def test_every_turn_is_captured_once_in_any_order_of_events(actions: list[tuple[Any, ...]], *, ends: bool) -> None:
     """Concurrent sessions, forks, repeated and late events, interrupted turns and crashes lose and repeat nothing."""
     with TemporaryDirectory() as folder:
         life = Life(Path(folder))
@@ -319,7 +320,7 @@ def test_a_turn_that_goes_on_after_a_stop_in_the_middle_is_told_to_its_end(
     life.check()
 
 
-def test_two_who_drain_at_once_write_nothing_twice(tmp_path: Path) -> None:
+def test_concurrent_drains_write_nothing_twice(tmp_path: Path) -> None:
     """Several drainers over one spool: one works, the others do nothing, and nothing is lost."""
     life = Life(tmp_path)
     for number in range(4):

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.services.sessions.talks import Talk, World
+from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 
 from lorelog.core.session import turn_memory_id
 from lorelog.services.memory_state.tombstones import Tombstone, memory_key
@@ -18,13 +18,13 @@ from lorelog.services.sessions.due_turns import read_entry_body
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path) -> CaptureHome:
+    return CaptureHome(tmp_path)
 
 
-def corrected(world: World, words: str = "use pnpm") -> Talk:
+def corrected(world: CaptureHome, words: str = "use pnpm") -> ClaudeTalk:
     """Return a session with a turn in which the user rejected a call."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     talk.ask("set it up")
     talk.reject("npm install", words)
@@ -32,11 +32,11 @@ def corrected(world: World, words: str = "use pnpm") -> Talk:
     return talk
 
 
-def of_type(world: World, kind: str) -> list[str]:
+def of_type(world: CaptureHome, kind: str) -> list[str]:
     return [entry for entry in world.entries() if f"type:{kind}" in entry]
 
 
-def test_a_rejection_is_an_entry_beside_the_note(world: World) -> None:
+def test_a_rejection_is_an_entry_beside_the_note(world: CaptureHome) -> None:
     """The entry has its own type, the user as its origin, and the anchor of the turn."""
     talk = corrected(world)
 
@@ -56,9 +56,9 @@ def test_a_rejection_is_an_entry_beside_the_note(world: World) -> None:
     assert len(of_type(world, "turn")) == 1
 
 
-def test_a_typed_correction_is_the_request_and_an_entry(world: World) -> None:
+def test_a_typed_correction_is_the_request_and_an_entry(world: CaptureHome) -> None:
     """A prompt that corrects stays the request of its turn, and says what it answers."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     world.capture(talk.exchange("install it", "I installed it with npm."))
     world.capture(talk.exchange("no, always use pnpm", "Ok, pnpm."))
@@ -68,7 +68,7 @@ def test_a_typed_correction_is_the_request_and_an_entry(world: World) -> None:
     assert "User asked: no, always use pnpm" in world.text()
 
 
-def test_statements_are_written_once_however_often_they_are_seen(world: World) -> None:
+def test_statements_are_written_once_however_often_they_are_seen(world: CaptureHome) -> None:
     """Repeated events, a backfill, a fork and a lost database write no statement twice."""
     talk = corrected(world)
     event = talk.event("turn-end")
@@ -83,7 +83,7 @@ def test_statements_are_written_once_however_often_they_are_seen(world: World) -
     assert len(world.entries()) == 2
 
 
-def test_statements_of_turns_from_before_are_added_by_the_next_capture(world: World) -> None:
+def test_statements_of_turns_from_before_are_added_by_the_next_capture(world: CaptureHome) -> None:
     """A turn that an older version captured gets its statements, and its note stays."""
     talk = corrected(world)
     world.capture(talk.event("turn-end"))
@@ -97,7 +97,7 @@ def test_statements_of_turns_from_before_are_added_by_the_next_capture(world: Wo
     assert len(of_type(world, "correction")) == 1
 
 
-def test_statements_of_a_removed_or_deleted_turn_stay_away(world: World) -> None:
+def test_statements_of_a_removed_or_deleted_turn_stay_away(world: CaptureHome) -> None:
     """Neither a tombstone nor a note that somebody removed brings statements back; a deleted statement stays deleted."""
     talk = corrected(world)
     event = talk.event("turn-end")
@@ -123,7 +123,7 @@ def test_statements_of_a_removed_or_deleted_turn_stay_away(world: World) -> None
     assert of_type(world, "correction") == []
 
 
-def test_secrets_in_statements_are_redacted(world: World) -> None:
+def test_secrets_in_statements_are_redacted(world: CaptureHome) -> None:
     """No secret of the user's words or their context reaches a journal."""
     secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
     talk = corrected(world, f"use the token {secret}")
@@ -133,7 +133,7 @@ def test_secrets_in_statements_are_redacted(world: World) -> None:
     assert secret not in world.text()
 
 
-def test_the_status_counts_turns_and_not_entries(world: World) -> None:
+def test_the_status_counts_turns_and_not_entries(world: CaptureHome) -> None:
     """Statements do not count as turns."""
     talk = corrected(world)
     world.capture(talk.event("turn-end"))
@@ -142,7 +142,7 @@ def test_the_status_counts_turns_and_not_entries(world: World) -> None:
     assert (host.captured, host.today) == (1, 1)
 
 
-def test_a_dry_run_counts_statements(world: World) -> None:
+def test_a_dry_run_counts_statements(world: CaptureHome) -> None:
     """A dry run of a backfill reports statements and writes nothing."""
     talk = corrected(world)
 
@@ -152,7 +152,7 @@ def test_a_dry_run_counts_statements(world: World) -> None:
     assert world.journals() == []
 
 
-def test_an_older_note_is_replaced_only_on_request(world: World) -> None:
+def test_an_older_note_is_replaced_only_on_request(world: CaptureHome) -> None:
     """--upgrade supersedes an unedited note of another version, once; the old one stays in the journal."""
     talk = corrected(world)
     world.capture(talk.event("turn-end"))
@@ -179,7 +179,7 @@ def test_an_older_note_is_replaced_only_on_request(world: World) -> None:
         ("- User asked: set it up\n- Outcome:", "- The user prefers pnpm:"),
     ],
 )
-def test_an_edited_note_is_never_replaced(world: World, before: str, after: str) -> None:
+def test_an_edited_note_is_never_replaced(world: CaptureHome, before: str, after: str) -> None:
     """A note with words that are not from the turn, without its request, or worded by a model is kept."""
     talk = corrected(world)
     world.capture(talk.event("turn-end"))
@@ -191,7 +191,7 @@ def test_an_edited_note_is_never_replaced(world: World, before: str, after: str)
     assert world.text() == text
 
 
-def test_a_note_of_this_version_is_not_replaced(world: World) -> None:
+def test_a_note_of_this_version_is_not_replaced(world: CaptureHome) -> None:
     """--upgrade writes nothing if the note is as this version would write it."""
     talk = corrected(world)
     world.capture(talk.event("turn-end"))
@@ -201,7 +201,7 @@ def test_a_note_of_this_version_is_not_replaced(world: World) -> None:
     assert "- User asked: set it up" in read_entry_body(world.journals()[0], memory)
 
 
-def forget_statements(world: World) -> None:
+def forget_statements(world: CaptureHome) -> None:
     """Make captures and journals as an older version left them: with notes only."""
     statements = [re.findall(r"memory:(\S+)", entry)[0] for entry in of_type(world, "correction")]
     with closing(sqlite3.connect(world.place.tenant_folder / "captures.db")) as database, database:

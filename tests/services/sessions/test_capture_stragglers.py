@@ -6,19 +6,19 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.services.sessions.talks import Talk, World
+from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 
 HOURS = 3600.0
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> CaptureHome:
     """A project with a session that was answered once and then abandoned."""
-    return World(tmp_path)
+    return CaptureHome(tmp_path)
 
 
-def left(world: World) -> Talk:
-    talk = Talk(world)
+def left(world: CaptureHome) -> ClaudeTalk:
+    talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     talk.ask("first question")
     talk.say("first answer")
@@ -29,17 +29,17 @@ def left(world: World) -> Talk:
     return talk
 
 
-def touch(talk: Talk, world: World) -> None:
+def touch(talk: ClaudeTalk, world: CaptureHome) -> None:
     """Set the modification time of the transcript to the test's clock."""
     os.utime(talk.path, (world.clock.timestamp(), world.clock.timestamp()))
 
 
-def begin(world: World) -> int:
+def begin(world: CaptureHome) -> int:
     """Start another session; return the number of turns captured by it."""
-    return len(world.capture(Talk(world).event("session-start", source="startup")).captured)
+    return len(world.capture(ClaudeTalk(world).event("session-start", source="startup")).captured)
 
 
-def test_what_a_killed_host_left_is_captured_when_the_next_session_begins(world: World) -> None:
+def test_what_a_killed_host_left_is_captured_when_the_next_session_begins(world: CaptureHome) -> None:
     """The last turn of an abandoned session is captured."""
     left(world)
     world.tick(3 * HOURS)
@@ -49,7 +49,7 @@ def test_what_a_killed_host_left_is_captured_when_the_next_session_begins(world:
     assert world.text().count("first question") == 1
 
 
-def test_it_is_captured_once(world: World) -> None:
+def test_it_is_captured_once(world: CaptureHome) -> None:
     """A captured session is not checked again."""
     left(world)
     world.tick(3 * HOURS)
@@ -61,7 +61,7 @@ def test_it_is_captured_once(world: World) -> None:
     assert world.text() == before
 
 
-def test_a_session_that_may_go_on_is_left_alone(world: World) -> None:
+def test_a_session_that_may_go_on_is_left_alone(world: CaptureHome) -> None:
     """A concurrent session that is silent for a short time is left alone."""
     left(world)
     world.tick(HOURS)
@@ -69,7 +69,7 @@ def test_a_session_that_may_go_on_is_left_alone(world: World) -> None:
     assert begin(world) == 0
 
 
-def test_a_transcript_that_was_written_to_lately_is_left_alone(world: World) -> None:
+def test_a_transcript_that_was_written_to_lately_is_left_alone(world: CaptureHome) -> None:
     """A long turn without events is left alone while its transcript grows."""
     talk = left(world)
     world.tick(3 * HOURS)
@@ -78,7 +78,7 @@ def test_a_transcript_that_was_written_to_lately_is_left_alone(world: World) -> 
     assert begin(world) == 0
 
 
-def test_a_session_whose_end_was_told_is_not_looked_at(world: World) -> None:
+def test_a_session_whose_end_was_told_is_not_looked_at(world: CaptureHome) -> None:
     """Turns after a session's end, without hooks, are not captured by another session's start."""
     talk = left(world)
     world.capture(talk.event("session-end", source="other"))
@@ -91,7 +91,7 @@ def test_a_session_whose_end_was_told_is_not_looked_at(world: World) -> None:
     assert world.text() == before
 
 
-def test_a_transcript_that_is_gone_is_forgotten(world: World) -> None:
+def test_a_transcript_that_is_gone_is_forgotten(world: CaptureHome) -> None:
     """A missing transcript raises nothing and is not retried."""
     left(world).path.unlink()
     world.tick(3 * HOURS)

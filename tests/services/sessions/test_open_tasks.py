@@ -183,6 +183,6 @@ def test_a_record_is_written_where_the_file_cannot_be(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_whatever_stands_in_the_file_does_no_harm(held: bytes) -> None:
+def test_a_damaged_file_shows_fewer_tasks(held: bytes) -> None:
     """A damaged file shows fewer tasks and raises nothing."""
     assert isinstance(merge_task_lines(held + b'\n{"id": "a", "seq": 1, "goal": "g"}\n'), list)

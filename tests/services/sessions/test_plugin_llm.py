@@ -96,7 +96,7 @@ def test_a_request_is_fetched_once_and_by_its_own_session(folder: Path) -> None:
     assert waiting.said == Completion("- x")
 
 
-def test_a_request_that_nobody_fetches_is_withdrawn(folder: Path) -> None:
+def test_an_unclaimed_request_is_withdrawn(folder: Path) -> None:
     """A request that no plugin takes is withdrawn early."""
     waiting = asking(folder, timeout_s=600.0, fetch_s=0.2)
     waiting.join(30)
@@ -161,7 +161,7 @@ def test_what_a_killed_process_left_is_swept(folder: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["broken.json"]
 
 
-def test_where_nothing_can_be_written_nobody_is_asked(home: Path) -> None:
+def test_an_unwritable_folder_makes_the_model_unavailable(home: Path) -> None:
     """A folder that cannot be created is a ModelUnavailable error."""
     home.parent.mkdir(exist_ok=True)
     home.write_text("", "utf-8")

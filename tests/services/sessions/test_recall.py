@@ -138,7 +138,7 @@ def test_a_budget_for_searches_is_not_one_for_prompts(memory: Path, monkeypatch:
     assert len(recalled(memory)) == 4
 
 
-def test_whoever_gave_up_waiting_has_seen_nothing(memory: Path) -> None:
+def test_nothing_counts_as_shown_after_a_timeout(memory: Path) -> None:
     """If the caller has given up, nothing counts as shown."""
 
     def gone() -> None:

@@ -226,7 +226,9 @@ broken = st.recursive(
     ),
     budget=st.integers(0, 400),
 )
-def test_a_broken_list_harms_nobody(tmp_path_factory: pytest.TempPathFactory, lines: list[Any], budget: int) -> None:
+def test_a_broken_list_gives_one_block_within_the_budget(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[Any], budget: int
+) -> None:
     """Whatever the derived file contains, the result is within the budget and one block."""
     project = Project(tmp_path_factory.mktemp("p"))
     project.stands(*lines)

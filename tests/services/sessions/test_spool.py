@@ -59,7 +59,7 @@ def test_what_is_missing_is_empty_and_what_is_strange_is_passed_over(home: Path)
 
 
 @pytest.mark.parametrize("held", [b"", b"{", b"[]", b"\xff", b'"x"', b"[" * 50_000, b" " * 70_000])
-def test_what_is_no_event_is_told(home: Path, held: bytes) -> None:
+def test_a_damaged_event_is_a_source_error(home: Path, held: bytes) -> None:
     """A damaged, overlong or other file is a SourceError."""
     path = home / "spool" / "x.json"
     path.parent.mkdir(parents=True)
@@ -69,7 +69,7 @@ def test_what_is_no_event_is_told(home: Path, held: bytes) -> None:
         spool.read_event(str(path))
 
 
-def test_a_link_or_a_pipe_is_no_event(home: Path) -> None:
+def test_a_link_or_a_pipe_is_not_an_event(home: Path) -> None:
     """Only regular files are read, and a pipe does not block."""
     folder = home / "spool"
     folder.mkdir(parents=True)

@@ -58,7 +58,7 @@ class BrokenEmbedder(FakeEmbedder):
         raise ModelUnavailable("no answer")
 
 
-class CountingEmbedder(FakeEmbedder):
+class QueryCounter(FakeEmbedder):
     """Counts the queries."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ def test_other_memories_do_not_come(embedder: BuiltinEmbedder, tmp_path: Path, c
 
 def test_a_daemon_does_not_embed_topics_while_a_prompt_waits(tmp_path: Path) -> None:
     """Until the background work has made the vectors there are no matches; then a prompt costs one embedding."""
-    model = CountingEmbedder()
+    model = QueryCounter()
     reader = TopicReader(standing(tmp_path, MEMORY), model, wait=False)
 
     assert reader.find(TOPIC) == ()
@@ -200,7 +200,7 @@ def test_another_model_has_sensible_probabilities() -> None:
 
 def test_a_prompt_is_embedded_once() -> None:
     """The search and the topics share the vector of a prompt."""
-    model = CountingEmbedder()
+    model = QueryCounter()
     shared = LastQueryEmbedder(model)
 
     assert shared.embed_query("a") == shared.embed_query("a") == model.embed_query("a")

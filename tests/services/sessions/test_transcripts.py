@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.ingest.transcripts.conversations import (
     claude_turn,
     codex,
@@ -103,7 +104,7 @@ def test_without_a_turn_the_last_ones_are_shown(tmp_path: Path) -> None:
 
 
 @given(st.integers(1, 12), st.integers(0, 6), st.integers(1, 12))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(60))
 def test_the_window_is_a_run_of_turns_around_the_focus(tmp_path: Path, count: int, context: int, wanted: int) -> None:
     """Whatever the sizes, what is shown are neighbours in order, the focus among them, none twice."""
     path, wanted = talk(tmp_path / "s.jsonl", count), min(wanted, count)
@@ -350,7 +351,7 @@ def test_what_was_cut_or_broken_is_told(tmp_path: Path) -> None:
     ]
 
 
-def test_a_conversation_without_turns_is_no_error(tmp_path: Path) -> None:
+def test_a_conversation_without_turns_is_empty(tmp_path: Path) -> None:
     """A session that has just begun is shown as empty; a turn of it cannot be there."""
     place = str(write_lines(tmp_path / "s.jsonl", openclaw_talk()[:2]))
 
@@ -362,7 +363,7 @@ def test_a_conversation_without_turns_is_no_error(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=30) | st.sampled_from(["~nobody-here/x", "openclaw-session://", "file://", "#", "a#b", "//"]))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=80)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(80))
 def test_any_place_is_survived(tmp_path: Path, place: str) -> None:
     """Whatever is asked for, the answer is a reply or an error of ours."""
     try:

@@ -142,7 +142,7 @@ def test_an_address_with_a_password_is_refused_and_not_repeated(tmp_path: Path, 
     assert url.partition("@")[0][-10:] not in f"{error.value}{error.value.hint}"
 
 
-def test_addresses_and_names_are_no_paths(tmp_path: Path) -> None:
+def test_addresses_and_names_are_not_paths(tmp_path: Path) -> None:
     """A path is made absolute in the caller's directory; addresses of hosts and names of exchanges stay."""
     assert absolute_remote("../remote.git", str(tmp_path)) == str(tmp_path.parent / "remote.git")
     for address in ("git@host:me/memory.git", "file:///srv/x.git", "ssh://host/x", "memory"):

@@ -11,6 +11,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lorelog.services.sync.exchange_plan import ExchangePlan, MachineState, SyncLogLine, plan_exchange
 from lorelog.services.sync.merge import (
@@ -26,7 +27,7 @@ from lorelog.services.sync.merge import (
     split_journal,
 )
 
-ANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+ANY = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 PROJECT = "git:example.org/app"
 DAYS = ("2026-03-05.md", "2026-03-06.md")
 
@@ -159,7 +160,7 @@ ACTIONS = (
 STEP = st.tuples(st.integers(0, 2), st.sampled_from(ACTIONS), st.integers(0, 10**6))
 
 
-class World:
+class SimulatedMachines:
     """Machines, their exchange, and what was written, replaced and forgotten."""
 
     def __init__(self) -> None:
@@ -216,7 +217,7 @@ class World:
                 assert machine.sync(self.remote)
 
 
-def check(world: World) -> None:
+def check(world: SimulatedMachines) -> None:
     """Assert that all machines have the same: none lost, none twice, none that was forgotten."""
     first, *others = world.machines
     for machine in others:
@@ -250,7 +251,7 @@ def check(world: World) -> None:
 @given(steps=st.lists(STEP, max_size=40))
 def test_any_interleaving_ends_with_the_same_memories_everywhere(steps: list[tuple[int, str, int]]) -> None:
     """After any steps on three machines, all have the same texts: none lost, none twice, none that was forgotten."""
-    world = World()
+    world = SimulatedMachines()
     for number, (which, action, choice) in enumerate(steps):
         world.do(number, world.machines[which], action, choice)
     world.settle()
@@ -261,7 +262,7 @@ def test_long_interleavings_end_with_the_same_memories_everywhere() -> None:
     """Sixty random steps on three machines, over and over, also end with the same texts everywhere."""
     forgotten = redacted = 0
     for seed in range(60):
-        random, world = Random(seed), World()
+        random, world = Random(seed), SimulatedMachines()
         for number in range(60):
             world.do(number, random.choice(world.machines), random.choice(ACTIONS), random.randrange(10**6))
         world.settle()
@@ -275,7 +276,7 @@ def test_long_interleavings_end_with_the_same_memories_everywhere() -> None:
 def test_a_killed_sync_does_not_make_an_edit_of_a_received_text() -> None:
     """A text that was received by a sync that was killed is not taken for an edit when another machine edits it."""
     for killed in ("killed-first", "killed-applied", "killed-before"):
-        world = World()
+        world = SimulatedMachines()
         first, second, third = world.machines
         first.add("m1", "the old text", DAYS[0], "10:00")
         assert first.sync(world.remote)

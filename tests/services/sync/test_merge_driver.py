@@ -18,7 +18,7 @@ FOREIGN_BYTE = "\n### 13:00\n<!-- memory:m5 -->\ncaf\udce9\n"
 LATER = "\n### 12:00\n<!-- memory:m{0} -->\ntext {0}\n"
 
 
-class Team:
+class TwoBranches:
     """A clone with two branches, `main` and `theirs`, that a person merges with or without lorelog."""
 
     def __init__(self, folder: Path) -> None:
@@ -69,9 +69,9 @@ class Team:
 
 
 @pytest.fixture
-def team(tmp_path: Path) -> Team:
+def team(tmp_path: Path) -> TwoBranches:
     """A clone in which the merge driver is set up, from a subdirectory."""
-    team = Team(tmp_path)
+    team = TwoBranches(tmp_path)
     (team.clone / "src").mkdir()
     done = team.run("lorelog", "sync", "--merge-driver", within=team.clone / "src")
     assert done.returncode == 0
@@ -80,7 +80,7 @@ def team(tmp_path: Path) -> Team:
 
 
 @pytest.mark.slow
-def test_a_merge_keeps_what_both_added_and_drops_what_one_took_out(team: Team) -> None:
+def test_a_merge_keeps_what_both_added_and_drops_what_one_took_out(team: TwoBranches) -> None:
     """Both appended to one day, one forgot an entry, the other edited one: the merge has all of it, without a conflict."""
     team.commit("main", BASE.replace(f"\n{TWO}", "") + LATER.format("3"))
     team.commit("theirs", BASE.replace("\none\n", "\none, edited\n") + LATER.format("4") + FOREIGN_BYTE)
@@ -90,7 +90,7 @@ def test_a_merge_keeps_what_both_added_and_drops_what_one_took_out(team: Team) -
 
 
 @pytest.mark.slow
-def test_without_lorelog_git_merges_lines_and_marks_conflicts(team: Team) -> None:
+def test_without_lorelog_git_merges_lines_and_marks_conflicts(team: TwoBranches) -> None:
     """A teammate whose lorelog is gone gets Git's own merge: both sides between marks, and none is lost."""
     (team.tools / "lorelog").write_text("#!/bin/sh\nexit 127\n", "utf-8")
     team.commit("main", BASE + LATER.format("3"))

@@ -321,7 +321,7 @@ def test_lines_that_cannot_be_read_are_not_taken_over() -> None:
     assert plan.files["writers/b2/guards.jsonl"] == files["writers/b2/guards.jsonl"]
 
 
-def test_nobody_in_a_team_forgets_records_of_others() -> None:
+def test_a_teammate_cannot_forget_records_of_others() -> None:
     """In a team, what a teammate forgot is taken out here, except what this machine wrote: that is named, and stays."""
     name = "git:example.org/app"
 
@@ -352,7 +352,7 @@ def test_nobody_in_a_team_forgets_records_of_others() -> None:
 
 
 @pytest.mark.slow
-def test_a_change_that_was_made_later_wins_whatever_the_clocks_say(machines: tuple[SyncMachine, SyncMachine]) -> None:
+def test_a_later_change_wins_despite_wrong_clocks(machines: tuple[SyncMachine, SyncMachine]) -> None:
     """A date that was set on a machine whose clock is a day ahead can be changed on another one at once."""
     first, second = machines
     memory_id = first.add("the otter lives in the river")

@@ -160,7 +160,7 @@ def test_a_spool_that_has_grown_is_taken_in_beside_the_caller(book: TraceStore) 
     assert book.tables().calls(TraceFilter())[1] > 100
 
 
-def test_a_spool_that_nobody_takes_in_is_bounded(book: TraceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unread_spool_is_bounded(book: TraceStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A spool that cannot be moved is dropped at its size limit."""
     spool = book.path.with_name(SPOOL_FILE)
     with spool.open("wb") as file:

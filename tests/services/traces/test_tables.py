@@ -218,7 +218,7 @@ def test_a_command_is_the_same_however_its_output_is_cut(command: str, key: str)
     assert command_key(command) == key
 
 
-def test_bytes_that_are_no_database_are_set_aside(tables: TraceTables) -> None:
+def test_a_damaged_database_is_set_aside(tables: TraceTables) -> None:
     """A damaged database is moved aside and replaced."""
     tables.path.write_bytes(b"not a database at all" * 100)
     tables.add([call("a")])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.services.sessions.talks import Talk, World
+from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.options import CaptureOptions, TraceOptions
@@ -19,7 +19,7 @@ from lorelog.services.traces.values import TracedCall, TraceOrigin
 STACK = "Traceback (most recent call last):\n  File \"/app/db.py\", line 3, in load\n    x\nKeyError: 'id'\n"
 
 
-class Traced(World):
+class Traced(CaptureHome):
     """A project with traced turns."""
 
     def __post_init__(self) -> None:
@@ -40,7 +40,7 @@ def world(tmp_path: Path) -> Traced:
 
 def test_calls_and_errors_of_a_turn_are_kept(world: Traced) -> None:
     """Calls are stored in order with their origin, and errors with the whole stack."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.ask("fix it")
     talk.run("make test", f"Exit code 2\ncollected 3\n{STACK}make: *** [test] Error 1\n", fails=True)
     talk.run("make test 2>&1 | tail -3", "ok")
@@ -65,7 +65,7 @@ def test_calls_and_errors_of_a_turn_are_kept(world: Traced) -> None:
 
 def test_a_turn_that_is_captured_again_adds_nothing(world: Traced) -> None:
     """Capturing a turn again adds nothing; its new part is added."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.ask("fix it")
     talk.run("make test", STACK, fails=True)
     talk.say("Done.")
@@ -103,7 +103,7 @@ def test_only_errors_of_the_call_itself_count(
     types: list[str],
 ) -> None:
     """A stack in a file that was read is not an error; a failing command in a pipe may exit with success."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.ask("go on")
     talk.run(command, result, fails=fails)
     talk.say("Done.")
@@ -115,7 +115,7 @@ def test_secrets_and_own_patterns_are_taken_out(world: Traced) -> None:
     """Secrets are removed from commands, messages and stacks."""
     secret = "ghp_x7Kq2mZ9vB4nT1wY6rL8" + "sD3fG5hJ0pQaCeUi"
     world.options = CaptureOptions(patterns=(r"otter-\d+",))
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     talk.ask("go on")
     talk.run(
         f"curl -H 'Authorization: Bearer {secret}' x otter-77", STACK.replace("'id'", f"{secret} otter-78"), fails=True
@@ -130,7 +130,7 @@ def test_secrets_and_own_patterns_are_taken_out(world: Traced) -> None:
 
 def test_nothing_is_traced_where_that_is_switched_off_or_cannot_be(world: Traced) -> None:
     """A failure of the traces does not prevent a capture."""
-    talk = Talk(world)
+    talk = ClaudeTalk(world)
     world.book = TraceStore(world.place.tenant_folder / "traces.db", TraceOptions(enabled=False))
     talk.ask("one")
     talk.run("make", STACK, fails=True)

@@ -127,7 +127,7 @@ def test_a_storm_of_changes_is_one_pass(project: Path, monkeypatch: pytest.Monke
         eventually(lambda: bool(watch.passes))
         watch.at_rest()
 
-        assert [(one.error, one.report and one.report.changed) for one in watch.passes] == [("", 5000)]
+        assert [(pass_.error, pass_.report and pass_.report.changed) for pass_ in watch.passes] == [("", 5000)]
         assert len(watch.indexed()) == 5001
 
 
@@ -184,7 +184,7 @@ def test_a_root_that_vanishes_keeps_its_documents_and_is_followed_when_it_return
 
 
 @pytest.mark.slow
-def test_a_root_that_is_made_anew_is_followed(project: Path) -> None:
+def test_a_root_that_is_created_again_is_watched(project: Path) -> None:
     """Deleted and made again at once, a root is another directory, and is listened to like the first."""
     notes = project / "notes"
     with Watch(project) as watch:
@@ -303,7 +303,7 @@ def test_being_woken_compares_at_once(project: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
-def test_a_name_that_is_no_text_does_not_end_watching(project: Path) -> None:
+def test_a_name_that_is_not_utf8_does_not_end_watching(project: Path) -> None:
     """A file whose name is not UTF-8 is more than the listener can say; everything else is followed all the same."""
     notes = project / "notes"
     with Watch(project) as watch:
@@ -385,7 +385,7 @@ def test_it_stops_in_the_middle_of_a_pass(project: Path) -> None:
         eventually(lambda: len(again.indexed()) == 2001)
 
 
-def test_stopping_a_watcher_that_never_started_is_no_mistake(project: Path) -> None:
+def test_a_watcher_that_never_started_can_be_stopped(project: Path) -> None:
     """A daemon that leaves at once may stop what it had no time to start."""
     assert Watch(project).watcher.stop()
 
@@ -448,7 +448,7 @@ def test_a_settings_file_that_is_broken_is_told_and_others_are_followed(project:
         assert ".lorelog.toml" in watch.watcher.state()["last_error"]["message"]
 
 
-def test_busy_is_the_error_for_who_does_not_wait(project: Path) -> None:
+def test_following_reports_busy_instead_of_waiting(project: Path) -> None:
     """Following never waits for another run: it would hold up everything else that is watched."""
     with engine_in(project) as holder, holder.store.run(wait_s=0), engine_in(project) as engine:
         started = time.monotonic()

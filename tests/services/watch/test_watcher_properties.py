@@ -85,6 +85,6 @@ def test_the_index_becomes_what_a_new_one_would_be(
             def same() -> bool:
                 with engine_in(project) as engine:
                     found = engine.list(documents=True, limit=1000).documents
-                    return {one.source: one.file_hash for one in found} == fresh
+                    return {item.source: item.file_hash for item in found} == fresh
 
             eventually(same, f"the tree is {[str(path) for path in tree(notes)]}, and should be {fresh}")

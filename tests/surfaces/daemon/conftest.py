@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from lorelog.surfaces.daemon.instance_lock import InstanceLock
+from lorelog.surfaces.daemon.connection import DaemonRequest, OperationRunner
+from lorelog.surfaces.daemon.instance import InstanceLock
 from lorelog.surfaces.daemon.router import DaemonHooks
 from lorelog.surfaces.daemon.server import DaemonServer, ServerLimits
-from lorelog.surfaces.daemon.worker_pool import DaemonRequest, OperationRunner
 from lorelog.surfaces.daemon_client import client
 from lorelog.surfaces.daemon_client.address import DaemonAddress
 from lorelog.surfaces.daemon_client.control import read_lock_holder, start, stop

@@ -12,7 +12,7 @@ from tests.surfaces.daemon.conftest import Warm, eventually
 from lorelog.core.errors import StoreBusy
 from lorelog.surfaces.daemon import background
 from lorelog.surfaces.daemon.background import BackgroundIndexThread
-from lorelog.surfaces.daemon.worker_pool import OperationRunner
+from lorelog.surfaces.daemon.connection import OperationRunner
 from lorelog.surfaces.daemon_client import client
 
 

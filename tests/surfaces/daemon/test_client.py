@@ -51,7 +51,7 @@ def test_a_request_that_is_too_large_is_not_sent(warm: Warm) -> None:
         client.call_daemon("memory.add", {"text": "x" * MAX_REQUEST_BYTES}, directory="/")
 
 
-def test_arguments_that_are_no_json_are_not_sent(warm: Warm) -> None:
+def test_arguments_that_are_not_json_are_not_sent(warm: Warm) -> None:
     """Arguments that JSON cannot encode are rejected before anything is sent."""
     with pytest.raises(DaemonError, match="cannot encode"):
         client.call_daemon("memory.add", {"text": object()}, directory="/")

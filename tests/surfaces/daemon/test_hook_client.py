@@ -61,7 +61,7 @@ def test_waking_is_heard(serve: Callable[..., Counter]) -> None:
         assert last_answer(connection)["ok"]
 
 
-def test_nobody_is_woken_where_nobody_is(home: Path) -> None:
+def test_wake_without_a_daemon_returns_false(home: Path) -> None:
     """Without a socket, or with the socket of a dead daemon, `wake` returns False."""
     address = DaemonAddress(str(home))
     assert not wake(address)
@@ -82,7 +82,7 @@ def test_a_socket_of_others_is_not_talked_with(home: Path) -> None:
         wake(address)
 
 
-def test_a_full_queue_is_no_reason_to_wait(home: Path) -> None:
+def test_a_full_queue_is_not_waited_for(home: Path) -> None:
     """A hanging daemon counts as running, and neither `wake` nor `ask_within` waits for it."""
     address = DaemonAddress(str(home))
     create_folders(address)

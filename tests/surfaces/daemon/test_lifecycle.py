@@ -17,7 +17,7 @@ from tests.models.embedding_server import Answer, EmbeddingServer
 from tests.surfaces.daemon.conftest import Warm, eventually, request
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning, LorelogError, NotFound, StoreError, UsageError
-from lorelog.surfaces.daemon.instance_lock import InstanceLock
+from lorelog.surfaces.daemon.instance import InstanceLock
 from lorelog.surfaces.daemon_client import client
 from lorelog.surfaces.daemon_client.address import DaemonAddress
 from lorelog.surfaces.daemon_client.control import last_failure, read_lock_holder, start, stop
@@ -31,7 +31,7 @@ print(call_daemon("memory.stats", {}, directory="/", start=start) and call_daemo
 
 
 @pytest.mark.slow
-def test_twenty_who_start_it_have_one(warm: Warm) -> None:
+def test_twenty_starters_share_one_daemon(warm: Warm) -> None:
     """Of twenty processes that start a daemon at once, all get a response from the same one."""
     starters = [subprocess.Popen([sys.executable, "-c", STARTER], stdout=subprocess.PIPE, text=True) for _ in range(20)]
     said = [starter.communicate(timeout=300)[0].strip() for starter in starters]
@@ -304,7 +304,7 @@ def test_a_long_home_has_a_daemon(warm: Warm, tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.slow
-def test_a_hung_embedder_holds_up_nobody_else(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hung_embedder_does_not_block_other_requests(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
     """While an embedder hangs, keyword search, status and stop work."""
     server = EmbeddingServer(lambda _: Answer(delay_s=600))
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
@@ -380,7 +380,7 @@ def test_sixteen_clients_at_once_are_all_answered(warm: Warm) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_that_nobody_uses_is_let_go(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_model_is_unloaded(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model is loaded when first needed, unloaded when idle, and loaded again."""
     monkeypatch.setenv("LORELOG_DAEMON_MODEL_IDLE_S", "1")
     warm.ask("memory.stats")

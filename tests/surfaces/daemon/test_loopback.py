@@ -52,7 +52,7 @@ def test_requests_are_answered_over_loopback(serve: Serve, address: DaemonAddres
 
 
 @pytest.mark.parametrize("first", [b"", b"0" * TOKEN_BYTES, b"x"])
-def test_who_has_no_token_is_refused(serve: Serve, address: DaemonAddress, first: bytes) -> None:
+def test_a_client_without_the_token_is_refused(serve: Serve, address: DaemonAddress, first: bytes) -> None:
     """Another user of the machine can connect to the port, and gets nothing but a refusal."""
     served: list[str] = []
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.surfaces.daemon.conftest import Counter, answers, eventually, last_answer, request
 
 from lorelog.core.errors import NotFound, StoreBusy
@@ -49,7 +50,7 @@ def test_requests_on_one_connection_are_answered_in_turn(serve: Serve) -> None:
         assert [next(found)["result"]["arguments"]["n"] for _ in range(50)] == list(range(50))
 
 
-def test_the_caller_is_told_to_whoever_answers(serve: Serve) -> None:
+def test_directory_and_environment_of_the_client_arrive(serve: Serve) -> None:
     """The client's directory and environment arrive unchanged."""
     counter = serve(echo)
     caller = {"directory": "/somewhere", "environment": {"LORELOG_SEARCH_K": "3"}}
@@ -78,7 +79,7 @@ def test_the_caller_is_told_to_whoever_answers(serve: Serve) -> None:
         (b'{"op": "' + b"x" * 100_000 + b'"\n', "not valid JSON"),
     ],
 )
-def test_what_is_no_request_is_answered_and_the_line_goes_on(serve: Serve, line: bytes, said: str) -> None:
+def test_a_malformed_request_gets_a_usage_error(serve: Serve, line: bytes, said: str) -> None:
     """A malformed request gets a usage error that names the problem, and the next request works."""
     counter = serve(echo)
     with counter.connect() as connection:
@@ -103,7 +104,7 @@ def test_noise_never_ends_the_daemon(serve: Serve) -> None:
     """For any bytes or JSON, each line gets a response and the next client is served."""
     counter = serve(echo)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(noise=st.lists(st.binary(max_size=300), max_size=5), value=JSON)
     def make_noise(noise: list[bytes], value: Any) -> None:
         with counter.connect() as connection:
@@ -170,7 +171,7 @@ def test_large_requests_together_are_bounded(serve: Serve) -> None:
 
 
 @pytest.mark.slow
-def test_a_half_open_connection_costs_nobody_anything(serve: Serve) -> None:
+def test_half_open_connections_time_out(serve: Serve) -> None:
     """Connections that send nothing, or an incomplete request, time out; others are served meanwhile."""
     counter = serve(echo, ServerLimits(request_timeout_s=0.5, idle_timeout_s=0.5))
     with counter.connect() as silent, counter.connect() as halting, counter.connect() as other:
@@ -192,7 +193,7 @@ def test_a_slow_reader_is_let_go(serve: Serve) -> None:
         eventually(lambda: counter.server.connection_count() == 1, "the slow one is gone")
 
 
-def test_a_slow_reader_who_reads_gets_all_of_it(serve: Serve) -> None:
+def test_a_slow_reader_gets_the_whole_response(serve: Serve) -> None:
     """A response much larger than the socket buffer arrives complete."""
     counter = serve(lambda *_: {"text": "x" * 20_000_000})
     with counter.connect() as connection:
@@ -264,7 +265,7 @@ def test_a_long_operation_gives_signs_of_life(serve: Serve) -> None:
         assert next(reply for reply in found if "ok" in reply)["ok"]
 
 
-def test_progress_is_told_to_those_who_ask_for_it(serve: Serve) -> None:
+def test_progress_is_sent_on_request(serve: Serve) -> None:
     """Progress is sent as it happens, the last before the response, and only if requested."""
 
     def work(op: str, arguments: Any, caller: Any, progress: Any) -> dict[str, Any]:
@@ -321,7 +322,7 @@ def test_hanging_up_cancels_what_can_be_cancelled(serve: Serve) -> None:
     assert counter.runner.last_failure is None
 
 
-def test_what_nobody_waits_for_any_more_is_not_begun(serve: Serve) -> None:
+def test_an_abandoned_request_is_not_run(serve: Serve) -> None:
     """A request whose client disconnected before a worker was free is not run."""
     free = threading.Event()
     begun: list[str] = []
@@ -387,7 +388,7 @@ def test_the_last_fault_is_remembered(serve: Serve) -> None:
     assert any("Traceback" in entry for entry in counter.said)
 
 
-def test_a_result_that_is_no_text_is_an_answer_all_the_same(serve: Serve) -> None:
+def test_a_result_with_a_lone_surrogate_is_sent(serve: Serve) -> None:
     """A lone surrogate, from a path that is not UTF-8, does not prevent a response."""
     counter = serve(lambda *_: {"path": "a\udc80b"})
     with counter.connect() as connection:
@@ -403,7 +404,7 @@ def test_a_write_says_that_it_begins(serve: Serve) -> None:
         assert next(answers(connection)) == {"working": 0}
 
 
-def test_a_write_does_not_begin_for_one_who_has_left(serve: Serve) -> None:
+def test_a_write_of_a_disconnected_client_is_not_run(serve: Serve) -> None:
     """A non-repeatable request whose client has disconnected is not run."""
     gate = Gate()
     counter = serve(gate)
@@ -438,7 +439,7 @@ def test_a_clock_that_jumps_changes_nothing(serve: Serve, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_it_leaves_when_nobody_asks(serve: Serve) -> None:
+def test_an_idle_daemon_exits(serve: Serve) -> None:
     """After its idle time the daemon exits and removes its socket and pid file."""
     counter = serve(echo, idle_s=0.5)
 

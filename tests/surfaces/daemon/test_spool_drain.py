@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.services.sessions.talks import Talk, World
+from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 from tests.surfaces.daemon.conftest import Warm, eventually
 
 from lorelog.services.sessions import spool
 from lorelog.surfaces.daemon_client import client
 
 
-def spooled_talk(warm: Warm, root: Path) -> tuple[World, Talk]:
+def spooled_talk(warm: Warm, root: Path) -> tuple[CaptureHome, ClaudeTalk]:
     """Return a session whose events are in the daemon's spool."""
-    world = World(root / "world")
+    world = CaptureHome(root / "world")
     world.home = Path(warm.address.home)
-    return world, Talk(world)
+    return world, ClaudeTalk(world)
 
 
 @pytest.mark.slow

@@ -136,7 +136,7 @@ def modes(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_who_has_another_mask_writes_without_it(warm: Warm) -> None:
+def test_a_client_with_another_umask_writes_itself(warm: Warm) -> None:
     """The daemon does not write for a client with another umask, but reads for it."""
     start_with("os.umask(0o077)")
     before = os.umask(0o022)
@@ -175,7 +175,7 @@ def test_days_and_times_are_the_callers(warm: Warm) -> None:
 
 
 @pytest.mark.slow
-def test_who_names_the_same_zone_otherwise_is_served(warm: Warm) -> None:
+def test_time_zones_are_compared_by_offset(warm: Warm) -> None:
     """Time zones are compared by their offsets, not by name."""
     start_with("", TZ="UTC")
     told = "from lorelog.surfaces.daemon_client.client import call_daemon\ncall_daemon('memory.add', {'text': 'same'})"
@@ -294,7 +294,7 @@ def test_a_hung_model_holds_up_no_other_writer(warm: Warm) -> None:
 
 
 @pytest.mark.slow
-def test_waiting_for_another_writer_is_no_error_in_the_log(warm: Warm) -> None:
+def test_waiting_for_another_writer_is_logged_once(warm: Warm) -> None:
     """A watcher that waits for a locked index logs this once, and indexes when it is free."""
     from lorelog.stores.embedded.connection import hold_lock
 
@@ -326,7 +326,7 @@ def _new_wait(warm: Warm, known: set[str]) -> str:
 
 
 @pytest.mark.slow
-def test_ask_says_who_asks(warm: Warm) -> None:
+def test_ask_sends_the_identity_of_the_client(warm: Warm) -> None:
     """A client that sends neither time zone nor umask, as older ones, is served."""
     warm.start()
     with warm.connect() as connection:

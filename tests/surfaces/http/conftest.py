@@ -81,8 +81,8 @@ class Client:
 
 
 @dataclass(frozen=True)
-class World:
-    """A project with three indexed notes, beside a file that is not indexed, and who answers about it."""
+class ServedNotes:
+    """A project with three notes, beside a file that is not indexed, and who answers about it."""
 
     project: Path
     outside: Path
@@ -100,8 +100,8 @@ class World:
 
 
 @pytest.fixture
-def world(project: Path, home: Path) -> Iterator[World]:
-    """The project, indexed; servers that are started from it are stopped, and what they held is let go."""
+def bare_world(project: Path, home: Path) -> Iterator[ServedNotes]:
+    """The project, not indexed; servers that are started from it are stopped, and what they held is let go."""
     project = Path(os.path.realpath(project))
     write(project / "notes" / "cache.md", "# Cache\n\nWe chose Redis because it runs already.\n")
     write(project / "notes" / "deploy.md", "# Deploy\n\nDeploys go through the blue cluster.\n")
@@ -110,7 +110,6 @@ def world(project: Path, home: Path) -> Iterator[World]:
     held = ResourcePool()
     dispatcher = Dispatcher(held.engine)
     person = ClientIdentity(str(project), dict(os.environ), str(home))
-    dispatcher.call("memory.index", {"paths": ["notes"]}, person)
     servers: list[RunningServer] = []
 
     def serve(answer: CallOperation | None = None, **options: Any) -> Client:
@@ -118,13 +117,21 @@ def world(project: Path, home: Path) -> Iterator[World]:
         servers.append(serve_in_thread(answer or dispatcher.call, chosen, replace(person, own=False)))
         return Client(servers[-1].port)
 
-    yield World(project, outside, dispatcher, replace(person, own=False), serve)
+    yield ServedNotes(project, outside, dispatcher, replace(person, own=False), serve)
     for server in servers:
         server.stop()
     held.close()
 
 
 @pytest.fixture
-def client(world: World) -> Client:
+def world(bare_world: ServedNotes) -> ServedNotes:
+    """The project, indexed. Modules that ask for no memory take `bare_world` in its place."""
+    person = replace(bare_world.caller, own=True)
+    bare_world.dispatcher.call("memory.index", {"paths": ["notes"]}, person)
+    return bare_world
+
+
+@pytest.fixture
+def client(world: ServedNotes) -> Client:
     """A client of a server as it is by default."""
     return world.serve()

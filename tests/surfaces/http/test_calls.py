@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.surfaces.conftest import write
-from tests.surfaces.http.conftest import JSON, Client, World
+from tests.surfaces.http.conftest import JSON, Client, ServedNotes
 
 from lorelog.core.errors import Cancelled, LorelogError, error_from_code
 from lorelog.core.ports import Progress
@@ -36,7 +36,7 @@ def all_errors(top: type[LorelogError] = LorelogError) -> Iterator[type[LorelogE
         yield from all_errors(kind)
 
 
-def test_operations_answer_as_everywhere(client: Client, world: World) -> None:
+def test_operations_answer_as_everywhere(client: Client, world: ServedNotes) -> None:
     """An operation answers what the dispatcher answers; the short name will do, and so will no body."""
     reply = client.call("memory.search", query="redis", k=1)
 
@@ -57,14 +57,16 @@ def test_what_is_added_is_found(client: Client) -> None:
 
 def test_what_is_not_offered_says_why(client: Client) -> None:
     """An operation that HTTP does not offer is 403, with the reason."""
-    for name, reason in [(name, one.absent["http"]) for name, one in all_operations().items() if "http" in one.absent]:
+    for name, reason in [
+        (name, operation.absent["http"]) for name, operation in all_operations().items() if "http" in operation.absent
+    ]:
         reply = client.call(name, paths=["/etc"])
 
         assert (reply.status, reply.code) == (403, "forbidden")
         assert reason in reply.json["error"]["message"]
 
 
-def test_files_of_this_machine_cannot_be_named(client: Client, world: World) -> None:
+def test_files_of_this_machine_cannot_be_named(client: Client, world: ServedNotes) -> None:
     """Whoever asks over HTTP cannot have a path read that a person did not choose."""
     for op, arguments in (("index", {"paths": [str(world.outside)]}), ("transcript", {"place": str(world.outside)})):
         reply = client.call(op, **arguments)
@@ -117,7 +119,7 @@ def test_the_nearest_names_are_offered(client: Client) -> None:
     assert "'query'" in client.call("search", qurey="x").json["error"]["message"]
 
 
-def test_every_error_has_its_status(world: World) -> None:
+def test_every_error_has_its_status(world: ServedNotes) -> None:
     """An operation's error keeps its code, message and hint, under a status that fits."""
     kinds = list(all_errors())
     failing = iter(kinds)
@@ -148,7 +150,7 @@ def test_operations_are_listed(client: Client) -> None:
     assert isinstance(listed["memory.reset"]["surfaces"]["http"], str)
 
 
-def test_progress_is_streamed(client: Client, world: World) -> None:
+def test_progress_is_streamed(client: Client, world: ServedNotes) -> None:
     """A long operation tells how far it has come, and ends with its reply."""
     for number in range(30):
         write(world.project / "notes" / f"n{number}.md", f"note {number}\n")
@@ -171,7 +173,7 @@ def test_a_failure_ends_the_stream(client: Client) -> None:
 
 
 @pytest.mark.slow
-def test_a_quiet_stream_shows_that_it_lives(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quiet_stream_shows_that_it_lives(world: ServedNotes, monkeypatch: pytest.MonkeyPatch) -> None:
     """While there is no progress, comments keep the connection alive."""
     monkeypatch.setattr(calls, "KEEPALIVE_S", 0.05)
     go_on = threading.Event()
@@ -199,7 +201,7 @@ def request(op: str, accept: str = "text/event-stream") -> bytes:
 
 
 @pytest.mark.parametrize("accept", ["text/event-stream", "application/json"])
-def test_whoever_hangs_up_ends_what_they_asked_for(world: World, accept: str) -> None:
+def test_a_disconnected_client_cancels_its_operation(world: ServedNotes, accept: str) -> None:
     """A client that goes away in the middle has its operation cancelled at the next step, and frees its thread."""
     begun, ended = threading.Event(), threading.Event()
     raised: list[BaseException] = []
@@ -228,7 +230,7 @@ def test_whoever_hangs_up_ends_what_they_asked_for(world: World, accept: str) ->
 
 
 @pytest.mark.slow
-def test_a_reader_that_does_not_read_costs_no_memory(world: World) -> None:
+def test_a_reader_that_does_not_read_costs_no_memory(world: ServedNotes) -> None:
     """Progress that nobody reads is passed over: the operation ends, and only the latest is kept."""
     told, ended = 0, threading.Event()
 
@@ -254,7 +256,7 @@ def test_a_reader_that_does_not_read_costs_no_memory(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_many_ask_at_once(client: Client, world: World) -> None:
+def test_many_ask_at_once(client: Client, world: ServedNotes) -> None:
     """Sixteen clients that search and add at the same time are all answered, and everything added is found."""
     statuses: list[int] = []
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import socket
 
 import pytest
-from tests.surfaces.http.conftest import Client
+from tests.surfaces.http.conftest import Client, ServedNotes
 
 from lorelog.surfaces.http import server
 
 HEAD = b"POST /api/call/stats HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture
+def world(bare_world: ServedNotes) -> ServedNotes:
+    """The project without its index: nothing here is about memories."""
+    return bare_world
 
 
 def read_all(connection: socket.socket) -> bytes:
@@ -46,7 +52,7 @@ def test_a_half_sent_request_is_closed_with_408(
     assert client.get("/health").status == 200
 
 
-def test_who_holds_too_many_connections_loses_the_oldest(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_idle_connection_is_closed_beyond_the_limit(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit of an address, its oldest connection without a request is closed, and the new one is served."""
     monkeypatch.setattr(server, "MAX_PEER_CONNECTIONS", 3)
     held = [client.raw() for _ in range(3)]

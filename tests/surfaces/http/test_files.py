@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.surfaces.conftest import write
-from tests.surfaces.http.conftest import Client, World
+from tests.surfaces.http.conftest import Client, ServedNotes
 
 from lorelog.surfaces.http import loop
 from lorelog.surfaces.http.errors import HttpRefusalError
@@ -25,7 +26,7 @@ FILE = "/api/memory/file"
 NOT_OURS = (403, "path is not an indexed memory file\n")
 
 
-def test_a_file_is_read_as_it_is(client: Client, world: World) -> None:
+def test_a_file_is_read_as_it_is(client: Client, world: ServedNotes) -> None:
     """An indexed file comes as plain text, byte for byte."""
     for path in sorted((world.project / "notes").iterdir()):
         reply = client.get(FILE, dir_path=world.here, path=str(path))
@@ -35,7 +36,7 @@ def test_a_file_is_read_as_it_is(client: Client, world: World) -> None:
         assert reply.headers["x-content-type-options"] == "nosniff"
 
 
-def test_a_file_is_replaced_and_found_at_once(client: Client, world: World) -> None:
+def test_a_file_is_replaced_and_found_at_once(client: Client, world: ServedNotes) -> None:
     """A file that was put is on disk with its old mode, found by its new words, and nothing is left beside it."""
     world.note.chmod(0o640)
     text = "# Cache\n\nWe moved to memcached. Ünïcode stays.\n"
@@ -50,7 +51,7 @@ def test_a_file_is_replaced_and_found_at_once(client: Client, world: World) -> N
     assert "memcached" in found[0]["content"]
 
 
-def test_a_file_can_be_put_from_below_its_project(client: Client, world: World) -> None:
+def test_a_file_can_be_put_from_below_its_project(client: Client, world: ServedNotes) -> None:
     """The index is brought up to date under the file's own project, wherever one stands."""
     below = world.project / "deep" / "down"
     below.mkdir(parents=True)
@@ -65,7 +66,7 @@ def test_a_file_can_be_put_from_below_its_project(client: Client, world: World) 
     )
 
 
-def test_a_change_under_ones_feet_is_noticed(client: Client, world: World) -> None:
+def test_a_change_under_ones_feet_is_noticed(client: Client, world: ServedNotes) -> None:
     """With the tag of what was read, a file that changed meanwhile is not overwritten."""
     query = {"dir_path": world.here, "path": str(world.note)}
     tag = client.get(FILE, **query).headers["etag"]
@@ -79,7 +80,7 @@ def test_a_change_under_ones_feet_is_noticed(client: Client, world: World) -> No
     assert (taken.status, world.note.read_bytes()) == (200, b"mine")
 
 
-def test_a_file_that_is_gone_is_not_made(client: Client, world: World) -> None:
+def test_a_file_that_is_gone_is_not_made(client: Client, world: ServedNotes) -> None:
     """A file that is in the index and not on disk is not found, and not written."""
     world.note.unlink()
     query = {"dir_path": world.here, "path": str(world.note)}
@@ -89,7 +90,7 @@ def test_a_file_that_is_gone_is_not_made(client: Client, world: World) -> None:
     assert not world.note.exists()
 
 
-def test_a_file_too_large_is_refused_both_ways(world: World) -> None:
+def test_a_file_too_large_is_refused_both_ways(world: ServedNotes) -> None:
     """What may not be written may not be read either, and the file stays as it was."""
     client = world.serve(max_body_bytes=1000)
     before = world.note.read_bytes()
@@ -102,7 +103,7 @@ def test_a_file_too_large_is_refused_both_ways(world: World) -> None:
     assert client.get(FILE, **query).status == 413
 
 
-def test_a_file_of_an_index_that_fails_is_written_all_the_same(world: World) -> None:
+def test_a_file_of_an_index_that_fails_is_written_all_the_same(world: ServedNotes) -> None:
     """When the index cannot follow, the file is safe and the answer says so."""
     from lorelog.core.errors import StoreBusy
 
@@ -136,7 +137,7 @@ def test_a_read_only_file_stays_as_it_is(tmp_path: Path) -> None:
     assert path.read_text("utf-8") == "before"
 
 
-def variants(world: World) -> list[str]:
+def variants(world: ServedNotes) -> list[str]:
     """Ways to write a path that lead to the secret, or to the note by a detour."""
     notes, outside = world.project / "notes", world.outside
     return [
@@ -162,7 +163,7 @@ def variants(world: World) -> list[str]:
     ]
 
 
-def test_no_other_spelling_reaches_a_file(client: Client, world: World) -> None:
+def test_no_other_spelling_reaches_a_file(client: Client, world: ServedNotes) -> None:
     """Dots, doubled slashes, detours and other names are refused for reading and for writing."""
     before = (world.note.read_bytes(), world.outside.read_bytes())
     for path in variants(world):
@@ -174,7 +175,7 @@ def test_no_other_spelling_reaches_a_file(client: Client, world: World) -> None:
     assert (world.note.read_bytes(), world.outside.read_bytes()) == before
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.sampled_from(["..", ".", "", "notes", "cache.md", "secret.md", "%2e%2e", "link", "\u2024\u2024", "~"]),
@@ -183,7 +184,7 @@ def test_no_other_spelling_reaches_a_file(client: Client, world: World) -> None:
     )
 )
 @example(["..", "secret.md"])
-def test_only_the_exact_path_opens(client: Client, world: World, parts: list[str]) -> None:
+def test_only_the_exact_path_opens(client: Client, world: ServedNotes, parts: list[str]) -> None:
     """Of all paths one could put together, those that answer are the exact names of indexed files."""
     path = f"{world.project}/{'/'.join(parts)}"
     reply = client.get(FILE, dir_path=world.here, path=path)
@@ -192,7 +193,7 @@ def test_only_the_exact_path_opens(client: Client, world: World, parts: list[str
     assert b"nobody may read this" not in reply.body
 
 
-def test_a_link_to_a_file_is_not_followed(client: Client, world: World) -> None:
+def test_a_link_to_a_file_is_not_followed(client: Client, world: ServedNotes) -> None:
     """A link beside an indexed file, or in its place, leads nowhere."""
     link = world.project / "notes" / "link.md"
     link.symlink_to(world.outside)
@@ -208,7 +209,7 @@ def test_a_link_to_a_file_is_not_followed(client: Client, world: World) -> None:
     assert world.outside.read_bytes() == before
 
 
-def test_a_link_in_place_of_a_directory_is_not_followed(client: Client, world: World) -> None:
+def test_a_link_in_place_of_a_directory_is_not_followed(client: Client, world: ServedNotes) -> None:
     """A directory on the way that became a link leads nowhere, even to a file of the same name."""
     elsewhere = world.project.parent / "elsewhere"
     secret = write(elsewhere / "cache.md", "nobody may read this")
@@ -236,7 +237,7 @@ def test_no_component_may_be_a_link(tmp_path: Path) -> None:
     assert loop.read_file(str(real), 100) == b"ours"
 
 
-def test_what_the_index_names_must_be_the_very_path(world: World) -> None:
+def test_what_the_index_names_must_be_the_very_path(world: ServedNotes) -> None:
     """A file is not opened because the index knows another that is near it."""
 
     def near(op: str, arguments: object, *rest: object) -> dict[str, object]:
@@ -248,7 +249,7 @@ def test_what_the_index_names_must_be_the_very_path(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", ["directory", "pipe", "socket"])
-def test_what_is_no_file_is_refused_without_waiting(client: Client, world: World, kind: str) -> None:
+def test_directories_pipes_and_sockets_are_refused_at_once(client: Client, world: ServedNotes, kind: str) -> None:
     """A directory, a pipe or a socket in the place of a file is refused at once."""
     import socket
 

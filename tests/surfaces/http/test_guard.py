@@ -7,7 +7,7 @@ import socket
 from typing import Any
 
 import pytest
-from tests.surfaces.http.conftest import JSON, Client, World
+from tests.surfaces.http.conftest import JSON, Client, ServedNotes
 
 TOKEN = "correct-horse-battery-staple"
 
@@ -50,6 +50,12 @@ ORIGINS = {
 }
 
 
+@pytest.fixture
+def world(bare_world: ServedNotes) -> ServedNotes:
+    """The project without its index: nothing here is about memories."""
+    return bare_world
+
+
 def test_only_names_of_this_machine_are_answered(client: Client) -> None:
     """A Host that is not loopback's is refused, so that a name pointed at this machine reads nothing."""
     for host, status in HOSTS.items():
@@ -71,14 +77,14 @@ def test_two_hosts_or_none_are_refused(client: Client) -> None:
         assert b" 400 " in connection.recv(65_536).split(b"\r\n")[0]
 
 
-def test_the_configured_name_is_answered(world: World) -> None:
+def test_the_configured_name_is_answered(world: ServedNotes) -> None:
     """The name that the server was told to serve on is its own too."""
     client = world.serve(host="localhost", token=TOKEN)
 
     assert client.send("GET", "/health", headers={"Host": "localhost"}).status == 200
 
 
-def test_on_all_addresses_any_address_is_a_name(world: World) -> None:
+def test_on_all_addresses_any_address_is_a_name(world: ServedNotes) -> None:
     """Served on every address of the machine, it answers to addresses and to the machine's name, not to other names."""
     client = world.serve(host="0.0.0.0", token=TOKEN)
     for host, status in {
@@ -119,7 +125,7 @@ def test_no_answer_invites_another_site(client: Client) -> None:
     assert not [name for reply in replies for name in reply.headers if name.lower().startswith("access-control")]
 
 
-def test_what_a_form_can_send_is_refused(client: Client, world: World) -> None:
+def test_what_a_form_can_send_is_refused(client: Client, world: ServedNotes) -> None:
     """A POST that is not JSON by its type changes nothing: those a page may send anywhere."""
     for kind in (
         None,
@@ -142,7 +148,7 @@ def test_a_charset_beside_the_type_is_fine(client: Client) -> None:
 
 
 @pytest.mark.slow
-def test_the_token_opens_everything_and_nothing_opens_without(world: World) -> None:
+def test_the_token_opens_everything_and_nothing_opens_without(world: ServedNotes) -> None:
     """With a token set, only /health is answered without it."""
     client = world.serve(token=TOKEN)
     right = {"Authorization": f"Bearer {TOKEN}"}
@@ -168,7 +174,7 @@ def test_the_token_opens_everything_and_nothing_opens_without(world: World) -> N
     assert client.send("GET", "/metrics", headers={"Authorization": f"bearer {TOKEN}"}).status == 200
 
 
-def test_a_body_that_says_it_is_too_large_is_not_read(world: World) -> None:
+def test_a_body_that_says_it_is_too_large_is_not_read(world: ServedNotes) -> None:
     """The length alone is enough to refuse: 100 MB are announced, none are sent."""
     client = world.serve()
     with client.raw() as connection:
@@ -182,7 +188,7 @@ def test_a_body_that_says_it_is_too_large_is_not_read(world: World) -> None:
         answer.close()
 
 
-def test_a_body_that_is_too_large_is_refused_and_told(world: World) -> None:
+def test_a_body_that_is_too_large_is_refused_and_told(world: ServedNotes) -> None:
     """Whoever sends all of it first still gets the answer."""
     client = world.serve(max_body_bytes=1000)
 
@@ -190,7 +196,7 @@ def test_a_body_that_is_too_large_is_refused_and_told(world: World) -> None:
     assert client.call("add", text="x" * 500).status == 200
 
 
-def test_a_body_without_a_length_is_counted(world: World) -> None:
+def test_a_body_without_a_length_is_counted(world: ServedNotes) -> None:
     """A chunked body is refused as soon as it is too large, not when it ends."""
     client = world.serve(max_body_bytes=10_000)
     for path in ("POST /api/call/add", "POST /api/memory/search", "PUT /api/memory/file?dir_path=/&path=/a.md"):
@@ -205,7 +211,7 @@ def test_a_body_without_a_length_is_counted(world: World) -> None:
             assert connection.recv(65_536).startswith(b"HTTP/1.1 413 "), path
 
 
-def test_a_body_that_breaks_off_does_nothing(client: Client, world: World) -> None:
+def test_a_body_that_breaks_off_does_nothing(client: Client, world: ServedNotes) -> None:
     """A request that ends before its body does is not carried out, and the server goes on."""
     body = json.dumps({"text": "half a memory"}).encode()
     with client.raw() as connection:
@@ -220,7 +226,7 @@ def test_a_body_that_breaks_off_does_nothing(client: Client, world: World) -> No
     assert client.get("/health").status == 200
 
 
-def test_a_body_that_does_not_come_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_does_not_come_is_given_up(world: ServedNotes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who takes too long to send a body is told so, and let go."""
     monkeypatch.setattr("lorelog.surfaces.http.calls.BODY_TIMEOUT_S", 0.2)
     client = world.serve()
@@ -235,7 +241,7 @@ def test_a_body_that_does_not_come_is_given_up(world: World, monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_slow_clients_hold_up_nobody(client: Client, world: World) -> None:
+def test_slow_clients_do_not_block_others(client: Client, world: ServedNotes) -> None:
     """While forty clients dawdle over their headers, their bodies and their answers, another is served."""
     head = b"POST /api/call/stats HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     slow: list[socket.socket] = []
@@ -264,7 +270,7 @@ NONSENSE = [
 ]
 
 
-def test_what_is_no_http_is_refused(client: Client) -> None:
+def test_malformed_http_is_refused(client: Client) -> None:
     """Malformed and overlong requests are refused, and the server goes on."""
     for nonsense in NONSENSE:
         with client.raw() as connection:
@@ -276,7 +282,7 @@ def test_what_is_no_http_is_refused(client: Client) -> None:
     assert client.get("/health").status == 200
 
 
-def test_a_fault_of_ours_shows_no_more_than_its_name(world: World) -> None:
+def test_a_fault_of_ours_shows_no_more_than_its_name(world: ServedNotes) -> None:
     """An unexpected error is 500 with the usual object; neither its text nor where it happened is told."""
 
     def broken(*_: object) -> dict[str, Any]:

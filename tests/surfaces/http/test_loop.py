@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.surfaces.conftest import write
-from tests.surfaces.http.conftest import JSON, Client, World
+from tests.surfaces.http.conftest import JSON, Client, ServedNotes
 
 SEARCH, INDEX, FILES, FIND, FILE = (
     "/api/memory/search",
@@ -19,7 +19,7 @@ SEARCH, INDEX, FILES, FIND, FILE = (
 )
 
 
-def test_search_answers_as_loop_does(client: Client, world: World) -> None:
+def test_search_answers_as_loop_does(client: Client, world: ServedNotes) -> None:
     """A hit has its file, its text, its score and where in the file it stands."""
     reply = client.post(SEARCH, {"query": "redis cache", "top_k": 1, "dir_path": world.here})
 
@@ -31,7 +31,7 @@ def test_search_answers_as_loop_does(client: Client, world: World) -> None:
     assert set(hit) == {"file_path", "content", "score", "chunk_index"}
 
 
-def test_search_shows_texts_under_a_token_budget_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_shows_texts_under_a_token_budget_too(world: ServedNotes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A person's token budget does not take the texts out of Loop's answers."""
     world.dispatcher.call("memory.search", {"query": "redis"}, world.caller)
     write(world.project / ".lorelog.toml", "[search]\ntoken_budget = 5\n")
@@ -41,7 +41,7 @@ def test_search_shows_texts_under_a_token_budget_too(world: World, monkeypatch: 
     assert reply.json["results"][0]["content"]
 
 
-def test_search_takes_any_number_of_hits(client: Client, world: World) -> None:
+def test_search_takes_any_number_of_hits(client: Client, world: ServedNotes) -> None:
     """No number, zero and less mean as many hits as usual; more than there can be is all there are."""
     for top_k in (None, 0, -3, 10**30):
         reply = client.post(SEARCH, {"query": "otters", "top_k": top_k, "dir_path": world.here})
@@ -49,7 +49,7 @@ def test_search_takes_any_number_of_hits(client: Client, world: World) -> None:
         assert 1 <= len(reply.json["results"]) <= 5
 
 
-def test_nothing_found_is_an_empty_list(client: Client, world: World, tmp_path: Any) -> None:
+def test_nothing_found_is_an_empty_list(client: Client, world: ServedNotes, tmp_path: Any) -> None:
     """Where nothing is indexed, results and files are `[]`, never null."""
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -60,7 +60,7 @@ def test_nothing_found_is_an_empty_list(client: Client, world: World, tmp_path: 
     assert client.get(FILES, dir_path="/no/such/place").json == {"files": []}
 
 
-def test_search_does_not_index_first(client: Client, world: World) -> None:
+def test_search_does_not_index_first(client: Client, world: ServedNotes) -> None:
     """A changed file is found in its new words after an index call, not by the search itself."""
     world.note.write_text("# Cache\n\nWe moved to memcached lately.\n", "utf-8")
 
@@ -74,7 +74,7 @@ def test_search_does_not_index_first(client: Client, world: World) -> None:
     assert client.post(INDEX, {"dir_path": world.here}).json == {"count": 0}
 
 
-def test_a_project_does_not_see_another(client: Client, world: World) -> None:
+def test_a_project_does_not_see_another(client: Client, world: ServedNotes) -> None:
     """`dir_path` scopes: what is filed under one project is not found from another."""
     other = world.project.parent / "other"
     (other / ".git" / "objects").mkdir(parents=True)
@@ -86,7 +86,7 @@ def test_a_project_does_not_see_another(client: Client, world: World) -> None:
     assert client.get(FILE, dir_path=str(other), path=str(world.note)).status == 403
 
 
-def test_files_lists_those_that_exist(client: Client, world: World) -> None:
+def test_files_lists_those_that_exist(client: Client, world: ServedNotes) -> None:
     """Only files that are still there are listed, each with its project."""
     world.note.unlink()
 
@@ -96,7 +96,7 @@ def test_files_lists_those_that_exist(client: Client, world: World) -> None:
     assert {file["dir_path"] for file in files} == {world.here}
 
 
-def test_files_are_searched_by_part_of_their_path(client: Client, world: World) -> None:
+def test_files_are_searched_by_part_of_their_path(client: Client, world: ServedNotes) -> None:
     """`q` is looked for in the path, whatever its case."""
     for q, names in {"DEPLOY": ["deploy.md"], "ötter": ["Über Ötter.markdown"], "nope": []}.items():
         files = client.get(FIND, dir_path=world.here, q=q).json["files"]
@@ -104,7 +104,7 @@ def test_files_are_searched_by_part_of_their_path(client: Client, world: World) 
         assert [file["file_path"].rpartition("/")[2] for file in files] == names
 
 
-def test_files_without_q_are_all(client: Client, world: World) -> None:
+def test_files_without_q_are_all(client: Client, world: ServedNotes) -> None:
     """No `q` finds every file."""
     everything = client.get(FILES, dir_path=world.here).json
 
@@ -112,7 +112,7 @@ def test_files_without_q_are_all(client: Client, world: World) -> None:
     assert len(everything["files"]) == 3
 
 
-def test_memories_of_a_directory_that_is_gone_are_found(client: Client, world: World) -> None:
+def test_memories_of_a_directory_that_is_gone_are_found(client: Client, world: ServedNotes) -> None:
     """The name that memories are filed under is enough; the directory itself may be gone."""
     shutil.move(world.project, world.project.parent / "moved")
 
@@ -173,14 +173,14 @@ def test_refusals_are_plain_text(client: Client) -> None:
         assert reply.headers["content-type"] == "text/plain; charset=utf-8"
 
 
-def test_a_directory_wins_over_a_channel(client: Client, world: World) -> None:
+def test_a_directory_wins_over_a_channel(client: Client, world: ServedNotes) -> None:
     """With both given, the directory counts, and unknown fields are passed over."""
     body = {"query": "redis", "dir_path": world.here, "channel_id": "c", "more": 1}
 
     assert client.post(SEARCH, body).status == 200
 
 
-def test_a_fault_of_the_index_is_500_in_plain_text(world: World) -> None:
+def test_a_fault_of_the_index_is_500_in_plain_text(world: ServedNotes) -> None:
     """What the index says when it fails is told in one line."""
     from lorelog.core.errors import StoreDamaged
 
@@ -192,7 +192,7 @@ def test_a_fault_of_the_index_is_500_in_plain_text(world: World) -> None:
     assert (reply.status, reply.text) == (500, "the index is damaged\n")
 
 
-def test_a_channel_is_the_directory_that_the_user_gave_it(world: World, home: Path) -> None:
+def test_a_channel_is_the_directory_that_the_user_gave_it(world: ServedNotes, home: Path) -> None:
     """A channel of http.channels is its project; another one is the folder that Loop keeps for it, if there is one."""
     client = world.serve(channels=(f"42={world.here}", "tilde=~/elsewhere"))
     write(home.parent / ".loop" / "c7" / "work" / "note.md", "# Note\n")
@@ -233,7 +233,7 @@ def test_index_of_an_allowed_directory_reads_its_memory_folder(client: Client, h
     assert client.post(INDEX, {"dir_path": str(tmp_path / "working")}).status == 400
 
 
-def test_a_channel_of_the_user_may_be_indexed(world: World, home: Path, tmp_path: Path) -> None:
+def test_a_channel_of_the_user_may_be_indexed(world: ServedNotes, home: Path, tmp_path: Path) -> None:
     """The user who names a channel's directory allows that its memory is indexed."""
     write(tmp_path / "chat" / "memory" / "a.md", "# A\n\nZebras have stripes.\n")
     write(home / "config.toml", f'[http]\nchannels = ["7={tmp_path}/chat"]\n')

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from schemathesis import checks
-from tests.surfaces.http.conftest import Client, World
+from tests.surfaces.http.conftest import Client, ServedNotes
 
 from lorelog.operations.catalogue import all_operations, operation_schemas
 from lorelog.surfaces.http.openapi import describe_api
@@ -39,7 +39,7 @@ LOOP = {f"/api/memory/{name}" for name in ("search", "index", "files", "files/se
 def test_every_offered_operation_has_a_path(client: Client) -> None:
     """The document has the operations that are offered, no other, and Loop's endpoints and our own."""
     document = client.get("/openapi.json").json
-    offered = {f"/api/call/{name}" for name, one in all_operations().items() if "http" not in one.absent}
+    offered = {f"/api/call/{name}" for name, operation in all_operations().items() if "http" not in operation.absent}
 
     assert document["openapi"] == "3.1.0"
     assert set(document["paths"]) == offered | OWN | LOOP
@@ -63,7 +63,7 @@ def test_a_component_name_has_one_definition() -> None:
 
 
 @pytest.mark.slow
-def test_a_token_stands_in_the_document(world: World) -> None:
+def test_a_token_stands_in_the_document(world: ServedNotes) -> None:
     """Where a token is asked for, the document says so, and that /health goes without."""
     client = world.serve(token="t" * 20)
     document = json.loads(client.send("GET", "/openapi.json", headers={"Authorization": f"Bearer {'t' * 20}"}).body)
@@ -72,7 +72,7 @@ def test_a_token_stands_in_the_document(world: World) -> None:
     assert document["paths"]["/health"]["get"]["security"] == []
 
 
-def confined(world: World) -> Any:
+def confined(world: ServedNotes) -> Any:
     """Who answers, with every directory that a request hits upon taken for the project: adding writes into it."""
 
     def answer(op: str, arguments: Any, *rest: Any) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def send_examples(operation: Any, mode: Any, url: str, likely: Likely) -> None:
 
 
 @pytest.mark.slow
-def test_no_call_breaks_the_server(world: World) -> None:
+def test_no_call_breaks_the_server(world: ServedNotes) -> None:
     """Valid and invalid arguments to every operation: no fault of ours, and every answer as documented."""
     client = world.serve(confined(world), max_body_bytes=1_000_000_000)
     document = client.get("/openapi.json").json
@@ -138,7 +138,7 @@ def test_no_call_breaks_the_server(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_no_request_breaks_loops_endpoints(world: World) -> None:
+def test_no_request_breaks_loops_endpoints(world: ServedNotes) -> None:
     """The same for Loop's endpoints and for our own, with paths that are there and paths that may not be touched."""
     client = world.serve(confined(world), max_body_bytes=1_000_000_000)
     document = client.get("/openapi.json").json

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.docs.pages import blocks, read, rows, spans
-from tests.surfaces.http.conftest import Client, Reply, World
+from tests.surfaces.http.conftest import Client, Reply, ServedNotes
 
 from lorelog.surfaces.http.errors import STATUS_BY_CODE
 from lorelog.surfaces.http.openapi import describe_api
@@ -31,7 +31,7 @@ def _replace_all(word: str, values: dict[str, str]) -> str:
     return word
 
 
-def typed(client: Client, words: list[str], world: World) -> Reply:
+def typed(client: Client, words: list[str], world: ServedNotes) -> Reply:
     """Send what curl would send."""
     method, url, body, headers = "", "", None, {}
     shell = {"/home/mara/app": world.here, "$LORELOG_TOKEN": TOKEN, "$AUTH": f"Authorization: Bearer {TOKEN}"}
@@ -53,7 +53,7 @@ def typed(client: Client, words: list[str], world: World) -> Reply:
 
 
 @pytest.mark.slow
-def test_every_example_works(world: World) -> None:
+def test_every_example_works(world: ServedNotes) -> None:
     """Each curl command of the page, sent as it stands, is answered with 200."""
     world.note.write_text("# Cache\n\nWhy redis: it runs already.\n", "utf-8")
     client = world.serve(token=TOKEN)

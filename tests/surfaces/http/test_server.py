@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from tests.surfaces.conftest import Shell, command_line, run_process, write
-from tests.surfaces.http.conftest import Client, World
+from tests.surfaces.http.conftest import Client, ServedNotes
 
 from lorelog.core.errors import Cancelled, ConfigError, UsageError
 from lorelog.core.options import HttpOptions
@@ -77,7 +77,7 @@ def test_a_port_that_is_taken_is_told() -> None:
         open_listener(HttpOptions(port=taken.getsockname()[1]))
 
 
-def test_an_extra_lives_with_the_server_behind_its_guard(world: World) -> None:
+def test_an_extra_lives_with_the_server_behind_its_guard(world: ServedNotes) -> None:
     """What is served beside our paths is entered before the first request, loaded when first asked for, and left at the end."""
     lived: list[str] = []
 
@@ -114,7 +114,7 @@ def test_an_extra_lives_with_the_server_behind_its_guard(world: World) -> None:
     assert lived == ["eager begins", "late begins", "late ends", "eager ends"]
 
 
-def test_an_extra_that_cannot_be_loaded_breaks_nothing_else(world: World) -> None:
+def test_an_extra_that_cannot_be_loaded_breaks_nothing_else(world: ServedNotes) -> None:
     """Whoever asks for it is told; the others are served on."""
 
     def missing() -> Any:
@@ -127,7 +127,7 @@ def test_an_extra_that_cannot_be_loaded_breaks_nothing_else(world: World) -> Non
     server.stop()
 
 
-def test_stopping_ends_what_is_under_way(world: World) -> None:
+def test_stopping_ends_what_is_under_way(world: ServedNotes) -> None:
     """A server that is stopped cancels long operations, answers them, lets half-open connections go, and is gone."""
     begun, ended = threading.Event(), threading.Event()
 
@@ -163,7 +163,7 @@ def test_stopping_ends_what_is_under_way(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_a_hung_operation_does_not_keep_the_server(world: World) -> None:
+def test_a_hung_operation_does_not_keep_the_server(world: ServedNotes) -> None:
     """What neither ends nor listens is left behind: the server is gone all the same."""
     begun, let_go = threading.Event(), threading.Event()
 

@@ -9,11 +9,17 @@ from pathlib import Path
 
 import pytest
 from tests.surfaces.conftest import command_line, run_process
-from tests.surfaces.http.conftest import Client, World
+from tests.surfaces.http.conftest import Client, ServedNotes
 
 from lorelog.surfaces.http.tickets import home_token, token_path
 
 TOKEN = "a-token-of-the-test"
+
+
+@pytest.fixture
+def world(bare_world: ServedNotes) -> ServedNotes:
+    """The project without its index: nothing here is about memories."""
+    return bare_world
 
 
 def test_the_token_is_made_once_and_only_its_owner_can_read_it(home: Path) -> None:
@@ -35,7 +41,7 @@ def test_the_token_is_made_once_and_only_its_owner_can_read_it(home: Path) -> No
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_link_logs_a_browser_in(world: World) -> None:
+def test_a_link_logs_a_browser_in(world: ServedNotes) -> None:
     """A link with the token sets a cookie and leads to the same address without it; the cookie then opens everything."""
     client = world.serve(token=TOKEN)
     opened = client.get("/api/ops", token=TOKEN, x="1 2")
@@ -61,7 +67,7 @@ def test_a_link_logs_a_browser_in(world: World) -> None:
         ("PUT", f"/api/memory/file?token={TOKEN}"),
     ],
 )
-def test_a_wrong_link_opens_nothing(world: World, method: str, path: str) -> None:
+def test_a_wrong_link_opens_nothing(world: ServedNotes, method: str, path: str) -> None:
     """A wrong token in a link, two of them, or one for a write: 401 with a hint, and no cookie."""
     reply = world.serve(token=TOKEN).send(method, path, None, {"Cookie": "lorelog-session-1=x; =; bad"})
 
@@ -70,7 +76,7 @@ def test_a_wrong_link_opens_nothing(world: World, method: str, path: str) -> Non
     assert path.startswith("/api/memory") or "Authorization: Bearer" in reply.json["error"]["hint"]
 
 
-def test_a_link_leads_to_no_other_host(world: World) -> None:
+def test_a_link_leads_to_no_other_host(world: ServedNotes) -> None:
     """A path that a browser would read as a host is made an ordinary path."""
     reply = world.serve(token=TOKEN).send("GET", f"//evil.example/?token={TOKEN}")
 

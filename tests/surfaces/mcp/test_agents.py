@@ -96,7 +96,7 @@ def test_memory_is_quoted(some_agents: Agents, remembering: Path) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_found_is_no_error(some_agents: Agents) -> None:
+def test_a_search_without_hits_is_not_an_error(some_agents: Agents) -> None:
     """A search that finds nothing says so in Loop's words."""
 
     async def story(client: Client) -> None:

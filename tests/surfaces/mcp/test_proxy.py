@@ -69,7 +69,7 @@ class Server:
         self._stream.close()
 
 
-class Desk:
+class ProxiedPipes:
     """A proxy between two ends that a test holds: the agent's pipes and the servers it connects to."""
 
     def __init__(self) -> None:
@@ -132,20 +132,20 @@ class Desk:
 
 
 @contextmanager
-def desk_of() -> Iterator[Desk]:
-    desk = Desk()
+def desk_of() -> Iterator[ProxiedPipes]:
+    desk = ProxiedPipes()
     yield desk
     assert desk.leave() == b""
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
+def desk() -> Iterator[ProxiedPipes]:
     """A proxy that says nothing more when its agent leaves."""
     with desk_of() as one:
         yield one
 
 
-def test_hosts_do_not_wait_for_a_server(desk: Desk) -> None:
+def test_hosts_do_not_wait_for_a_server(desk: ProxiedPipes) -> None:
     """The handshake and the list of tools are answered while no server is there; any other request waits for one."""
     desk.opens.clear()
     desk.ask(HELLO, READY, call(1), call(2, "ping"))
@@ -161,7 +161,7 @@ def test_hosts_do_not_wait_for_a_server(desk: Desk) -> None:
     server.die()
 
 
-def test_other_openings_are_the_servers_business(desk: Desk) -> None:
+def test_other_openings_are_the_servers_business(desk: ProxiedPipes) -> None:
     """A handshake in a version that the proxy does not know, or a malformed one, is passed on as it is."""
     for params in ({"protocolVersion": "2024-11-05"}, {**HELLO["params"], "clientInfo": "me"}, None):
         hello = {**HELLO, "params": params}
@@ -174,7 +174,7 @@ def test_other_openings_are_the_servers_business(desk: Desk) -> None:
         desk.wait_for_loss()
 
 
-def test_a_lost_server_is_replaced(desk: Desk) -> None:
+def test_a_lost_server_is_replaced(desk: ProxiedPipes) -> None:
     """After a server has gone, the next request goes to a new one that was greeted first; the agent hears no second greeting."""
     desk.greet().die()
     desk.ask(call(1, "ping"))
@@ -187,7 +187,7 @@ def test_a_lost_server_is_replaced(desk: Desk) -> None:
     second.die()
 
 
-def test_what_was_under_way_is_told_and_not_repeated(desk: Desk) -> None:
+def test_what_was_under_way_is_told_and_not_repeated(desk: ProxiedPipes) -> None:
     """Requests that a lost server still had are answered with an error that says to try again; no other server sees them."""
     first = desk.greet()
     desk.ask(call(1, "tools/call"), call("1"))
@@ -205,7 +205,7 @@ def test_what_was_under_way_is_told_and_not_repeated(desk: Desk) -> None:
     second.die()
 
 
-def test_no_server_is_called_for_without_a_request(desk: Desk) -> None:
+def test_no_server_is_called_for_without_a_request(desk: ProxiedPipes) -> None:
     """A server that left is not replaced for a notification: one that was let go for being idle stays gone."""
     desk.greet().die()
     desk.wait_for_loss()
@@ -214,7 +214,7 @@ def test_no_server_is_called_for_without_a_request(desk: Desk) -> None:
     assert desk.connected.empty()
 
 
-def test_a_server_that_cannot_be_had_is_an_answer(desk: Desk) -> None:
+def test_a_server_that_cannot_be_had_is_an_answer(desk: ProxiedPipes) -> None:
     """Where no server can be had, the request is answered with the reason, and the next one is tried anew."""
     desk.refuses = DaemonError("no daemon can be started", hint="lorelog doctor --daemon-only")
     desk.ask(HELLO, call(1, "ping"))
@@ -230,7 +230,7 @@ def test_a_server_that_cannot_be_had_is_an_answer(desk: Desk) -> None:
     server.die()
 
 
-def test_nonsense_is_answered(desk: Desk) -> None:
+def test_nonsense_is_answered(desk: ProxiedPipes) -> None:
     """What is no message is answered as JSON-RPC says, without a server, and does no harm to what follows."""
     nonsense = {
         b"nonsense": -32700,
@@ -248,7 +248,7 @@ def test_nonsense_is_answered(desk: Desk) -> None:
     desk.greet().die()
 
 
-def test_a_line_beyond_bounds_is_passed_over(desk: Desk) -> None:
+def test_a_line_beyond_bounds_is_passed_over(desk: ProxiedPipes) -> None:
     """A line of more than 16 MiB is refused, not kept, and the next one is understood."""
     heard: list[dict[str, Any]] = []
     listener = threading.Thread(target=lambda: heard.append(desk.hear()))
@@ -262,7 +262,7 @@ def test_a_line_beyond_bounds_is_passed_over(desk: Desk) -> None:
     desk.greet().die()
 
 
-def test_a_cancelled_request_is_not_waited_for(desk: Desk) -> None:
+def test_a_cancelled_request_is_not_waited_for(desk: ProxiedPipes) -> None:
     """No answer comes to a cancelled request, so its loss is not told when the server goes."""
     first = desk.greet()
     cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}

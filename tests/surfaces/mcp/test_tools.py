@@ -57,7 +57,7 @@ def test_the_tool_list_is_cheap(project: Path) -> None:
 
 def test_every_operation_has_a_way() -> None:
     """Each operation that may be asked for over MCP has a tool, or `memory_call` names it or its family; nothing else is named."""
-    reachable = {name for name, one in all_operations().items() if "mcp" not in one.absent}
+    reachable = {name for name, operation in all_operations().items() if "mcp" not in operation.absent}
     named = {*OPERATIONS_WITH_TOOLS, *(name if "." in name else f"memory.{name}" for name in CALL_ONLY_OPERATIONS)}
     in_families = {name for name in reachable if name.partition(".")[0] in CALL_ONLY_FAMILIES}
 

@@ -30,15 +30,18 @@ _SIGNATURES = re.compile(
 _WORDS = frozenset({"undefined", "arguments", "bigint"})
 _HEAD = re.compile(rb"(?:export\s+)?(?:declare\s+)?(const|let|var|function|class|interface|type)\s+[\w$]+")
 _TAILS = {b"function": b"(){}", b"class": b"{}", b"interface": b"{}", b"type": b"=0"}
-_FLOW = (
-    re.compile(rb"([:<|(,=&]\s*)(\?)(?=[\w$({\[<'*])"),  # ?Type
-    re.compile(rb"(\{)(\|)"),  # {| exact |}
-    re.compile(rb"()(\|)(?=\})"),
-    re.compile(rb"(^[ \t]*|[{,]\s*)([+-])(?=[\w$]+\??\s*:|\[)", re.MULTILINE),  # +readonly: Type
-    re.compile(rb"([,{|;]\s*)(\.\.\.)(?=\s*\})"),  # {…, ...}
-    re.compile(rb"(^[ \t]*(?:export[ \t]+)?)(opaque)(?=[ \t]+type)", re.MULTILINE),
-    re.compile(rb"(import[ \t]+type)(of)(?=[ \t])"),
-    re.compile(rb"([=(,:?&|!\[]\s*\([\w$.\[\]]+)(:\s*[\w$.<>]+)(?=\)(?!\s*(?:=>|\{|:)))"),  # (value: Type)
+_FLOW = tuple(
+    re.compile(source, re.MULTILINE)
+    for source in (
+        rb"([:<|(,=&]\s*)(\?)(?=[\w$({\[<'*])",  # ?Type
+        rb"(\{)(\|)",  # {| exact |}
+        rb"()(\|)(?=\})",
+        rb"(^[ \t]*|[{,]\s*)([+-])(?=[\w$]+\??\s*:|\[)",  # +readonly: Type
+        rb"([,{|;]\s*)(\.\.\.)(?=\s*\})",  # {…, ...}
+        rb"(^[ \t]*(?:export[ \t]+)?)(opaque)(?=[ \t]+type)",
+        rb"(import[ \t]+type)(of)(?=[ \t])",
+        rb"([=(,:?&|!\[]\s*\([\w$.\[\]]+)(:\s*[\w$.<>]+)(?=\)(?!\s*(?:=>|\{|:)))",  # (value: Type)
+    )
 )
 """Syntax of Flow that TypeScript does not have; blanked out if the file has errors."""
 _QUOTES = "\"'`"
@@ -189,4 +192,4 @@ def _exported_names(source: SourceText) -> frozenset[str] | None:
     return frozenset(names)
 
 
-HOOKS = JavaScriptHooks()
+HOOKS: dict[str, LanguageHooks] = dict.fromkeys(("javascript", "typescript", "tsx"), JavaScriptHooks())

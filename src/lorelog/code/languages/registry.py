@@ -28,7 +28,7 @@ class LanguageSpec(Struct, frozen=True):
     queries: tuple[str, ...] = ()
     """Files of `queries/`, which are joined; none for Python, which is walked by hand."""
     hooks: str = ""
-    """Module with `HOOKS`, for rules that queries cannot express."""
+    """Module whose `HOOKS` has the rules that queries cannot express, by language."""
 
 
 _C_SUFFIXES = (".c", ".h", ".inc")
@@ -63,12 +63,12 @@ LANGUAGES: tuple[LanguageSpec, ...] = (
         queries=("typescript", "jsx", "ecmascript", "declare"),
         hooks="lorelog.code.languages.javascript",
     ),
-    LanguageSpec("go", "tree_sitter_go", (".go",), queries=("go",), hooks="lorelog.code.languages.go"),
-    LanguageSpec("rust", "tree_sitter_rust", (".rs",), queries=("rust",), hooks="lorelog.code.languages.rust"),
-    LanguageSpec("java", "tree_sitter_java", (".java",), queries=("java",), hooks="lorelog.code.languages.java"),
+    LanguageSpec("go", "tree_sitter_go", (".go",), queries=("go",), hooks="lorelog.code.languages.native"),
+    LanguageSpec("rust", "tree_sitter_rust", (".rs",), queries=("rust",), hooks="lorelog.code.languages.native"),
+    LanguageSpec("java", "tree_sitter_java", (".java",), queries=("java",), hooks="lorelog.code.languages.managed"),
     LanguageSpec("c", "tree_sitter_c", _C_SUFFIXES, queries=("c",), hooks="lorelog.code.languages.c"),
-    LanguageSpec("cpp", "tree_sitter_cpp", _CPP_SUFFIXES, queries=("cpp", "c"), hooks="lorelog.code.languages.cpp"),
-    LanguageSpec("csharp", "tree_sitter_c_sharp", (".cs", ".csx"), queries=("csharp",), hooks="lorelog.code.languages.csharp"),
+    LanguageSpec("cpp", "tree_sitter_cpp", _CPP_SUFFIXES, queries=("cpp", "c"), hooks="lorelog.code.languages.c"),
+    LanguageSpec("csharp", "tree_sitter_c_sharp", (".cs", ".csx"), queries=("csharp",), hooks="lorelog.code.languages.managed"),
     LanguageSpec(
         "ruby",
         "tree_sitter_ruby",
@@ -76,7 +76,7 @@ LANGUAGES: tuple[LanguageSpec, ...] = (
         _RUBY_NAMES,
         ("ruby", "jruby"),
         queries=("ruby",),
-        hooks="lorelog.code.languages.ruby",
+        hooks="lorelog.code.languages.scripting",
     ),
     LanguageSpec(
         "php",
@@ -85,11 +85,11 @@ LANGUAGES: tuple[LanguageSpec, ...] = (
         shebangs=("php",),
         entry="language_php",
         queries=("php",),
-        hooks="lorelog.code.languages.php",
+        hooks="lorelog.code.languages.scripting",
     ),
-    LanguageSpec("kotlin", "tree_sitter_kotlin", (".kt", ".kts"), queries=("kotlin",), hooks="lorelog.code.languages.kotlin"),
-    LanguageSpec("swift", "tree_sitter_swift", (".swift",), queries=("swift",), hooks="lorelog.code.languages.swift"),
-    LanguageSpec("scala", "tree_sitter_scala", (".scala", ".sc", ".sbt"), queries=("scala",), hooks="lorelog.code.languages.scala"),
+    LanguageSpec("kotlin", "tree_sitter_kotlin", (".kt", ".kts"), queries=("kotlin",), hooks="lorelog.code.languages.managed"),
+    LanguageSpec("swift", "tree_sitter_swift", (".swift",), queries=("swift",), hooks="lorelog.code.languages.native"),
+    LanguageSpec("scala", "tree_sitter_scala", (".scala", ".sc", ".sbt"), queries=("scala",), hooks="lorelog.code.languages.managed"),
     LanguageSpec(
         "bash",
         "tree_sitter_bash",
@@ -97,10 +97,10 @@ LANGUAGES: tuple[LanguageSpec, ...] = (
         _BASH_NAMES,
         ("sh", "bash", "dash", "zsh", "ksh"),
         queries=("bash",),
-        hooks="lorelog.code.languages.bash",
+        hooks="lorelog.code.languages.scripting",
     ),
     LanguageSpec("sql", "tree_sitter_sql", (".sql", ".ddl"), queries=("sql",), hooks="lorelog.code.languages.sql"),
-    LanguageSpec("lua", "tree_sitter_lua", (".lua",), shebangs=("lua", "luajit"), queries=("lua",), hooks="lorelog.code.languages.lua"),
+    LanguageSpec("lua", "tree_sitter_lua", (".lua",), shebangs=("lua", "luajit"), queries=("lua",), hooks="lorelog.code.languages.scripting"),
 )  # fmt: skip
 
 LANGUAGES_BY_NAME: dict[str, LanguageSpec] = {language.name: language for language in LANGUAGES}

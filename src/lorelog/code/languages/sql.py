@@ -38,4 +38,4 @@ class SqlHooks(LanguageHooks):
         return name.strip(_QUOTES), kind, receiver
 
 
-HOOKS = SqlHooks()
+HOOKS: dict[str, LanguageHooks] = dict.fromkeys(("sql",), SqlHooks())

@@ -28,9 +28,6 @@ _LINE_TYPES = frozenset(
     {"user", "assistant", "summary", "system", "progress", "file-history-snapshot", "queue-operation", "attachment"}
 )
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
-_COMMAND = re.compile(r"<command-name>(.*?)</command-name>", re.DOTALL)
-_ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
-_SHELL = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
 _SHELL_OUTPUT = re.compile(r"<bash-std(?:out|err)>(.*?)</bash-std(?:out|err)>", re.DOTALL)
 _INTERRUPTED = "[Request interrupted by user"
 _INTERRUPTION = re.compile(r"\s*\[Request interrupted by user[^\]\n]{0,60}\]\s*")
@@ -196,14 +193,20 @@ class ClaudeReader:
                     self._sidechains[key] = turn
 
 
+def _tagged(text: str, tag: str) -> str:
+    """Return the text between a pair of tags; empty if there is none."""
+    _, opened, rest = text.partition(f"<{tag}>")
+    inside, closed, _ = rest.partition(f"</{tag}>")
+    return inside.strip() if opened and closed else ""
+
+
 def _user_text(text: str) -> str:
     """Return the part of a user line that the user wrote; empty if the program inserted it."""
     text = _REMINDER.sub("", text).strip()
-    if text.startswith(("<command-name>", "<command-message>")) and (command := _COMMAND.search(text)):
-        arguments = _ARGUMENTS.search(text)
-        return f"{command[1].strip()} {arguments[1].strip() if arguments else ''}".strip()
-    if text.startswith("<bash-input>") and (command := _SHELL.search(text)):
-        return f"! {command[1].strip()}"
+    if text.startswith(("<command-name>", "<command-message>")) and (command := _tagged(text, "command-name")):
+        return f"{command} {_tagged(text, 'command-args')}".strip()
+    if text.startswith("<bash-input>") and (command := _tagged(text, "bash-input")):
+        return f"! {command}"
     if text.startswith(("<bash-stdout>", "<bash-stderr>", _INTERRUPTED, *_INJECTED_PREFIXES)):
         return ""
     return text

@@ -1,12 +1,19 @@
-"""Shape the texts of a note: remove terminal escapes and Markdown, split an answer into pieces, shorten.
+"""Shape the texts of a note, and recognise what the sentences of an agent say.
 
-A long text loses its middle, not its end: answers begin with the subject and end with the conclusion.
+Terminal escapes and Markdown are removed, an answer is split into pieces. A long text loses its middle, not its end: answers begin with the
+subject and end with the conclusion.
+
+A sentence says nothing, announces a next step, states a finding, or asks the user. The phrases are English, which agents write most. A text
+in another language is kept as it is: a sentence is dropped only if its form is known, because losing a result is worse than keeping an announcement.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+
+from lorelog.language.lexicon import lexicon
+from lorelog.language.sentences import SENTENCE_END, split_sentences
 
 _ESCAPE = re.compile(
     r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\^\[(?=\[))"
@@ -189,3 +196,271 @@ def _take_pieces(pieces: Sequence[Piece], room: int, shorten: Callable[[str, int
         taken.append((is_item, text))
         room -= cost
     return taken
+
+
+_APOSTROPHE = "['\u2019]"
+_FILLER = re.compile(
+    r"(?:(?:great|perfect|excellent|wonderful|awesome|done|all done|alright|all right|okay|ok|sure|certainly|absolutely"
+    r"|of course|got it|good|nice|sounds good|understood)"
+    r"|(?:that(?:" + _APOSTROPHE + r"s| is) )?(?:a )?(?:great|good|excellent|fair|nice)"
+    r" (?:question|idea|point|catch|observation|call|thinking|suggestion)"
+    r"|you(?:" + _APOSTROPHE + r"re| are|r) (?:absolutely |completely |totally )?right(?: about that)?)"
+    r"\s*[.!]+\s+",
+    re.IGNORECASE,
+)
+"""A complete sentence that says nothing, followed by another one."""
+_LEAD = (
+    r"(?:(?:now|next|then|first|finally|also|so|and|but|good|great|perfect|excellent|ok|okay|right|sure|alright|yes"
+    r"|got it|sorry|hmm|wait)\b[\s,.!:\u2014\u2013-]*){0,4}"
+)
+_STEP_VERBS = (
+    "add|adjust|apply|build|change|check|clean|clear|commit|continue|create|delete|do|explore|extract|find|finish|fix|gather"
+    "|implement|import|improve|inspect|install|integrate|investigate|look|make|mark|merge|modify|move|open|prepare|push|read"
+    "|rebase|rebuild|refactor|remove|rename|replace|rerun|re-run|restore|revert|review|rewrite|run|search|see|set|simplify"
+    "|split|start|switch|take|test|trace|try|update|use|verify|view|wire|work|write"
+)
+_NEXT_STEP = re.compile(
+    rf"\A{_LEAD}(?:"
+    r"(?:[^.!?\n]{0,90}[,\u2014\u2013-]\s+|[^.!?\n]{0,40}\b(?:and|so)\s+)?"
+    rf"(?:now |first |then )?let(?: me|{_APOSTROPHE}s)\b(?! know| us know)"
+    rf"|(?:i{_APOSTROPHE}ll|i will|i{_APOSTROPHE}m (?:now )?going to|i am going to)\s+"
+    r"(?!wait|pause|stop|leave|hold|keep|not\b|never|always|remember|note|avoid|follow|respect|be\b|assume|need|have\b)"
+    r"|i (?:now |also |still |first )*(?:need|have|want) to\s"
+    rf"|(?:{_STEP_VERBS})\b(?=[^.!?]*:\Z)"
+    r"|(?:continuing|starting|moving on|proceeding)\b"
+    r"|(?:running|checking|committing|pushing|fixing|updating|adding|looking|reading|searching)\b[^.!?]*(?:\.\.\.|\u2026|:)\Z"
+    r")",
+    re.IGNORECASE,
+)
+_LET_ME = re.compile(rf"\A{_LEAD}let(?: me|{_APOSTROPHE}s)\b", re.IGNORECASE)
+_NOW_STEP = re.compile(
+    rf"\A(?:now\b,?|next,|finally,)\s+(?:i (?:can|should|must) |we (?:can|need to) |to |also )*(?:{_STEP_VERBS})\b",
+    re.IGNORECASE,
+)
+_EMPTY_TALK = re.compile(
+    rf"\A{_LEAD}(?:i (?:now |can |can now |think i )*(?:have|see|understand|got|know|found)\b[^.,;:]{{0,70}}"
+    r"\b(?:picture|understanding|idea|patterns?|issues?|problems?|structure|flow|context|information|info|results|everything"
+    r"|bug|cause|error)\b(?: now| clearly| of the (?:codebase|code|issue|problem|situation|current state))?"
+    r"|i (?:see|understand)(?: now)?|now i (?:see|understand)[^.,;:]{0,50}|there it is|here we go|interesting)\s*[.!:]*\Z",
+    re.IGNORECASE,
+)
+_CLOSING = re.compile(
+    r"\A(?:just |please |feel free to )?(?:let me know|tell me|ask)\b[^?]{0,40}\b(?:if|when|whether|what|how|which|anything)\b",
+    re.IGNORECASE,
+)
+_ANNOUNCEMENT = re.compile(
+    rf"\A(?:here(?:{_APOSTROPHE}s| is| are)|let me (?:create|write|give you|provide))\s+"
+    r"(?:my |a |an |the )?(?:quick |brief |short |full |complete |final )?"
+    r"(?:summary|overview|recap|review|assessment|breakdown|rundown)\b[^.:\n]{0,60}[:.]\s*"
+    r"|\Alet me (?:summarize|summarise|recap)\b[^.:\n]{0,80}[:.]\s*",
+    re.IGNORECASE,
+)
+_LEAD_WORDS = re.compile(
+    r"\A(?:(?:good|great|nice|excellent)(?: catch| point| question| call)?|perfect|ok|okay|right|ah|hmm|wait|i see|so|now"
+    r"|got it|interesting|yes|actually|there it is)\s*[,.!:\u2014\u2013-]+\s*(?=\S)",
+    re.IGNORECASE,
+)
+_SUBJECT = r"(?:cause|culprit|bug|problem|issue|reason|difference|catch|failure|error|mismatch|explanation)"
+_FINDING_RULES = tuple(
+    (strength, re.compile(source, re.IGNORECASE))
+    for strength, source in (
+        (
+            3,
+            (
+                rf"\broot cause\b|\bcaused by\b|\bturns? out\b|\bculprit\b|\bthe (?:real |actual |underlying |key |only |main )?{_SUBJECT}s?"
+                rf"(?: here| now)? (?:is|was|are|were|comes? from|lies?)\b|\b(?:that|this|which)(?:{_APOSTROPHE}s| is| was) why\b"
+                r"|\bthat explains\b|\bdeadlock|\brace condition\b|\bimport cycle\b|\bregression\b"
+            ),
+        ),
+        (
+            2,
+            (
+                rf"\bbecause\b|\bdue to\b|\b(?:i )?(?:found|discovered|confirmed|verified) (?:that|a|an|the|two|three|\d)\b"
+                rf"|\bthere(?:{_APOSTROPHE}s| is| are) (?:a|an|two|three|\d+|another)\b[^.]*\b(?:bug|race|mismatch|typo|cycle|conflict|issue|problem|leak)"
+                r"|\b(?:fails?|failed|breaks?|broke|crash(?:es|ed)|hangs?) (?:because|when|with|if|since|on)\b"
+                r"|\b(?:not|un)(?: related|related) to (?:my|our|this|the) change|\bpre-existing\b|\bflaky\b|\bnot reproducible\b"
+                r"|\b\d[\d.,]*\s?(?:ms|s|seconds|minutes|MB|GB|KB|%|x)\b[^.]*\b(?:from|vs|instead|faster|slower|improvement|without|before)\b"
+            ),
+        ),
+        (
+            1,
+            (
+                rf"`[^`]+`[^.]*\b(?:(?:do|does|did|is|are|was|were|has|have|can|could|will)(?:n{_APOSTROPHE}t| not)|cannot|never|no longer"
+                r"|missing|wrong|incorrect|stale|undefined|ignored|overwritten)\b"
+            ),
+        ),
+    )
+)
+"""Forms of a sentence that states a finding, with their strength."""
+_DOUBT = re.compile(
+    rf"\b(?:likely|probably|might|maybe|perhaps|could be|may be|should be|seems?|looks like|let me|let{_APOSTROPHE}s|yet|lint\w*"
+    r"|diagnostics?|no longer (?:needed|used)|my (?:new )?(?:code|tests?))\b",
+    re.IGNORECASE,
+)
+"""Words of guesses and of remarks about the agent's own unfinished edit, which are worth less."""
+_MIN_FINDING_CHARS = 40
+_MAX_SENTENCE_CHARS = 300
+_MAX_SCANNED_CHARS = 20_000
+
+
+def is_next_step(sentence: str) -> bool:
+    """Return True if a sentence only announces what the agent does next; False for a question."""
+    bare = sentence.strip().strip("*_")
+    return not bare.endswith("?") and bool(_NEXT_STEP.match(bare) or _NOW_STEP.match(bare))
+
+
+def is_empty_talk(sentence: str) -> bool:
+    """Return True if a sentence says nothing on its own: `Perfect!`, `I see the issue.`"""
+    bare = sentence.strip().strip("*_")
+    return not bare.strip(" .!:") or bool(
+        _EMPTY_TALK.match(bare) or (_FILLER.fullmatch(f"{bare} ") and not bare.lower().startswith(("done", "all done")))
+    )
+
+
+def strip_opening(text: str, *, more_follows: bool = False) -> str:
+    """Return a text without the complete filler sentences and announcements before its first statement.
+
+    Empty only with `more_follows`: the text says nothing, and other text comes after it.
+    """
+    rest = text.lstrip()
+    while rest:
+        match = _FILLER.match(f"{rest} ") or _ANNOUNCEMENT.match(rest)
+        end = match.end() if match else _opening_end(rest)
+        after = rest[end:].lstrip(" \t\u2014\u2013-:,.!") if end else ""
+        if not end or not (after or more_follows):
+            break
+        rest = after
+    return rest
+
+
+def _opening_end(text: str) -> int:
+    """Return the end of the first sentence if it says nothing: `I see the issue.`, `Let me explain.`; else 0."""
+    end = SENTENCE_END.search(text)
+    first = text[: end.start()] if end else text
+    if not is_empty_talk(first) and not (_LET_ME.match(first) and is_next_step(first)):
+        return 0
+    return end.end() if end else len(text)
+
+
+def strip_next_steps(text: str) -> str:
+    """Return a text without the next steps and courtesies at its end; empty if it says nothing else."""
+    lines = text.rstrip().splitlines()
+    while lines:
+        last = lines[-1]
+        if not last.strip():
+            lines.pop()
+            continue
+        if is_block_line(last):
+            break
+        sentences = SENTENCE_END.split(last.strip())
+        kept = list(sentences)
+        while kept and (is_next_step(kept[-1]) or _CLOSING.match(kept[-1])):
+            kept.pop()
+        if kept:
+            if len(kept) < len(sentences):
+                lines[-1] = " ".join(kept)
+            break
+        lines.pop()
+    said = "\n".join(lines).strip()
+    return "" if all(is_empty_talk(sentence) or is_next_step(sentence) for sentence in split_sentences(said)) else said
+
+
+def find_findings(text: str) -> list[tuple[int, str]]:
+    """Return the sentences of a text that state a finding, whole, with their strength, in order."""
+    found: list[tuple[int, str]] = []
+    for _, piece in split_pieces(text[:_MAX_SCANNED_CHARS]):
+        for sentence in split_sentences(piece):
+            bare = _LEAD_WORDS.sub("", sentence).strip()
+            if strength := rate_finding(bare):
+                found.append((strength, bare))
+    return found
+
+
+def rate_finding(sentence: str) -> int:
+    """Return how surely a sentence states a finding, from 1 to 3; 0 if it does not."""
+    if not _MIN_FINDING_CHARS <= len(sentence) <= _MAX_SENTENCE_CHARS or sentence.endswith(("?", ":")):
+        return 0
+    if is_next_step(sentence) or is_empty_talk(sentence):
+        return 0
+    strength = next((strength for strength, pattern in _FINDING_RULES if pattern.search(sentence)), 0)
+    return max(0, strength - bool(_DOUBT.search(sentence)))
+
+
+# -- what a short request answers ------------------------------------------------------------------------------------
+
+MAX_ASKED_CHARS = 2000
+"""Characters at the end of an answer in which the question or the options are looked for."""
+_MAX_QUESTION_CHARS = 240
+_MAX_OPTION_CHARS = 140
+_MAX_OPTIONS = 3
+_MIN_QUESTION_CHARS = 50
+"""A shorter question is shown with the sentence before it."""
+_OPTION = re.compile(
+    r"^[-*+|>#\s]*(?:__\s*)?(?:(?:option|approach|alternative|choice)\s+)?\(?(\d{1,2}|[A-Ha-h])\)?"
+    r"(?:\s*[.):|\u2014\u2013]|\s+-|(?:\*\*|__))\s*(.*)$",
+    re.IGNORECASE,
+)
+_NAMED_LETTER = re.compile(
+    r"\b(?:option|approach|alternative|choice|with|do|like|prefer|for)\s+([a-h])\b|\A([a-h])\W*\Z", re.IGNORECASE
+)
+_NUMBER = re.compile(r"(?<![\w#.])(?<!\ball )(?<!\bthe )\d{1,2}(?!\w)")
+_THANKS = re.compile(r"\W*(?:thanks?(?: you)?|ta)\b[\W_]*\Z", re.IGNORECASE)
+_ORDINALS = {"first": "1", "second": "2", "third": "3", "fourth": "4"}
+
+
+def last_words(text: str) -> str:
+    """Return the end of an answer that a short reply may refer to, from the beginning of a paragraph."""
+    bare = text.strip()
+    tail = bare[-MAX_ASKED_CHARS:]
+    if len(bare) > MAX_ASKED_CHARS:  # half a secret would not be recognised, so the cut is not within a sentence
+        _, found, rest = tail.partition("\n")
+        tail = rest if found else " ".join(SENTENCE_END.split(tail)[1:])
+    return tail.strip()
+
+
+_MIN_SAID_WORDS = 4
+"""Fewer words ("Done.") do not say what a reply refers to."""
+
+
+def is_bare_reply(request: str) -> bool:
+    """Return True if a request has only words such as `yes`, `option 2` or `go on`."""
+    words = re.findall(r"[\w'\u2019]+", request.lower().replace("\u2019", "'"))
+    return all(word in lexicon("reply_words") or word.isdigit() for word in words)
+
+
+def find_question(asked: str, request: str) -> str:
+    """Return the options that a short request chooses, or the question it answers; empty if it answers nothing.
+
+    A request that is only a reply is shown with the agent's last sentences if there is no question.
+    """
+    asked = last_words(asked)
+    chosen = _chosen_options(asked, request)
+    if chosen:
+        return "; ".join(shorten_text(option, _MAX_OPTION_CHARS) for option in chosen[:_MAX_OPTIONS])
+    sentences = [sentence for _, piece in split_pieces(asked) for sentence in split_sentences(piece)]
+    questions = [index for index, sentence in enumerate(sentences) if sentence.rstrip("*_)\"' ").endswith("?")]
+    if questions:
+        last = questions[-1]
+        question = sentences[last]
+        if len(question) < _MIN_QUESTION_CHARS and last and not is_next_step(sentences[last - 1]):
+            question = f"{sentences[last - 1]} {question}"
+        return shorten_middle(question, _MAX_QUESTION_CHARS)
+    if not is_bare_reply(request) or _THANKS.match(request):
+        return ""
+    said = [sentence for sentence in sentences if not _CLOSING.match(sentence) and not is_next_step(sentence)]
+    words = " ".join(said[-2:])
+    return shorten_middle(words, _MAX_QUESTION_CHARS) if len(words.split()) >= _MIN_SAID_WORDS else ""
+
+
+def _chosen_options(asked: str, request: str) -> list[str]:
+    lowered = request.lower()
+    keys = [*_NUMBER.findall(lowered), *(first or second for first, second in _NAMED_LETTER.findall(lowered))]
+    keys += [number for word, number in _ORDINALS.items() if re.search(rf"\b{word}\b", lowered)]
+    if not keys:
+        return []
+    options: dict[str, str] = {}
+    for line in asked.splitlines():
+        if match := _OPTION.match(line):
+            text = " ".join(part for _, part in split_pieces(line))
+            options[match[1].lower()] = text if match[1].lower() in text.lower()[:12] else f"{match[1]}. {text}"
+    return [options[key] for key in dict.fromkeys(keys) if key in options]

@@ -37,8 +37,7 @@ _FLAGS = re.IGNORECASE
 _FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _FENCE_LINE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 _QUOTE_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
-_INLINE_CODE = re.compile(r"`[^`\n]{1,300}`")
-_QUOTED = re.compile(r'"[^"\n]{1,300}"|“[^”\n]{1,300}”|«[^»\n]{1,300}»|「[^」\n]{1,300}」')
+_QUOTED = re.compile(r'`[^`\n]{1,300}`|"[^"\n]{1,300}"|“[^”\n]{1,300}”|«[^»\n]{1,300}»|「[^」\n]{1,300}」')
 _MACHINE_LINE = re.compile(
     r"^(?:\t| {4,}|\s*at \S+ ?\(|\s*File \"|\s*[+-]{1,3} |[$%#] |\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d|"
     r"\s*(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|Exception|error\[|npm ERR|E   )\b|\s*[\w./-]+:\d+[: ]|\s*[{}<\[|]|"
@@ -137,7 +136,7 @@ def format_statement(statement: UserStatement, clean: RedactText = str) -> str:
 
 def _mask(text: str) -> str:
     """Return a text of the same length with code, quotes and lines of machines blanked."""
-    for pattern in (_FENCED, _QUOTE_LINE, _MACHINE_LINE, _INLINE_CODE, _QUOTED):
+    for pattern in (_FENCED, _QUOTE_LINE, _MACHINE_LINE, _QUOTED):
         text = pattern.sub(_blank, text)
     return text
 

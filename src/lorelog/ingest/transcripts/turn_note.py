@@ -21,21 +21,19 @@ from pathlib import PurePath
 
 from lorelog.core.session import ToolAction, TurnDigest
 from lorelog.ingest.redaction.redact import RedactText, known_value_redactor
-from lorelog.ingest.transcripts.note_sentences import (
+from lorelog.ingest.transcripts.note_text import (
     find_findings,
     find_question,
-    is_next_step,
-    rate_finding,
-    strip_next_steps,
-    strip_opening,
-)
-from lorelog.ingest.transcripts.note_text import (
     fit_pieces,
     flatten_markdown,
+    is_next_step,
+    rate_finding,
     shorten_middle,
     shorten_text,
     split_pieces,
     strip_escapes,
+    strip_next_steps,
+    strip_opening,
 )
 
 _CONTEXT_TAGS = (
@@ -197,7 +195,6 @@ _REASON = re.compile(
     re.IGNORECASE,
 )
 """Words of a line that says why something failed; without them it is just a line of the output."""
-_SHELL_REQUEST = re.compile(r"\A!\s*\S")
 _CD_PROJECT = re.compile(r"\Acd \.? ?(?:&&|;) ?")
 
 
@@ -219,7 +216,7 @@ def make_note(
     commands = _format_commands(actions, clean, directory)
     if not outcome and not actions and (request.startswith("/") or not (request or ending)):
         return ""  # an unanswered command to the host itself
-    if not (outcome or files or commands) and _SHELL_REQUEST.match(request):
+    if not (outcome or files or commands) and request.startswith("!") and request[1:].strip():
         return ""  # a command that the user ran in the host's shell mode
     bullets = [summary.strip()] if summary.strip() else []
     if not bullets:

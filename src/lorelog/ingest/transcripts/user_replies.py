@@ -30,21 +30,24 @@ _MAX_SUBJECT_CHARS = 300
 _QUESTION_TOOLS = frozenset({"askuserquestion", "question", "request_user_input", "ask_user", "ask_user_question"})
 _PLAN_TOOLS = frozenset({"exitplanmode", "exit_plan_mode", "plan_exit"})
 _PLAN_FILE = re.compile(r"(?:^|/)plans?/[^/]+\.md$")
-_REJECTION_START = re.compile(
-    r"(?:Error: )?(?:The user doesn't want to|Permission for this tool use was denied|The user rejected|User rejected)"
+_REJECTION_STARTS = (
+    "The user doesn't want to",
+    "Permission for this tool use was denied",
+    "The user rejected",
+    "User rejected",
 )
 _REJECTION_WORDS = re.compile(
     r"(?:the user said|reason for the rejection|with the following feedback|the user's feedback)\s*:[ \t]*\n?(.*)",
     re.IGNORECASE | re.DOTALL,
 )
 _HOST_ADVICE = re.compile(r"\s*Note: The user's next message may contain a correction or preference\b.*\Z", re.DOTALL)
-_CLARIFY = re.compile(
-    r"\s*(?:The user wants to clarify these questions\.|The user has indicated they have provided enough answers)"
+_CLARIFY = (
+    "The user wants to clarify these questions.",
+    "The user has indicated they have provided enough answers",
 )
 """Text of the host for a user who would rather talk about the questions. Answers given so far follow it."""
 _CLARIFIED_LINE = re.compile(r"^[ \t]*(?:Answer|User notes): (.+)$", re.MULTILINE)
 _APPROVED_PLAN = re.compile(r"^## Approved Plan([^:\n]*):\n(.*)", re.DOTALL | re.MULTILINE)
-_APPROVED = re.compile(r"\AUser (?:has )?approved")
 _NO_ANSWERS = frozenset({"", "unanswered", "(notes only)", "(no answer)", "(no option selected)", "none of the above"})
 _NOTE_PREFIX = "user_note: "
 _PROPOSED_PLAN = re.compile(r"<proposed_plan>\s*(.*?)\s*(?:</proposed_plan>|\Z)", re.DOTALL)
@@ -99,7 +102,7 @@ class CallResult(Struct, frozen=True):
 
 def read_reply(call: PendingCall, result: CallResult, key: str, plan: str = "") -> Iterator[UserStatement]:
     """Yield the user's words in the result of a call. `plan` is the plan's text if the call itself has none."""
-    rejected = result.failed and bool(_REJECTION_START.match(result.text))
+    rejected = result.failed and result.text.removeprefix("Error: ").startswith(_REJECTION_STARTS)
     words = rejection_words(result.text) if rejected else ""
     if call.asks:
         answers = _clarified_answers(call, result.text) if rejected else _given_answers(call, result)
@@ -121,7 +124,7 @@ def rejection_words(text: str) -> str:
     """Return the words that the user typed when rejecting a call, without the host's own text."""
     match = _REJECTION_WORDS.search(text)
     words = _HOST_ADVICE.sub("", match[1]) if match else ""
-    return "" if _CLARIFY.match(words) else words.strip()[:MAX_WORDS_CHARS]
+    return "" if words.lstrip().startswith(_CLARIFY) else words.strip()[:MAX_WORDS_CHARS]
 
 
 def proposed_plans(text: str) -> list[str]:
@@ -136,7 +139,7 @@ def _plan_statement(call: PendingCall, result: CallResult, key: str, written: st
     plan = next((text for text in candidates if isinstance(text, str) and text.strip()), "")
     if result.failed:
         verdict = "rejected by the user"
-    elif approved or _APPROVED.match(result.text):
+    elif approved or result.text.startswith(("User approved", "User has approved")):
         verdict = "approved by the user" + (", edited" if approved and "edited" in approved[1] else "")
     else:
         verdict = "shown to the user" if not result.text else ""
@@ -241,7 +244,7 @@ def _quoted_answer(text: str, question: str) -> str:
 def _clarified_answers(call: PendingCall, text: str) -> Iterator[tuple[str, str]]:
     """Yield the answers and notes that the user had given before asking to talk about the questions."""
     match = _REJECTION_WORDS.search(text)
-    if not match or not _CLARIFY.match(match[1]):
+    if not match or not match[1].lstrip().startswith(_CLARIFY):
         return
     rest = _HOST_ADVICE.sub("", match[1])
     questions = [item["question"] for item in _questions(call) if isinstance(item.get("question"), str)]

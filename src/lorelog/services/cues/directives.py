@@ -92,7 +92,9 @@ _GIT_COMMANDS = {
 _ORDERS = frozenset({"don't", "dont", "do not", "never", "must not", "should not", "niemals"})
 _KEYWORDS = lexicon("code_keywords")
 """First words of code that are not programs."""
-_GENERIC_NOUNS = word_set("file files code changes test tests command commands locally manually yourself anymore statt")
+_GENERIC_NOUNS = word_set(
+    "file files code changes test tests command commands locally manually yourself anymore statt verwenden benutzen nutzen ausführen"
+)
 _SUBCOMMANDS = word_set("get set go up out off new put use make stop next last first own like keep let say t d m")
 """Function words that are also arguments: `docker compose up`, `go get`."""
 

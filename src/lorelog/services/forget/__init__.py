@@ -1,1 +1,1 @@
-"""Forgetting: text is taken out of every file of ours, and its absence is proven."""
+"""Forgetting: text is erased from every file of ours, and its absence is proven."""

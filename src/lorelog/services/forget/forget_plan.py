@@ -32,7 +32,7 @@ _VERSION = 1
 
 
 class ForgottenEntry(Serializable, Struct, frozen=True, kw_only=True):
-    """One section of a file that is taken out, or a summary that is reworded without it."""
+    """One section of a file that is erased, or a summary that is reworded without it."""
 
     key: str
     """As in its tombstone."""

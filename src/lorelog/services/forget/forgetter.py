@@ -1,8 +1,8 @@
-"""Forget: select, plan, take the text out of every place, and prove that it is gone.
+"""Forget: select, plan, erase the text everywhere, and prove that it is gone.
 
 The plan is on disk before anything changes. Each step can be repeated, so an interrupted forget is completed by the next
 command that writes. The order matters: tombstones first, so that neither an index run nor a capture brings the text back
-while it is being taken out.
+while it is being erased.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _KEPT_FILES = ("catalog.db", "records.db", "captures.db", "tombstones.jsonl", "r
 
 
 class ForgetReply(Serializable, Struct, frozen=True, kw_only=True):
-    """What a forget would take out, or took out, and the proof."""
+    """What a forget would erase, or erased, and the proof."""
 
     dry_run: bool
     entries: tuple[ForgottenEntry, ...] = ()
@@ -177,7 +177,7 @@ class Forgetter:
         return tuple(replace(entry, preview=lines.get(entry.key) or entry.preview) for entry in entries)
 
     def forget(self, query: ForgetQuery, *, edit_files: bool = False, host_transcripts: bool = False) -> ForgetReply:
-        """Take everything that a query selects out of every file of ours. Raise UsageError if a file is not ours to edit.
+        """Erase everything that a query selects from every file of ours. Raise UsageError if a file is not ours to edit.
 
         With `host_transcripts` the conversations that our own capture read are deleted, whole.
         """
@@ -188,7 +188,7 @@ class Forgetter:
             more = f" (and {len(refused) - 1:,} other files)" if len(refused) > 1 else ""
             raise UsageError(
                 f"{path} is not ours to edit: {reason}{more}",
-                hint="--edit-files takes the text out all the same; nothing was changed",
+                hint="--edit-files erases the text all the same; nothing was changed",
             )
         with plan_lock(self._folder, _WRITER_WAIT_S) as is_held:
             if not is_held:
@@ -380,7 +380,7 @@ class Forgetter:
             writer.purge(plan.vector_keys)
 
     def _scrub_databases(self, plan: ForgetPlan) -> None:
-        """Take rows out of the traces, and empty the cache of mentions, whose rows do not say which memory they are of."""
+        """Delete rows of the traces, and empty the cache of mentions, whose rows do not say which memory they are of."""
         from lorelog.services.freshness.targets import CACHE_FILE
 
         for database in sorted(self._folder.glob("traces*.db")):

@@ -1,4 +1,4 @@
-"""Take forgotten text out of logs, databases and other files beside the index.
+"""Erase forgotten text from logs, databases and other files beside the index.
 
 Logs are rewritten without the lines that name or quote what is forgotten; databases lose such rows and are rewritten,
 because SQLite leaves deleted rows in its pages and in the write-ahead log.
@@ -28,7 +28,7 @@ DropLine = Callable[[Mapping[str, Any]], bool]
 
 
 def scrub_tenant_logs(folder: Path, plan: ForgetPlan) -> None:
-    """Take the text, and lines about it, out of a tenant's logs."""
+    """Erase the text, and lines about it, from a tenant's logs."""
 
     def is_about(line: Mapping[str, Any]) -> bool:
         return _is_about(line, plan)
@@ -64,7 +64,7 @@ def count_references(folder: Path, plan: ForgetPlan) -> dict[str, int]:
 
 
 def scrub_home(home: Path, plan: ForgetPlan) -> None:
-    """Take quotations out of the logs of the daemon and the hooks, waiting events, and requests to plugins."""
+    """Erase quotations from the logs of the daemon and the hooks, waiting events, and requests to plugins."""
     for folder in ("logs", "spool", "summaries"):
         for path in sorted((home / folder).rglob("*")):
             if path.is_file() and _quotes_in_file(path, plan):
@@ -72,7 +72,7 @@ def scrub_home(home: Path, plan: ForgetPlan) -> None:
 
 
 def scrub_texts(folder: Path, plan: ForgetPlan) -> None:
-    """Take quotations out of the text files of a folder, such as an agent's context file; not of those below it."""
+    """Erase quotations from the text files of a folder, such as an agent's context file; not from those below it."""
     for path in sorted(folder.glob("*")):
         if path.is_file() and not path.is_symlink() and _quotes_in_file(path, plan):
             scrub_file(path, plan, disposable=False)
@@ -87,7 +87,7 @@ def _quotes_in_file(path: Path, plan: ForgetPlan) -> bool:
 
 
 def scrub_file(path: Path, plan: ForgetPlan, *, disposable: bool) -> bool:
-    """Take quotations out of any file; return False if its format is unknown.
+    """Erase quotations from any file; return False if its format is unknown.
 
     A `disposable` file whose lines cannot be dropped one by one is deleted: a waiting event, a request, a temporary file.
     """
@@ -99,7 +99,7 @@ def scrub_file(path: Path, plan: ForgetPlan, *, disposable: bool) -> bool:
     if head.startswith(_SQLITE_HEADER):
         try:
             scrub_database(path, plan)
-        except sqlite3.DatabaseError:  # damaged: its rows cannot be taken out one by one
+        except sqlite3.DatabaseError:  # damaged: its rows cannot be deleted one by one
             if disposable:
                 path.unlink(missing_ok=True)
             return disposable

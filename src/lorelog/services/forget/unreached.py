@@ -132,7 +132,7 @@ def find_sync_remotes(tenant_folder: Path) -> dict[str, str]:
     for path in (tenant_folder / SYNC_COPIES).glob("*.json"):
         with suppress(OSError, ValueError, LookupError, TypeError):
             url = str(json.loads(path.read_text("utf-8"))["url"])
-            found[url] = "'lorelog sync' takes it out of the exchange; earlier commits keep it ('lorelog docs sync')"
+            found[url] = "'lorelog sync' erases it from the exchange; earlier commits keep it ('lorelog docs sync')"
     return found
 
 
@@ -162,6 +162,4 @@ def _git_history(source: str, entries: Sequence[ForgottenEntry], deadline: float
     names = ", ".join(list(commits)[:_MAX_COMMITS_NAMED]) + (" and others" if len(commits) > _MAX_COMMITS_NAMED else "")
     remotes = (git.run_text("remote") or "").split()
     shared = f"; it may have been pushed to {', '.join(remotes)}" if remotes else ""
-    return {
-        f"Git history of {root}": f"it is in {Path(source).name} of {names}; rewriting history takes it out{shared}"
-    }
+    return {f"Git history of {root}": f"it is in {Path(source).name} of {names}; rewriting history erases it{shared}"}

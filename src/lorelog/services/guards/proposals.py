@@ -27,7 +27,7 @@ from lorelog.services.guards.guard_log import (
     guard_from_draft,
     guard_id,
 )
-from lorelog.services.guards.past_calls import PastCall
+from lorelog.services.guards.replay import PastCall
 
 _TYPES = frozenset({"correction", "preference"})
 _MAX_TEXT_CHARS = 600

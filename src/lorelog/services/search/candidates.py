@@ -18,7 +18,6 @@ from lorelog.core.options import SearchOptions
 from lorelog.core.ports import ChunkNeighbours, Store, Vector
 from lorelog.core.query import Candidate, Fusion, Lane, Term
 from lorelog.retrieval import score_features
-from lorelog.retrieval.calibration import UNMEASURED, EncoderCalibration, calibration_of
 from lorelog.retrieval.fusion import (
     MAX_BORROWER_CHARS,
     NO_SUPPORT,
@@ -34,6 +33,7 @@ from lorelog.retrieval.fusion import (
     support_from_neighbours,
     weigh_lanes,
 )
+from lorelog.retrieval.relevance import UNMEASURED, EncoderCalibration, calibration_of
 from lorelog.retrieval.score_features import LANES_WEIGHT
 from lorelog.services.indexing.model_fit import model_fit
 

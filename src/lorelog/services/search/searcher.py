@@ -40,12 +40,12 @@ from lorelog.core.query import (
 from lorelog.core.vectors import unit_vector
 from lorelog.language.analyser import WordAnalyser
 from lorelog.retrieval.cache import AnswerKey, CachedChunk, Caches, HotChunkCache, normalize_spaces
-from lorelog.retrieval.calibration import calibration_of
 from lorelog.retrieval.dedupe import RankedChunk, drop_duplicates, fold_entries
 from lorelog.retrieval.fusion import FusedCandidate, PartsFunction, unread_share
 from lorelog.retrieval.relevance import (
     UNKNOWN_RELEVANCE,
     QueryFeatures,
+    calibration_of,
     never_rising,
     relevance_probability,
 )

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
-from typing import Any, BinaryIO
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import fields
@@ -92,16 +92,13 @@ class TraceSpool:
         """Return True if there are recorded calls to move."""
         return self._path.exists() or any(self._abandoned_files())
 
-    def take_files(self) -> Iterator[SpoolFile]:
+    def take_files(self) -> Iterator[Path]:
         """Rename and yield the spool's files; abandoned ones first."""
-        for path in self._abandoned_files():
-            yield SpoolFile(path)
+        yield from self._abandoned_files()
         mine = self._path.with_name(f"{SPOOL_FILE}.{time.time_ns()}-{os.getpid()}")
-        try:
+        with suppress(FileNotFoundError):
             self._path.rename(mine)
-        except FileNotFoundError:
-            return
-        yield SpoolFile(mine)
+            yield mine
 
     def _abandoned_files(self) -> Iterator[Path]:
         now = time.time()
@@ -112,42 +109,30 @@ class TraceSpool:
                     yield path
 
 
-class SpoolFile:
-    """A spool file that was renamed for reading."""
+@contextmanager
+def read_spool_file(path: Path) -> Iterator[tuple[list[TracedCall], list[TracedError]]]:
+    """Yield the calls and errors of a renamed spool file, and delete it; if the block raises, it stays and is read again.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: BinaryIO | None = None
-
-    def read(self) -> tuple[list[TracedCall], list[TracedError]]:
-        """Return the recorded calls and errors. Incomplete lines are ignored."""
-        try:
-            self._file = self._path.open("rb")
-        except FileNotFoundError:
-            return [], []
-        # Waits for the last writer; later ones see that the file is gone.
-        acquire_file_lock(self._file.fileno())
-        lines = self._file.read().split(b"\n")
-        calls: list[TracedCall] = []
-        errors: list[TracedError] = []
-        for line in lines:
+    Incomplete lines are ignored.
+    """
+    calls: list[TracedCall] = []
+    errors: list[TracedError] = []
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        yield calls, errors
+        return
+    with file:
+        acquire_file_lock(file.fileno())  # waits for the last writer; later ones see that the file is gone
+        for line in file.read().split(b"\n"):
             with suppress(ValueError, LookupError, TypeError):
                 entry = json.loads(line)
                 calls.append(_call_from_entry(entry))
                 if entry.get("trace"):
                     errors += _errors_from_entry(entry)
-        return calls, errors
-
-    def remove(self) -> None:
-        """Delete the file."""
+        yield calls, errors
         with suppress(OSError):
-            self._path.unlink()
-        self.close()
-
-    def close(self) -> None:
-        """Close the file without deleting it, so that it is read again."""
-        if self._file is not None:
-            self._file.close()
+            path.unlink()
 
 
 def _call_from_entry(entry: dict[str, Any]) -> TracedCall:
@@ -270,13 +255,9 @@ class TraceTables:
 
     def absorb_spool(self) -> None:
         """Move the spool to the tables. Files that cannot be stored now stay in the spool."""
-        for file in self._spool.take_files():
-            try:
-                self.add(*file.read())
-            except BaseException:
-                file.close()
-                raise
-            file.remove()
+        for path in self._spool.take_files():
+            with read_spool_file(path) as entries:
+                self.add(*entries)
 
     def trim(self) -> None:
         """Drop rows that are too old, and the oldest ones above the size limit."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 OPERATION, TURN = "operation", "turn"
 """Sources of a trace: an operation of ours, or a captured turn of an agent."""
-SOURCES = (OPERATION, TURN)
 MAX_MESSAGE_CHARS = 500
 MAX_TEXT_CHARS = 2_000
 MAX_FRAMES = 40

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lorelog.engine import Engine
-    from lorelog.surfaces.daemon.worker_pool import OperationRunner
+    from lorelog.surfaces.daemon.connection import OperationRunner
 
 
 _SPOOL_POLL_S = 1.0

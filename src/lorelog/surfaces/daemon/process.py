@@ -23,11 +23,12 @@ from msgspec import Struct
 from lorelog.core.errors import LorelogError
 from lorelog.core.version import VERSION
 from lorelog.operations.meter import resident_bytes
-from lorelog.surfaces.daemon.instance_lock import InstanceLock
-from lorelog.surfaces.daemon.memory import (
+from lorelog.surfaces.daemon.connection import OperationRunner
+from lorelog.surfaces.daemon.instance import (
     RESUME_OPTION,
     STOP_SIGNALS,
     Handover,
+    InstanceLock,
     limit_arenas,
     restart,
     resume,
@@ -35,7 +36,6 @@ from lorelog.surfaces.daemon.memory import (
 )
 from lorelog.surfaces.daemon.router import DaemonHooks
 from lorelog.surfaces.daemon.server import DaemonServer, ServerLimits
-from lorelog.surfaces.daemon.worker_pool import OperationRunner
 from lorelog.surfaces.daemon_client.address import DaemonAddress
 from lorelog.surfaces.daemon_client.control import READY
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from lorelog.services.code.watcher import CodeWatcher
     from lorelog.services.watch.watcher import Watcher, WatchPass
     from lorelog.surfaces.daemon.background import BackgroundIndexThread, SpoolDrainThread
-    from lorelog.surfaces.daemon.worker_pool import DaemonRequest
+    from lorelog.surfaces.daemon.connection import DaemonRequest
     from lorelog.surfaces.http.server import RunningServer
     from lorelog.wiring import Location, ResourcePool
 

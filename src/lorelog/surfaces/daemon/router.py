@@ -20,18 +20,21 @@ from lorelog.core.version import VERSION
 from lorelog.operations.meter import resident_bytes
 from lorelog.surfaces.daemon.connection import (
     ClientConnection,
+    DaemonRequest,
+    Job,
     RunningCode,
+    WorkerPool,
     daemon_identity,
     error_response,
+    parse_request,
     success_response,
     too_many_connections,
 )
-from lorelog.surfaces.daemon.worker_pool import DaemonRequest, Job, WorkerPool, parse_request
 from lorelog.surfaces.daemon_client.wire import NON_IDEMPOTENT, PROTOCOL, local_zone, version_key
 
 if TYPE_CHECKING:
     from lorelog.operations.dispatch import ClientIdentity
-    from lorelog.surfaces.daemon.worker_pool import OperationRunner
+    from lorelog.surfaces.daemon.connection import OperationRunner
     from lorelog.surfaces.daemon_client.address import DaemonAddress
 
 DAEMON_OPS = ("daemon.status", "daemon.stop", "daemon.wake", "daemon.mcp")

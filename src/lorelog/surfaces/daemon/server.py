@@ -21,19 +21,19 @@ from msgspec import Struct
 from lorelog.core.errors import DaemonError, LorelogError, UsageError
 from lorelog.surfaces.daemon.connection import (
     ClientConnection,
+    WorkerPool,
     error_response,
     is_same_user,
     send_and_close,
     too_many_connections,
 )
 from lorelog.surfaces.daemon.router import DaemonHooks, RequestRouter
-from lorelog.surfaces.daemon.worker_pool import WorkerPool
 from lorelog.surfaces.daemon_client.liveness import clear_marker
 from lorelog.surfaces.daemon_client.wire import HEARTBEAT_S, MAX_REQUEST_BYTES
 
 if TYPE_CHECKING:
-    from lorelog.surfaces.daemon.instance_lock import InstanceLock
-    from lorelog.surfaces.daemon.worker_pool import OperationRunner
+    from lorelog.surfaces.daemon.connection import OperationRunner
+    from lorelog.surfaces.daemon.instance import InstanceLock
 
 _TICK_S = 1.0
 _STOPPING_POLL_S = 0.05

@@ -15,17 +15,6 @@ from lorelog.operations.replies import Json
 
 _COMPONENT_REF = "#/components/schemas/{name}"
 _TEXT: Json = {"type": "string"}
-_ERROR: Json = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["code", "message", "hint"],
-            "properties": {"code": _TEXT, "message": _TEXT, "hint": _TEXT},
-        }
-    },
-}
 _PROGRESS = "Server-sent events: `progress` (stage, done, total), then `result` or `error`. Request them with `Accept`."
 _REFUSALS = {
     "400": "The request is malformed.",
@@ -36,39 +25,23 @@ _REFUSALS = {
     "415": "The body is not application/json.",
     "default": "Any other error.",
 }
-_FILES: Json = {
-    "type": "object",
-    "required": ["files"],
-    "properties": {
-        "files": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["file_path", "dir_path"],
-                "properties": {"file_path": _TEXT, "dir_path": _TEXT},
-            },
-        }
-    },
-}
-_RESULTS: Json = {
-    "type": "object",
-    "required": ["results"],
-    "properties": {
-        "results": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["file_path", "score", "chunk_index"],
-                "properties": {
-                    "file_path": _TEXT,
-                    "content": _TEXT,
-                    "score": {"type": "number"},
-                    "chunk_index": {"type": "integer", "description": "Index of its first line, from 0."},
-                },
-            },
-        }
-    },
-}
+
+
+def _object(**properties: Json) -> Json:
+    """Return the schema of an object with these properties, all of them required."""
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _list(items: Json) -> Json:
+    return {"type": "array", "items": items}
+
+
+_ERROR = _object(error=_object(code=_TEXT, message=_TEXT, hint=_TEXT))
+_FILES = _object(files=_list(_object(file_path=_TEXT, dir_path=_TEXT)))
+_CHUNK_INDEX: Json = {"type": "integer", "description": "Index of its first line, from 0."}
+_RESULT = _object(file_path=_TEXT, score={"type": "number"}, chunk_index=_CHUNK_INDEX)
+_RESULT["properties"]["content"] = _TEXT
+_RESULTS = _object(results=_list(_RESULT))
 _LOOP_BODY: Json = {
     "dir_path": {
         "type": ["string", "null"],
@@ -174,21 +147,9 @@ def _nullable(field: Json) -> Json:
 
 
 def _own_paths() -> dict[str, Json]:
-    health = {
-        "type": "object",
-        "required": ["ok", "version"],
-        "properties": {"ok": {"const": True}, "version": _TEXT},
-    }
-    ops = {
-        "type": "object",
-        "required": ["operations"],
-        "properties": {"operations": {"type": "array", "items": {"type": "object"}}},
-    }
-    addresses = {
-        "type": "object",
-        "required": ["lorelog", "addresses"],
-        "properties": {"lorelog": _TEXT, "addresses": {"type": "object", "additionalProperties": _TEXT}},
-    }
+    health = _object(ok={"const": True}, version=_TEXT)
+    ops = _object(operations=_list({"type": "object"}))
+    addresses = _object(lorelog=_TEXT, addresses={"type": "object", "additionalProperties": _TEXT})
     return {
         "/": {"get": _get("addresses", "Every address of this server.", "application/json", addresses)},
         "/health": {"get": _get("health", "Report that the server runs.", "application/json", health)},
@@ -199,17 +160,10 @@ def _own_paths() -> dict[str, Json]:
 
 
 def _loop_paths() -> dict[str, Json]:
-    search = {
-        "type": "object",
-        "required": ["query"],
-        "properties": {
-            "query": {"type": "string", "minLength": 1},
-            "top_k": {"type": ["integer", "null"]},
-            **_LOOP_BODY,
-        },
-    }
+    search = _object(query={"type": "string", "minLength": 1})
+    search["properties"] |= {"top_k": {"type": ["integer", "null"]}, **_LOOP_BODY}
     directory = {"type": "object", "properties": _LOOP_BODY}
-    count = {"type": "object", "required": ["count"], "properties": {"count": {"type": "integer", "minimum": 0}}}
+    count = _object(count={"type": "integer", "minimum": 0})
     part = {"name": "q", "in": "query", "required": False, "schema": _TEXT, "description": "Part of a path."}
     return {
         "/api/memory/search": {"post": _loop("loopSearch", "Search memories.", _RESULTS, body=search)},
@@ -235,11 +189,8 @@ def _read_file() -> Json:
 
 
 def _write_file() -> Json:
-    ok = {
-        "type": "object",
-        "required": ["ok", "indexed"],
-        "properties": {"ok": {"const": True}, "indexed": {"type": "boolean"}, "note": _TEXT},
-    }
+    ok = _object(ok={"const": True}, indexed={"type": "boolean"})
+    ok["properties"]["note"] = _TEXT
     match = {
         "name": "If-Match",
         "in": "header",

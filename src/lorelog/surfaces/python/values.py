@@ -59,7 +59,7 @@ _VALUE_TYPES = {
 _ITEM_TYPES = {
     "memory.add_batch": "core.memory:AddReply",
     "roots.list": "services.places.roots:RootStatus",
-    "memory.forget_receipts": "services.forget.plan:Receipt",
+    "memory.forget_receipts": "services.forget.forget_plan:Receipt",
     "session.recall": "services.sessions.recall:RecalledMemory",
 }
 """Type of the items, for operations whose value is a list."""
@@ -242,7 +242,7 @@ def _json_conversion(kind: Any) -> Callable[[Any], object] | None:
         from lorelog.operations.session.handlers import recall_json
 
         return lambda memory: recall_json([memory]).hits[0]
-    if place == "services.forget.plan:Receipt":
+    if place == "services.forget.forget_plan:Receipt":
         from lorelog.operations.forget.handlers import receipts_json
 
         return lambda receipt: receipts_json([receipt]).receipts[0]

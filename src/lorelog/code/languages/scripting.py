@@ -1,10 +1,17 @@
-"""Ruby: definitions by calls such as `attr_reader`, the range of `private`, and `require`."""
+"""Hooks for Bash, Lua, PHP and Ruby.
+
+- Shell: constants, first assignments, and commands that read another script.
+- Lua: local visibility, and `require` as an import.
+- PHP: properties with and without `$`, `define`, and promoted constructor parameters.
+- Ruby: definitions by calls such as `attr_reader`, the range of `private`, and `require`.
+"""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lorelog.code.languages.hooks import LanguageHooks, SymbolCandidate, format_head
@@ -13,6 +20,106 @@ from lorelog.core.code import ImportStatement
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+# Shell
+
+
+class BashHooks(LanguageHooks):
+    """Hooks for the shell."""
+
+    def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
+        """Keep the first assignment of a variable; `readonly` makes a constant."""
+        if candidate.kind == "function":
+            return candidate
+        seen = _first_assignments(source)
+        if seen.setdefault(candidate.name, candidate.name_node.start_byte) != candidate.name_node.start_byte:
+            return None
+        words = source.slice(candidate.node.start_byte, candidate.name_node.start_byte).split()
+        if words[:1] == ["readonly"] or (
+            words and words[0] in {"declare", "typeset"} and any("r" in word for word in words[1:])
+        ):
+            candidate.kind = "constant"
+        return candidate
+
+    def adjust_use(
+        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
+    ) -> tuple[str, str, str] | None:
+        """Drop `$1`, `$?`, `.`, `:` and `[`."""
+        return (name, kind, receiver) if name[:1].isalpha() or name[:1] == "_" or len(name) > 2 else None
+
+    def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
+        """Read `source` and `.` as imports."""
+        if source.text(captures["h.command"][0]) in {"source", "."}:
+            yield from super().read_imports(captures, source)
+
+
+@lru_cache(maxsize=1)
+def _first_assignments(source: SourceText) -> dict[str, int]:
+    """Return the start byte of each variable's first assignment; the caller fills it."""
+    return {}
+
+
+# Lua
+
+
+class LuaHooks(LanguageHooks):
+    """Hooks for Lua."""
+
+    def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
+        """Drop variables that hold a required module."""
+        called = candidate.captures.get("h.called")
+        if called is not None and source.text(called[0]) == "require":
+            return None
+        return candidate
+
+    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+        """Return private after `local`."""
+        before = source.data[max(0, candidate.node.start_byte - 8) : candidate.node.start_byte + 6]
+        return "private" if b"local" in before.split(b"\n")[-1] and not candidate.of else "public"
+
+    def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
+        """Read `require` as an import."""
+        if source.text(captures["h.called"][0]) == "require":
+            yield from super().read_imports(captures, source)
+
+
+# PHP
+
+_WORDS = frozenset({"self", "static", "parent", "true", "false", "null", "mixed", "never", "void", "$this"})
+
+
+class PhpHooks(LanguageHooks):
+    """Hooks for PHP."""
+
+    doc_marks = ("/**",)
+    skipped_before_head = frozenset({"attribute_list"})
+    annotation_nodes = frozenset({"attribute_list"})
+
+    def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
+        """Keep `define("X", …)` and drop other calls; promoted constructor parameters are members."""
+        called = candidate.captures.get("h.define")
+        if called is not None and source.text(called[0]) != "define":
+            return None
+        candidate.is_global = called is not None
+        candidate.name = candidate.name.removeprefix("$")
+        candidate.is_member = candidate.node.type == "property_promotion_parameter"
+        return candidate
+
+    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+        """Return the modifier; public by default."""
+        written = next((child for child in candidate.node.children[:6] if child.type == "visibility_modifier"), None)
+        return source.text(written).split("(")[0] if written is not None else "public"
+
+    def adjust_use(
+        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
+    ) -> tuple[str, str, str] | None:
+        """Drop keywords, and the `$` of a property."""
+        if name in _WORDS:
+            return None
+        return (name.removeprefix("$") if receiver else name), kind, receiver
+
+
+# Ruby
 
 _FIELDS = frozenset({"attr_accessor", "attr_reader", "attr_writer", "cattr_accessor", "mattr_accessor"})
 _METHODS = frozenset({"define_method", "alias_method", "delegate", "scope"})
@@ -116,4 +223,4 @@ def _record_levels(owner: SymbolCandidate, source: SourceText) -> None:
     owner.captures[_MARKS], owner.captures[_LISTED] = marks, listed
 
 
-HOOKS = RubyHooks()
+HOOKS: dict[str, LanguageHooks] = {"bash": BashHooks(), "lua": LuaHooks(), "php": PhpHooks(), "ruby": RubyHooks()}

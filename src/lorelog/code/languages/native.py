@@ -1,4 +1,9 @@
-"""Rust: visibility, use trees, and bases from `impl Trait for Type`."""
+"""Hooks for Go, Rust and Swift.
+
+- Go: exported names are capitalized; a single spec has the range of its declaration.
+- Rust: visibility, use trees, and bases from `impl Trait for Type`.
+- Swift: access levels, constants, and imports of single declarations.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,48 @@ from lorelog.core.code import ImportStatement
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+# Go
+
+_WORDS = (
+    "any bool byte comparable complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune string uint uint8"
+    " uint16 uint32 uint64 uintptr true false nil iota"
+)
+_PREDECLARED = frozenset(_WORDS.split())
+"""Predeclared identifiers, which are not stored as uses."""
+
+
+class GoHooks(LanguageHooks):
+    """Hooks for Go."""
+
+    def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
+        """Drop the blank name; extend a single spec to its `type …`, `const …` or `var …`."""
+        if candidate.name == "_":
+            return None
+        for whole in candidate.captures.get("h.whole", ()):
+            if whole.child_count > 1 and whole.child(1) == candidate.node:
+                candidate.node = whole
+        return candidate
+
+    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+        """Return public for a capitalized name."""
+        return "public" if candidate.name[:1].isupper() else "package"
+
+    def adjust_use(
+        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
+    ) -> tuple[str, str, str] | None:
+        """Drop predeclared identifiers."""
+        if not receiver and (name == "_" or (kind != "call" and name in _PREDECLARED)):
+            return None
+        return name, kind, receiver
+
+    def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
+        """Read `import . "x"` as an import of all names."""
+        for statement in super().read_imports(captures, source):
+            yield statement._replace(name="*", alias="") if statement.alias == "." else statement
+
+
+# Rust
 
 _IMPLS = re.compile(rb"^[ \t]*(?:unsafe[ \t]+)?impl\b([^{;]{1,600}?)(?:\bwhere\b|[{;])", re.MULTILINE)
 _MAX_NAMES = 2_000
@@ -110,4 +157,63 @@ def _build_import(path: str, node: Node, source: SourceText) -> ImportStatement:
     return ImportStatement(module, name, "" if alias == name else alias, line, column)
 
 
-HOOKS = RustHooks()
+# Swift
+
+_LEVELS = {"open": "public", "fileprivate": "private", "public": "public", "private": "private", "internal": "internal"}
+
+
+class SwiftHooks(LanguageHooks):
+    """Hooks for Swift."""
+
+    comments = frozenset({"comment", "multiline_comment"})
+    annotation_nodes = frozenset({"attribute"})
+
+    def adjust_nested(
+        self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText
+    ) -> SymbolCandidate | None:
+        """Mark a top-level `let` and `static let` as constants."""
+        if candidate.kind == "variable":
+            words = source.slice(candidate.node.start_byte, candidate.name_node.start_byte).split()
+            if "let" in words and (not around or "static" in words):
+                candidate.kind = "constant"
+        return candidate
+
+    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+        """Return the access level; by default that of the owner for requirements and enum cases, else internal."""
+        for word in source.slice(candidate.node.start_byte, candidate.name_node.start_byte).split():
+            level = _LEVELS.get(word.partition("(")[0])
+            if level is not None and "(set" not in word:
+                return level
+        if around and (around[-1].kind == "interface" or candidate.node.type == "enum_entry"):
+            return around[-1].visibility or self.visibility(around[-1], (), source)
+        return "internal"
+
+    def adjust_use(
+        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
+    ) -> tuple[str, str, str] | None:
+        """Drop `$0`; a capitalized name before a dot is a type."""
+        if name.startswith("$") or name == "_":
+            return None
+        if (
+            kind == "read"
+            and not receiver
+            and name[:1].isupper()
+            and source.data[node.end_byte : node.end_byte + 1] == b"."
+        ):
+            return name, "type", receiver
+        return name, kind, receiver
+
+    def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
+        """Read `import struct A.B` as name B from module A."""
+        words = source.text(captures["import"][0]).split()
+        for statement in super().read_imports(captures, source):
+            module, _, name = statement.module.rpartition(".")
+            is_declaration = len(words) > 2 and words[-3:-1][-1] not in {"import", "@testable"}
+            yield (
+                ImportStatement(module, name, "", statement.line, statement.column)
+                if is_declaration and module
+                else statement
+            )
+
+
+HOOKS: dict[str, LanguageHooks] = {"go": GoHooks(), "rust": RustHooks(), "swift": SwiftHooks()}
