@@ -51,8 +51,10 @@ def _paths(names: str) -> tuple[str, ...]:
 
 
 START = _paths("core config engine.py wiring.py operations surfaces/cli/main.py surfaces/cli/client.py")
-SEARCH = _paths("language retrieval services/search stores/embedded surfaces/cli/search.py")
-WRITE = _paths("ingest services/indexing services/pipeline services/memories stores/embedded surfaces/cli/index.py")
+SEARCH = _paths("language retrieval services/search stores/embedded surfaces/cli/commands/find/search.py")
+WRITE = _paths(
+    "ingest services/indexing services/pipeline services/memories stores/embedded surfaces/cli/commands/setup/index.py"
+)
 DAEMON = _paths("surfaces/daemon surfaces/daemon_client operations")
 MODEL = _paths("models/embed")
 HOOKS = _paths("surfaces/cli/hook surfaces/cli/main.py surfaces/daemon_client services/delivery")
@@ -101,7 +103,13 @@ BENCHES = (
         rival=True,
     ),
     _bench("growth", "-m bench.growth", SEARCH + DAEMON + WRITE + MODEL, 25, quick="--quick"),
-    _bench("journal", "-m bench.journal", WRITE + DAEMON + _paths("surfaces/cli/add.py"), 5, quick="--quick"),
+    _bench(
+        "journal",
+        "-m bench.journal",
+        WRITE + DAEMON + _paths("surfaces/cli/commands/find/changes.py"),
+        5,
+        quick="--quick",
+    ),
     _bench("capture", "-m bench.capture", CAPTURE + DAEMON, 3, quick="--megabytes 1 --turns 3"),
     _bench("memory", "-m bench.memory", DAEMON + MODEL, 4, quick="--chunks 60 --questions 10 --idle 5"),
     _bench(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
 from tests.surfaces.conftest import Shell, run_process, write
-
-from lorelog import Lorelog
 
 WRITER = r"""
 import re, sys
@@ -151,15 +148,3 @@ def test_a_deprecated_setting_is_told_where_it_is_used(
     assert "Summarized 2 chunks" in done.out
     assert "compact.llm_provider" in done.err
     assert "use llm.provider" in done.err
-
-
-def test_python_gets_the_same_with_types(written: Path) -> None:
-    """The Python method takes what the command takes, and returns objects."""
-    with Lorelog(project=written) as memory:
-        planned = memory.compact(dry_run=True, source="notes")
-        reply = memory.compact(source="notes", llm="none")
-
-    assert (planned.chunks, planned.changed) == (2, False)
-    assert reply.changed
-    assert reply.summary is not None
-    assert json.dumps(reply.text).count("[") == 2

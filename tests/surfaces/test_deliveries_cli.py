@@ -11,7 +11,6 @@ from tests.docs.test_json_debug import declared
 from tests.docs.test_json_page import documented, fields
 from tests.surfaces.conftest import Shell
 
-from lorelog import Lorelog
 from lorelog.core.atomic_file import append_line
 from lorelog.operations.delivery.schema import DeliveryListReply, UnusedReply
 from lorelog.services.delivery.log import append_delivery, session_log
@@ -182,18 +181,6 @@ def test_a_damaged_log_is_shown_as_far_as_it_can_be_read(shell: Shell, deliverie
     assert len(done.out.splitlines()) == 4
     assert "\x1b" not in done.out
     assert shell("deliveries", "--all-projects", "--json").json["total_tokens"] == 20
-
-
-def test_python_has_the_same_operations(deliveries: Deliveries, project: Path) -> None:
-    """`memory.delivery` lists deliveries and unused memories as typed values."""
-    deliveries.add("one", "m1", "none")
-
-    with Lorelog(project=project) as memory:
-        (delivery,) = memory.delivery.list(kind="cue").deliveries
-        unused = memory.delivery.unused(min_deliveries=1)
-
-    assert (delivery.memories[0].id, delivery.memories[0].used, delivery.memories[0].text) == ("m1", False, "")
-    assert unused.memories == ()  # unknown memories cannot be reviewed
 
 
 def test_replies_are_documented(shell: Shell, deliveries: Deliveries) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from tests.surfaces.conftest import Shell, write
 
-from lorelog import Lorelog
 from lorelog.core.errors import UsageError
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.services.delivery.files import DeliveryFiles
@@ -223,16 +222,6 @@ def test_three_dismissals_retire_a_guard(shell: Shell) -> None:
     assert [("has retired" in reply.err) for reply in replies] == [False, False, True]
     assert "was dismissed 3 times and has retired" in shell("guard", "list").err
     assert "retire by person" in shell("guard", "show", identity).out
-
-
-def test_python_has_the_same_verbs(project: Path) -> None:
-    """The Python surface adds, enables and lists guards with typed replies."""
-    with Lorelog(project=str(project)) as memory:
-        guard = memory.guard.add(command="npm *", message="use pnpm").guard
-        assert memory.guard.enable(guard.id, action="block").guard.action == "block"
-        assert [listed.id for listed in memory.guard.list().guards] == [guard.id]
-        assert memory.guard.test(command="npm *").total == 0
-        assert memory.guard.remove(guard.id).changed
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from tests.surfaces.conftest import Shell
 
-from lorelog import Lorelog, to_dict
-
 
 def start_task(shell: Shell, goal: str = "count otters", **said: Any) -> dict[str, Any]:
     written: dict[str, Any] = shell("call", "task.start", "--json", json.dumps({"goal": goal, **said})).json
@@ -178,10 +176,3 @@ def test_a_file_that_is_not_there_is_named(shell: Shell, tmp_path: Path) -> None
         done = shell(*words, "--json")
         assert done.status == 1
         assert str(tmp_path) in done.json["error"]["message"]
-
-
-def test_python_asks_too(shell: Shell, project: Path) -> None:
-    """The verb is there in Python, with the same answer."""
-    start_task(shell)
-    with Lorelog(project=project) as memory:
-        assert to_dict(memory.ledger.verify()) == shell("ledger", "check", "--json").json

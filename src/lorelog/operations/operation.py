@@ -30,10 +30,14 @@ class ShellCommand(Struct, frozen=True):
     positional: tuple[str, ...] = ()
     """Fields without an option, in order. `query...` takes any number of words, `id?` may be left out."""
     options: Mapping[str, str] = {}
-    """Options of fields that are not called like the field: `-t --tag`; of a flag `--yes/--no`, or `/--no`."""
+    """Options of fields that are not called like the field: `-c --context`; of a flag `--yes/--no`, or `/--no`."""
     hidden: tuple[str, ...] = ()
-    """Fields that the command does not offer; `*` for all that `positional` and `options` do not name."""
+    """Fields that the command does not offer."""
+    offered: tuple[str, ...] = ()
+    """If given, the command offers these fields and those that `positional` and `options` name, and no other."""
     metavars: Mapping[str, str] = {}
+    helps: Mapping[str, str] = {}
+    """Help of fields whose description does not fit the option: `/--no`, or an argument that has a default in the shell."""
     defaults: Mapping[str, Any] = {}
     """Values that the command sends if an option is not given, where they differ from the request's."""
     summary: str = ""

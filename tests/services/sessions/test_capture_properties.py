@@ -367,7 +367,7 @@ def test_captures_of_one_session_at_once_write_nothing_twice(tmp_path: Path) -> 
 
 FLUSH = """
 import argparse
-from lorelog.surfaces.cli.hosts import configure_flush, run_flush
+from lorelog.surfaces.cli.commands.agents.hosts import configure_flush, run_flush
 parser = argparse.ArgumentParser()
 configure_flush(parser)
 run_flush(parser.parse_args(["--wait", "0"]))

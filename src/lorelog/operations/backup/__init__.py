@@ -48,7 +48,12 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         errors=(StoreUnwritable,),
         absent=_ABSENT,
         commands=(
-            ShellCommand("export", options={"out": "--output --out"}, hidden=("format",), metavars={"out": "FILE"}),
+            ShellCommand(
+                "export",
+                options={"out": "--output --out"},
+                hidden=("format",),
+                helps={"out": "file to write, or an existing directory; never overwritten. For okf: a new folder"},
+            ),
         ),
     ),
 )

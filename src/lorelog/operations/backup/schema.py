@@ -16,7 +16,9 @@ ExportFormat = Literal["markdown", "jsonl"]
 class BackupFileRequest(OperationRequest, frozen=True, kw_only=True):
     """A backup."""
 
-    file: Annotated[Path, Meta(description="Path of the backup; relative to the caller's directory.")]
+    file: Annotated[
+        Path, Meta(description="Path of the backup, usually NAME.tar.gz, relative to the caller's directory.")
+    ]
 
 
 class BackupRequest(BackupFileRequest, frozen=True, kw_only=True):

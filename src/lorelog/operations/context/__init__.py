@@ -40,12 +40,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.agent_context,
         errors=(ModelError,),
         warms=True,
-        commands=(
-            ShellCommand(
-                "agent-context",
-                options={"queries": "--query", "k": "-k --k -n --limit --top-k"},
-                metavars={"queries": "TEXT"},
-            ),
-        ),
+        commands=(ShellCommand("agent-context", options={"k": "-k --k -n --limit --top-k"}),),
     ),
 )

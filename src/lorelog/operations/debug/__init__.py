@@ -20,8 +20,8 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         commands=(
             ShellCommand(
                 "debug calls",
-                options={"tool_name": "--tool", "errors_only": "--failed", **_TRACE_OPTIONS},
-                metavars={"tool_name": "NAME", **_TRACE_METAVARS},
+                options={"errors_only": "--failed", **_TRACE_OPTIONS},
+                metavars={**_TRACE_METAVARS},
                 defaults={"limit": 20},
             ),
         ),
@@ -35,14 +35,9 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
             ShellCommand(
                 "debug errors",
                 ("error_signature",),
-                {"function_name": "--function", "file_path": "--file", **_TRACE_OPTIONS},
+                {"file_path": "--file", **_TRACE_OPTIONS},
                 hidden=("include_frames",),
-                metavars={
-                    "error_signature": "SIGNATURE",
-                    "function_name": "NAME",
-                    "file_path": "PATH",
-                    **_TRACE_METAVARS,
-                },
+                metavars={"error_signature": "SIGNATURE", **_TRACE_METAVARS},
                 defaults={"limit": 20},
             ),
         ),
@@ -54,6 +49,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.why,
         errors=(ModelError,),
         warms=True,
-        commands=(ShellCommand("why", ("text...",)),),
+        commands=(ShellCommand("why", ("text...",), helps={"text": "the error as printed; '-' reads standard input"}),),
     ),
 )

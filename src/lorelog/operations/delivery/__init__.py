@@ -23,7 +23,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         schema.DeliveryListRequest,
         schema.DeliveryListReply,
         handlers.list_shown,
-        commands=(ShellCommand("deliveries", metavars={"session": "ID", "memory": "ID"}),),
+        commands=(ShellCommand("deliveries"),),
     ),
     Operation("delivery.unused", schema.UnusedRequest, schema.UnusedReply, handlers.list_unused),
     Operation("delivery.inbox", schema.InboxRequest, schema.InboxReply, inbox_handlers.list_inbox),
@@ -75,7 +75,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         guard_schema.GuardReplay,
         guard_handlers.test_guard,
         errors=(NotFound,),
-        commands=(ShellCommand("guard test", ("id",), {"paths": "--path"}, metavars=_CONDITION_METAVARS),),
+        commands=(ShellCommand("guard test", ("id",), metavars=_CONDITION_METAVARS),),
     ),
     Operation(
         "guard.add",
@@ -84,14 +84,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         guard_handlers.add_guard,
         errors=_WRITE_ERRORS,
         writes=True,
-        commands=(
-            ShellCommand(
-                "guard add",
-                options={"paths": "--path", "to_global": "--global"},
-                hidden=("action",),
-                metavars={"memory": "ID", "message": "TEXT", **_CONDITION_METAVARS},
-            ),
-        ),
+        commands=(ShellCommand("guard add", hidden=("action",), metavars={**_CONDITION_METAVARS}),),
     ),
     Operation(
         "guard.enable",

@@ -1,4 +1,4 @@
-"""Operations that take text out for good: `memory.forget` and the check of its receipts."""
+"""Operations that erase text permanently: `memory.forget` and the check of its receipts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lorelog.operations.forget import handlers
 from lorelog.operations.operation import Operation, ShellCommand
 from lorelog.operations.requests import EmptyRequest
 
-_ABSENT_AGENTS = "an agent must not forget for good: 'delete' hides a memory, and a person forgets in the shell"
+_ABSENT_AGENTS = "an agent must not forget permanently: 'delete' hides a memory, and a person forgets in the shell"
 _ABSENT_MCP = "receipts are for the person who forgot something"
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
@@ -23,7 +23,14 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         writes=True,
         once=True,
         absent={"mcp": _ABSENT_AGENTS},
-        commands=(ShellCommand("forget", ("ids",), hidden=("confirm",), metavars={"ids": "ID", "session": "ID"}),),
+        commands=(
+            ShellCommand(
+                "forget",
+                ("ids",),
+                hidden=("confirm",),
+                helps={"match": "entries that contain this text, in any case ('-': from standard input)"},
+            ),
+        ),
     ),
     Operation(
         "memory.forget_verify",

@@ -37,7 +37,7 @@ class ForgetRequest(OperationRequest, frozen=True, kw_only=True):
     since: Since = None
     until: Until = None
     all_projects: Annotated[bool, Meta(description="Conditions apply to every project, not only to this one.")] = False
-    dry_run: Annotated[bool, Meta(description="Only tell what would be taken out. Nothing is changed.")] = False
+    dry_run: Annotated[bool, Meta(description="Show what would be erased, and change nothing.")] = False
     confirm: Annotated[bool, Meta(description="Required unless dry_run: there is no way back.")] = False
     edit_files: Annotated[
         bool, Meta(description="Also edit notes outside the journals, and files that came with the repository.")
@@ -130,7 +130,7 @@ class ForgetReceiptsJson(OperationReply, frozen=True, kw_only=True):
 
 
 def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> ForgetReply:
-    """Take text out of every file of lorelog, for good, and prove it.
+    """Erase text from every file of lorelog permanently, and verify that it is gone.
 
     Removes the entry from its journal or note, and from index, vectors, summaries, traces, feedback, logs and caches;
     ledger records keep their chain with the text replaced by its hash. Then all files are searched for the text, and a

@@ -25,7 +25,7 @@ _ABSENT_CHOOSES_FILES = "which files are indexed is the user's decision, made in
 _ABSENT_EDITS = "only a person edits what is remembered: in the page, the shell or Python; agents supersede"
 _ABSENT_COSTS_MONEY = "it may call a paid model; the user decides that in the shell or in Python"
 
-_FILTERS = {"types": "--type", "tags": "--tag"}
+_TEXT_HELP = "text of the memory, in Markdown; '-' reads standard input"
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
@@ -43,7 +43,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         TranscriptReply,
         handlers.transcript,
         errors=(NotFound, SourceError),
-        commands=(ShellCommand("transcript", ("place",), {"context": "-c --context"}, metavars={"turn": "ID"}),),
+        commands=(ShellCommand("transcript", ("place",), {"context": "-c --context"}),),
     ),
     Operation(
         "memory.list",
@@ -51,7 +51,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         schema.ListJson,
         handlers.list_memories,
         serialize.list_json,
-        commands=(ShellCommand("list", options=_FILTERS, hidden=("projects",)),),
+        commands=(ShellCommand("list", hidden=("projects",)),),
     ),
     Operation(
         "memory.add",
@@ -64,11 +64,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         warms=True,
         commands=(
             ShellCommand(
-                "add",
-                ("text",),
-                {"tags": "--tag", "to_global": "--global"},
-                hidden=("origin", "cues"),
-                metavars={"expires": "DAY"},
+                "add", ("text",), helps={"text": _TEXT_HELP}, hidden=("origin", "cues"), metavars={"expires": "DAY"}
             ),
         ),
     ),
@@ -112,13 +108,9 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
             ShellCommand(
                 "index",
                 ("paths",),
-                {
-                    "to_global": "--global",
-                    "ignore_files": "--ignore-file",
-                    "vectors": "/--words-only",
-                    "forget_old": "--drop-old",
-                },
-                metavars={"paths": "PATH", "exclude": "PATTERN", "ignore_files": "NAME"},
+                {"vectors": "/--words-only", "forget_old": "--drop-old"},
+                metavars={"paths": "PATH", "exclude": "PATTERN"},
+                helps={"vectors": "do not embed anything in this run"},
             ),
         ),
     ),
@@ -140,14 +132,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         errors=(NotFound, SourceError),
         warms=True,
         absent={"http": _ABSENT_READS_FILES, "mcp": _ABSENT_READS_FILES},
-        commands=(
-            ShellCommand(
-                "eval",
-                options={**_FILTERS, "k": "-k --k -n --limit --top-k"},
-                hidden=("projects", "lane"),
-                metavars={"queries": "FILE", "qrels": "FILE"},
-            ),
-        ),
+        commands=(ShellCommand("eval", options={"k": "-k --k -n --limit --top-k"}, hidden=("projects", "lane")),),
     ),
     Operation(
         "memory.reset",
@@ -189,7 +174,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         writes=True,
         once=True,
         warms=True,
-        commands=(ShellCommand("supersede", ("id", "text"), {"tags": "--tag"}, hidden=("origin", "cues")),),
+        commands=(ShellCommand("supersede", ("id", "text"), helps={"text": _TEXT_HELP}, hidden=("origin", "cues")),),
     ),
     Operation(
         "memory.edit",
@@ -233,7 +218,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         schema.DuplicatesJson,
         handlers.find_near_duplicates,
         serialize.duplicates_json,
-        commands=(ShellCommand("duplicates", options={"types": "--type"}),),
+        commands=(ShellCommand("duplicates"),),
     ),
     Operation(
         "memory.consolidate_episode",
@@ -255,6 +240,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         once=True,  # a second call would pay for a model while the first still waits for it
         warms=True,
         absent={"http": _ABSENT_COSTS_MONEY, "mcp": _ABSENT_COSTS_MONEY},
-        commands=(ShellCommand("compact", metavars={"output_dir": "DIR", "llm": "MODEL", "prompt_file": "FILE"}),),
+        commands=(ShellCommand("compact"),),
     ),
 )

@@ -63,7 +63,7 @@ class AddRequest(OperationRequest, frozen=True, kw_only=True):
     origin: _Origin = "user"
     expires: _Expires = ""
     cues: _Cues = []
-    to_global: Annotated[bool, Meta(description="Add it for every project.")] = False
+    to_global: Annotated[bool, Meta(description="Make it visible in every project.")] = False
     keep_secrets: _KeepSecrets = False
 
 
@@ -71,14 +71,16 @@ class AddBatchRequest(OperationRequest, frozen=True, kw_only=True):
     """Several memories to add together."""
 
     memories: Annotated[list[MemoryText], Meta(min_length=1, max_length=1000, description="The memories, in order.")]
-    to_global: Annotated[bool, Meta(description="Add them for every project.")] = False
+    to_global: Annotated[bool, Meta(description="Make them visible in every project.")] = False
     keep_secrets: _KeepSecrets = False
 
 
 class IdentityRequest(OperationRequest, frozen=True, kw_only=True):
     """One chunk or memory."""
 
-    id: Annotated[str, Meta(min_length=1, max_length=200, description="Id of a chunk or memory, or a unique prefix.")]
+    id: Annotated[
+        str, Meta(min_length=1, max_length=200, description="Id of a chunk or memory, or its first characters.")
+    ]
 
 
 class ExpandRequest(IdentityRequest, frozen=True, kw_only=True):
@@ -120,7 +122,7 @@ class IndexRequest(OperationRequest, frozen=True, kw_only=True):
             description="Files and directories, '!PATH' to exclude one; the project's indexed paths if none are given."
         ),
     ] = []
-    to_global: Annotated[bool, Meta(description="Assign the paths to the global project.")] = False
+    to_global: Annotated[bool, Meta(description="Make them visible in every project.")] = False
     exclude: Annotated[
         Words, Meta(description="gitignore-style patterns to exclude from the paths; stored with them.")
     ] = []
@@ -131,15 +133,18 @@ class IndexRequest(OperationRequest, frozen=True, kw_only=True):
     vectors: Annotated[bool, Meta(description="Compute vectors in this run.")] = True
     reembed: Annotated[
         bool,
-        Meta(description="Recompute all vectors with the current model, then serve them instead of the old ones."),
+        Meta(description="Embed everything again with the current model; the old vectors are used until that is done."),
     ] = False
-    anyway: Annotated[bool, Meta(description="With reembed: serve the new vectors even if they are clearly worse.")] = (
+    anyway: Annotated[bool, Meta(description="With reembed: use the new vectors even if they find clearly less.")] = (
         False
     )
     rollback: Annotated[
-        bool, Meta(description="Index nothing; serve the vectors that were served before the last change.")
+        bool, Meta(description="Index nothing; use the vectors from before the last reembed again.")
     ] = False
-    forget_old: Annotated[bool, Meta(description="Index nothing; delete all vectors that are not served.")] = False
+    forget_old: Annotated[
+        bool,
+        Meta(description="Index nothing; delete the vectors that are not in use; rollback is not possible afterwards."),
+    ] = False
 
 
 class RootsRequest(OperationRequest, frozen=True, kw_only=True):

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
+
+from msgspec import structs
 
 from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable
 from lorelog.operations.operation import Operation, ShellCommand
 from lorelog.operations.records import digests, handlers, schema
 
-_LIMIT = "-k -n --limit --top-k"
-_RECORD_OPTIONS = {"writer": "--as", "session_id": "--session", "origin": "--origin"}
+_TASK_HELP = "id of the task, or its first characters (default: the task in progress)"
 
 
-def _record_command(
-    words: str,
-    positional: tuple[str, ...],
-    options: Mapping[str, str],
-    metavars: Mapping[str, str] = {},
-    defaults: Mapping[str, Any] = {},
-) -> ShellCommand:
-    """Return a command that writes a record: it offers the given fields and those that every record has."""
-    names = {"writer": "NAME", "session_id": "ID", **metavars}
-    return ShellCommand(words, positional, {**options, **_RECORD_OPTIONS}, ("*",), names, defaults)
+def _offer_record_fields(command: ShellCommand) -> ShellCommand:
+    """Return a command that also offers the fields that every record has."""
+    return structs.replace(
+        command,
+        options={**command.options, "writer": "--as"},
+        offered=("session_id", "origin", *command.offered),
+        helps={"task_id": _TASK_HELP, **command.helps},
+    )
 
 
 def _write_operation(
@@ -36,7 +35,7 @@ def _write_operation(
         errors=(NotFound, StoreUnwritable, StoreBusy),
         writes=True,
         once=True,
-        commands=commands,
+        commands=tuple(map(_offer_record_fields, commands)),
     )
 
 
@@ -45,101 +44,77 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         "task.start",
         schema.TaskStartRequest,
         handlers.start_task,
-        _record_command(
+        ShellCommand(
             "task start",
             ("goal",),
             {
                 "motivation": "--why",
-                "hypothesis": "--hypothesis",
                 "scientific_question": "--question",
                 "expected_outputs": "--expect",
                 "dataset_refs": "--dataset",
                 "parent_task_id": "--parent",
-                "to_global": "--global",
             },
-            {"dataset_refs": "NAME[@VERSION]", "parent_task_id": "TASK"},
+            offered=("hypothesis", "to_global"),
+            metavars={"dataset_refs": "NAME[@VERSION]"},
         ),
     ),
     _write_operation(
         "task.progress",
         schema.TaskProgressRequest,
         handlers.add_progress,
-        _record_command(
+        ShellCommand(
             "task progress",
             ("task_id?", "summary"),
-            {"next_step": "--next", "blockers": "--blocker", "failed_attempts": "--failed", "what_worked": "--worked"},
+            {"next_step": "--next", "failed_attempts": "--failed", "what_worked": "--worked"},
+            offered=("blockers",),
         ),
     ),
     _write_operation(
         "task.run_start",
         schema.RunStartRequest,
         handlers.start_run,
-        _record_command(
+        ShellCommand(
             "task run-start",
             ("task_id?",),
-            {
-                "tool_name": "--tool",
-                "command": "--command",
-                "why_chosen": "--why",
-                "inputs": "--input",
-                "tool_version": "--tool-version",
-            },
-            {"tool_name": "NAME"},
+            {"why_chosen": "--why"},
+            offered=("tool_name", "command", "inputs", "tool_version"),
         ),
     ),
     _write_operation(
         "task.run_finish",
         schema.RunFinishRequest,
         handlers.finish_run,
-        _record_command(
+        ShellCommand(
             "task run-finish",
             ("task_id?", "notes"),
-            {
-                "status": "--status",
-                "run_id": "--run",
-                "tool_name": "--tool",
-                "outputs": "--output",
-                "metrics": "--metric",
-                "validation": "--validation",
-            },
-            {"run_id": "ID", "tool_name": "NAME", "metrics": "NAME=NUMBER"},
-            {"status": "completed"},
+            offered=("status", "run_id", "tool_name", "outputs", "metrics", "validation"),
+            metavars={"metrics": "NAME=NUMBER"},
+            defaults={"status": "completed"},
         ),
     ),
     _write_operation(
         "task.add_evidence",
         schema.AddEvidenceRequest,
         handlers.add_evidence,
-        _record_command(
+        ShellCommand(
             "task evidence",
             ("task_id?", "summary"),
-            {
-                "evidence_kind": "--kind",
-                "reply_to_artifact_id": "--about",
-                "supports_claim": "--supports/--against",
-                "metrics": "--metric",
-            },
-            {"evidence_kind": "KIND", "reply_to_artifact_id": "ID", "metrics": "NAME=NUMBER"},
-            {"evidence_kind": "observation"},
+            {"evidence_kind": "--kind", "reply_to_artifact_id": "--about", "supports_claim": "--supports/--against"},
+            offered=("metrics",),
+            metavars={"metrics": "NAME=NUMBER"},
+            helps={"supports_claim": "it supports the task's hypothesis / it contradicts the task's hypothesis"},
+            defaults={"evidence_kind": "observation"},
         ),
     ),
     _write_operation(
         "task.finish",
         schema.TaskFinishRequest,
         handlers.finish_task,
-        _record_command(
+        ShellCommand(
             "task finish",
             ("task_id?",),
-            {
-                "status": "--status",
-                "summary": "--summary",
-                "what_worked": "--worked",
-                "what_failed": "--failed",
-                "validation": "--validation",
-                "uncertainty": "--uncertain",
-                "followups": "--followup",
-                "confidence": "--confidence",
-            },
+            {"what_worked": "--worked", "what_failed": "--failed", "uncertainty": "--uncertain"},
+            offered=("status", "summary", "validation", "followups", "confidence"),
             defaults={"status": "completed"},
         ),
     ),
@@ -149,7 +124,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         schema.TaskGetReply,
         handlers.get_task,
         errors=(NotFound,),
-        commands=(ShellCommand("task show", ("task_id?",)),),
+        commands=(ShellCommand("task show", ("task_id?",), helps={"task_id": _TASK_HELP}),),
     ),
     Operation(
         "task.search",
@@ -161,24 +136,16 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         commands=(
             ShellCommand(
                 "task list",
-                options={"status": "--status", "k": _LIMIT, "all_projects": "--all-projects"},
-                hidden=("*",),
+                offered=("status", "k", "all_projects"),
+                helps={"status": "open, all, or a status such as completed, failed"},
                 defaults={"status": "open", "k": 20},
                 summary="list tasks, most recently updated first",
             ),
             ShellCommand(
                 "task search",
                 ("query!...",),
-                {
-                    "status": "--status",
-                    "tool_name": "--tool",
-                    "dataset": "--dataset",
-                    "writer": "--as",
-                    "k": _LIMIT,
-                    "all_projects": "--all-projects",
-                },
-                hidden=("*",),
-                metavars={"query": "WORDS", "tool_name": "NAME", "dataset": "NAME", "writer": "NAME"},
+                {"writer": "--as"},
+                offered=("status", "tool_name", "dataset", "k", "all_projects"),
                 defaults={"k": 5},
             ),
         ),
@@ -190,30 +157,31 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         "artifact.decision",
         schema.DecisionRequest,
         handlers.write_decision,
-        _record_command(
+        ShellCommand(
             "decide",
             ("summary!",),
-            {
-                "motivation": "--because",
-                "task_id": "--task",
-                "supersedes": "--supersedes",
-                "validation": "--validation",
-                "uncertainty": "--uncertain",
-                "to_global": "--global",
-            },
-            {"summary": "TEXT", "supersedes": "ID"},
+            {"motivation": "--because", "uncertainty": "--uncertain"},
+            offered=("task_id", "supersedes", "validation", "to_global"),
+            metavars={"summary": "TEXT", "supersedes": "ID"},
+            helps={"summary": "the decision", "task_id": "the task it belongs to (default: none)"},
         ),
     ),
     _write_operation(
         "artifact.verification",
         schema.VerificationRequest,
         handlers.write_verification,
-        _record_command(
+        ShellCommand(
             "verify",
             ("reply_to_artifact_id!", "summary"),
-            {"supports_claim": "/--against", "validation": "--validation"},
-            {"reply_to_artifact_id": "ID", "summary": "TEXT"},
-            {"supports_claim": True},
+            {"supports_claim": "/--against"},
+            offered=("validation",),
+            metavars={"reply_to_artifact_id": "ID", "summary": "TEXT"},
+            helps={
+                "reply_to_artifact_id": "id of the record, or its first characters",
+                "summary": "what you checked and found",
+                "supports_claim": "dispute the record",
+            },
+            defaults={"supports_claim": True},
         ),
     ),
     Operation("artifact.get", schema.ArtifactGetRequest, schema.ArtifactGetReply, handlers.get_artifact),
@@ -248,7 +216,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         digests.ResumeReply,
         digests.resume,
         errors=(NotFound,),
-        commands=(ShellCommand("task resume", ("task_id?",), hidden=("query", "k")),),
+        commands=(ShellCommand("task resume", ("task_id?",), hidden=("query", "k"), helps={"task_id": _TASK_HELP}),),
     ),
     Operation("artifact.find_failures", digests.LibraryRequest, digests.LibraryReply, digests.find_failures),
     Operation("artifact.find_decisions", digests.LibraryRequest, digests.LibraryReply, digests.find_decisions),
@@ -260,6 +228,12 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         digests.BriefRequest,
         digests.BriefReply,
         digests.brief_project,
-        commands=(ShellCommand("brief", options={"include_related_projects": "/--no-related"}),),
+        commands=(
+            ShellCommand(
+                "brief",
+                options={"include_related_projects": "/--no-related"},
+                helps={"include_related_projects": "omit related projects"},
+            ),
+        ),
     ),
 )

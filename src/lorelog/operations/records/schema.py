@@ -74,7 +74,7 @@ class TaskStartRequest(_RecordRequest, frozen=True):
     expected_outputs: Annotated[_Texts, _field_description("expected_outputs")] = []
     parent_task_id: Annotated[_Name, _field_description("parent_task_id")] = ""
     challenge_id: Annotated[_Name, _field_description("challenge_id")] = ""
-    to_global: Annotated[bool, Meta(description="Assign the task to the global project.")] = False
+    to_global: Annotated[bool, Meta(description="Make it visible in every project.")] = False
 
 
 class TaskProgressRequest(_TaskRecordRequest, frozen=True, kw_only=True):
@@ -211,7 +211,7 @@ class _ArtifactRequest(_RecordRequest, frozen=True, kw_only=True):
     policy_tags: Annotated[_Texts, _field_description("policy_tags")] = []
     allowed_tools: Annotated[_Texts, _field_description("allowed_tools")] = []
     timestamp_observed: Annotated[_Text, _field_description("timestamp_observed")] = ""
-    to_global: Annotated[bool, Meta(description="Without a task: assign the record to the global project.")] = False
+    to_global: Annotated[bool, Meta(description="Without a task: make it visible in every project.")] = False
 
 
 class ArtifactCreateRequest(_ArtifactRequest, frozen=True):

@@ -17,10 +17,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         handlers.search_json,
         errors=(ModelError,),
         warms=True,
-        commands=(
-            ShellCommand(
-                "search", ("query...",), {"types": "--type", "tags": "--tag"}, hidden=("projects", "one_per_memory")
-            ),
-        ),
+        commands=(ShellCommand("search", ("query...",), hidden=("projects", "one_per_memory")),),
     ),
 )

@@ -25,7 +25,10 @@ class SearchRequest(FilteredRequest, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=MAX_HITS)] | None, Meta(description="Number of hits; search.k if not given.")
     ] = None
     lane: Annotated[
-        LaneName | None, Meta(description="Search by keywords, by vectors, or both; search.lane if not given.")
+        LaneName | None,
+        Meta(
+            description="Search by keywords (lexical), by meaning (dense), or both (hybrid); search.lane if not given."
+        ),
     ] = None
     fusion: Annotated[
         Literal["convex", "rrf"] | None,
@@ -34,11 +37,14 @@ class SearchRequest(FilteredRequest, frozen=True, kw_only=True):
     token_budget: Annotated[
         Annotated[int, Meta(ge=0, le=10_000_000)] | None,
         Meta(
-            description="Return the best hits that fit into this many tokens, whole sections where they fit; 0: no budget."
+            description="Return the best hits that fit into this many tokens, whole sections where they fit; search.token_budget if not given, 0: no budget."
         ),
     ] = None
     min_relevance: Annotated[
-        Annotated[float, Meta(ge=0, le=1)] | None, Meta(description="Omit hits with a lower relevance.")
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(
+            description="Omit hits that are less likely to be relevant than this, 0 to 1; search.min_relevance if not given."
+        ),
     ] = None
     explain: Annotated[bool, Meta(description="Include the parts of each score.")] = False
     include_superseded: Annotated[bool, Meta(description="Include superseded memories.")] = False

@@ -61,6 +61,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         errors=(NotFound, StoreUnwritable, StoreBusy),
         writes=True,
         once=True,
-        commands=(ShellCommand("handoff", metavars={"to": "HOST", "session": "ID"}),),
+        commands=(ShellCommand("handoff", metavars={"to": "HOST"}),),
     ),
 )

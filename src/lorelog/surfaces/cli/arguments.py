@@ -63,9 +63,6 @@ def fraction(text: str) -> float:
 
 
 DAEMON_MODES = ("auto", "off", "required")
-ORIGINS = ("user", "agent", "tool", "import")
-LANES = ("hybrid", "lexical", "dense")
-FUSIONS = ("convex", "rrf")
 
 
 _TYPES = {"int": int, "float": float, "fraction": fraction}
@@ -79,20 +76,38 @@ def declare(parser: argparse.ArgumentParser, name: str) -> dict[str, Any]:
     if name in derived and not configure:
         _declare_derived(parser, derived[name])
         return derived
-    configure = configure or find_function(name, "configure")
+    configure = configure or (None if derived else find_function(name, "configure"))
     if configure:
         configure(parser)
-    elif derived:
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-        for words, command in derived.items():
-            _declare_derived(add_verb(parser, verbs, words.partition(" ")[2], command["summary"]), command)
+        return derived
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    default = f"{name} {DEFAULT_VERBS.get(name, '')}"
+    configure_default = find_function(default, "configure")
+    if configure_default and default not in derived:  # the others call an operation
+        configure_default(add_verb(parser, verbs, DEFAULT_VERBS[name], configure_default.__doc__ or ""))
+    for words, command in derived.items():
+        _declare_derived(add_verb(parser, verbs, words.partition(" ")[2], command["summary"]), command)
     return derived
 
 
 def _declare_derived(parser: argparse.ArgumentParser, command: dict[str, Any]) -> None:
     """Declare the arguments that are derived from an operation, those of the shell alone, and those of all commands."""
+    add_arguments(parser, command["arguments"])
+    configure = find_function(command["words"], "configure")
+    if configure:
+        configure(parser)
+    add_common(parser)
+
+
+def search_filters() -> list[Any]:
+    """Return the filters of `search`, for other commands that search."""
+    return [argument for argument in read_derived("search")["search"]["arguments"] if argument.get("group")]
+
+
+def add_arguments(parser: argparse.ArgumentParser, arguments: Sequence[Any]) -> None:
+    """Declare arguments that are derived from the fields of a request."""
     groups: dict[str, Any] = {}
-    for argument in command["arguments"]:
+    for argument in arguments:
         options = argument["options"]
         if "type" in options:
             options["type"] = _TYPES[options["type"]]
@@ -104,16 +119,12 @@ def _declare_derived(parser: argparse.ArgumentParser, command: dict[str, Any]) -
         elif exclusive and exclusive not in groups:
             groups[exclusive] = parser.add_mutually_exclusive_group()
         groups.get(title or exclusive, parser).add_argument(*argument["names"], **options)
-    configure = find_function(command["words"], "configure")
-    if configure:
-        configure(parser)
-    add_common(parser)
 
 
-def request_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the given options of a derived command as arguments of its operation."""
+def request_of(args: argparse.Namespace, arguments: Sequence[Any] | None = None) -> dict[str, Any]:
+    """Return the given options as arguments of an operation: those of a derived command, or `arguments`."""
     request: dict[str, Any] = {}
-    for argument in args.derived["arguments"]:
+    for argument in args.derived["arguments"] if arguments is None else arguments:
         value, options = getattr(args, argument["field"]), argument["options"]
         not_given = {"store_true": False, "store_false": True}.get(options.get("action", ""))
         if value is None or value == [] or (value is not_given and "default" not in options):
@@ -217,57 +228,6 @@ def option_of_variable(variable: str) -> str:
     return next(flag for flag, name, _, _ in (*_SETTING_OPTIONS, *_CHUNKING_OPTIONS) if name == variable)
 
 
-def add_filters(parser: argparse.ArgumentParser) -> None:
-    """Declare the filters of `search` and `list`."""
-    group = parser.add_argument_group("filters")
-    group.add_argument("--all-projects", action="store_true", help="include the memories of all projects")
-    group.add_argument("--source", metavar="PATH", help="only files at or below PATH")
-    group.add_argument(
-        "--since", metavar="DAY", help="on or after DAY: 2026-03-05, today, yesterday, or 7d, 2w, 3m, 1y (ago)"
-    )
-    group.add_argument("--until", metavar="DAY", help="on or before DAY")
-    group.add_argument(
-        "--type", action="append", default=[], metavar="TYPE", help="only this type (repeatable: any of them matches)"
-    )
-    group.add_argument(
-        "--tag", action="append", default=[], metavar="TAG", help="only with this tag (repeatable: all must match)"
-    )
-
-
-def add_lifecycle_filters(parser: argparse.ArgumentParser) -> None:
-    """Declare --include-superseded and --include-expired."""
-    parser.add_argument("--include-superseded", action="store_true", help="include superseded memories")
-    parser.add_argument("--include-expired", action="store_true", help="include expired memories")
-
-
-def lifecycle_filters_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the lifecycle filters as arguments of an operation."""
-    return {"include_superseded": args.include_superseded, "include_expired": args.include_expired}
-
-
-def add_record_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of every command that writes a record."""
-    parser.add_argument("--as", dest="writer", metavar="NAME", help="writer of the record (default: records.writer)")
-    parser.add_argument("--session", metavar="ID", help="session of the record")
-    parser.add_argument("--origin", choices=ORIGINS, help="origin of the text (default agent); tool output is tainted")
-    add_common(parser)
-
-
-def record_options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the record options as arguments of an operation."""
-    return {"writer": args.writer, "session_id": args.session, "origin": args.origin}
-
-
-def add_repeatable(parser: argparse.ArgumentParser, option: str, help_text: str, *, metavar: str = "TEXT") -> None:
-    """Declare an option that may be given more than once."""
-    parser.add_argument(option, action="append", default=[], metavar=metavar, help=f"{help_text} (repeatable)")
-
-
-def add_host(parser: argparse.ArgumentParser) -> None:
-    """Declare the HOST argument."""
-    parser.add_argument("host", metavar="HOST", help="claude, codex, cursor … (lorelog docs hosts)")
-
-
 def parse_host(word: str) -> str:
     """Return the canonical name of a host whose sessions are captured. Raise UsageError if there is none."""
     from lorelog.hosts import HOSTS, resolve_host
@@ -303,18 +263,6 @@ def expand_path(path: str) -> str:
 def expand_paths(paths: list[str]) -> list[str]:
     """Return paths with `~` expanded, as by `expand_path`."""
     return [expand_path(path) for path in paths]
-
-
-def filters_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the filters as arguments of an operation."""
-    return {
-        "all_projects": args.all_projects,
-        "source": args.source and expand_path(args.source),
-        "since": args.since,
-        "until": args.until,
-        "types": args.type,
-        "tags": args.tag,
-    }
 
 
 _FLAGS = {"store_true": True, "store_false": False}

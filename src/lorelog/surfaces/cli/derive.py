@@ -35,12 +35,12 @@ def describe_command(operation: Operation[Any, Any], shell: ShellCommand) -> dic
     fields = {field.name: field for field in described.fields}
     hints = get_type_hints(operation.request, include_extras=True)
     places = [name.rstrip("?!.") for name in shell.positional]
-    unknown = {*places, *shell.options, *shell.hidden, *shell.metavars, *shell.defaults} - {*fields, "*"}
+    unknown = {*places, *shell.options, *shell.hidden, *shell.offered, *shell.metavars, *shell.defaults} - {*fields}
     if unknown:
         raise ValueError(f"{operation.name} has no field {', '.join(sorted(unknown))}")
     arguments = [_positional(fields[place], name, shell) for place, name in zip(places, shell.positional, strict=True)]
     for name, field in fields.items():
-        is_offered = name in shell.options or "*" not in shell.hidden
+        is_offered = not shell.offered or name in shell.offered or name in shell.options
         if name not in places and is_offered and name not in ("project", "tenant", *shell.hidden):
             group = "filters" if name in _FILTERS and issubclass(operation.request, FilteredRequest) else ""
             arguments += [
@@ -69,9 +69,12 @@ def _literals(hint: Any) -> tuple[Any, ...]:
 def _positional(field: inspect.Field, name: str, shell: ShellCommand) -> dict[str, Any]:
     """Return an argument without a name. `name...` joins words to a text, `name?` may be left out, `name!` not."""
     kind, description, extra = _unwrap(field.type)
-    metavar = shell.metavars.get(field.name) or field.name.removesuffix("_id").upper()
-    options = {"metavar": metavar, "help": _help(description)} | _value_options(kind)
-    is_list = isinstance(kind, inspect.CollectionType) or name.endswith("...")
+    is_collection = isinstance(kind, inspect.CollectionType)
+    word = field.name.removesuffix("s") if is_collection else field.name.removesuffix("_id")
+    text = shell.helps.get(field.name) or _help(description)
+    options = {"metavar": shell.metavars.get(field.name) or word.upper(), "help": text}
+    options |= _value_options(kind)
+    is_list = is_collection or name.endswith("...")
     is_optional = "!" not in name and (not field.required or name.endswith("?"))
     if is_list or is_optional:
         options["nargs"] = ("*" if is_optional else "+") if is_list else "?"
@@ -84,18 +87,18 @@ def _options(field: inspect.Field, names: Mapping[str, str], shell: ShellCommand
     """Yield the option of a field, or both of one that has a name for yes and one for no: `--supports/--against`."""
     kind, description, extra = _unwrap(field.type)
     default = shell.defaults.get(field.name, field.default)
-    spelled = names.get(field.name) or f"--{field.name.replace('_', '-')}"
+    spelled = names.get(field.name) or _option_name(field.name, kind)
     if isinstance(kind, inspect.BoolType):
         yes, _, no = spelled.partition("/")
-        text = _help(description)
+        text = shell.helps.get(field.name) or _help(description)
         if default in (True, False, NODEFAULT):
             flag: dict[str, Any] = {"action": "store_false" if default is True else "store_true", "help": text}
             if field.name in shell.defaults:
                 flag["default"] = default
             yield _argument(field.name, (no if default is True else yes).split(), flag, {})
             return
-        for value, name in ((True, yes), (False, no)):
-            flag = {"action": "store_const", "const": value, "help": text}
+        for value, name, help_text in zip((True, False), (yes, no), text.split(" / "), strict=True):
+            flag = {"action": "store_const", "const": value, "help": help_text}
             yield {**_argument(field.name, [name], flag, {}), "exclusive": field.name}
         return
     flags = list(LIMIT_NAMES) if field.name in ("k", "limit") and field.name not in names else spelled.split()
@@ -110,10 +113,20 @@ def _options(field: inspect.Field, names: Mapping[str, str], shell: ShellCommand
         options["default"] = default
     if default not in (NODEFAULT, UNSET, None, "", False) and not isinstance(kind, inspect.CollectionType):
         notes = [f"default {default}"]
-    options["help"] = _help(description) + (f" ({'; '.join(notes)})" if notes else "")
+    text = shell.helps.get(field.name) or _help(description)
+    options["help"] = text + (f" ({'; '.join(notes)})" if notes else "")
     if "choices" not in options or field.name in shell.metavars:
-        options["metavar"] = shell.metavars.get(field.name) or _metavar(kind, flags[-1], extra)
+        is_id = field.name.endswith("_id")
+        options["metavar"] = shell.metavars.get(field.name) or ("ID" if is_id else _metavar(kind, flags[-1], extra))
     yield _argument(field.name, flags, options, extra)
+
+
+def _option_name(field: str, kind: inspect.Type) -> str:
+    """Return the option of a field: `--tag` of `tags`, which is repeatable, `--session` of `session_id`, `--global` of `to_global`."""
+    name = field.removeprefix("to_").removesuffix("_id").removesuffix("_name")
+    if isinstance(kind, inspect.CollectionType | inspect.DictType):
+        name = f"{name[:-3]}y" if name.endswith("ies") else name.removesuffix("s")
+    return f"--{name.replace('_', '-')}"
 
 
 def _argument(

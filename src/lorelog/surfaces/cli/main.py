@@ -11,7 +11,6 @@ import os
 import sys
 
 from lorelog.core.errors import LorelogError, UsageError
-from lorelog.core.version import VERSION
 from lorelog.surfaces.cli import entry, wants_help  # noqa: F401  (scripts of older versions import `entry` from here)
 from lorelog.surfaces.cli.commands import (
     COMMANDS,
@@ -144,6 +143,8 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _print_version(*, as_json: bool) -> None:
+    from lorelog.core.version import VERSION
+
     if not as_json:
         print(f"lorelog {VERSION}")
         return
@@ -177,12 +178,11 @@ def _name_option(error: UsageError, parser: CommandParser, words: Sequence[str])
     if error.hint != f"lorelog ops {operation}" or parser.prog in {"lorelog call", "lorelog batch"}:
         return error
     field = field.partition("[")[0]
-    dests = {field, field.removesuffix("s"), *(["limit"] if field == "k" else [])}
     verb_parser = parser.innermost([*words, parser.default_verb])
     hint = f"{verb_parser.prog} --help"
     actions = [*verb_parser._actions, *parser._actions]  # noqa: SLF001  (argparse has no public API for this)
     for action in actions:
-        if action.dest in dests:
+        if action.dest == field:
             typed = [option for option in action.option_strings if any(word.startswith(option) for word in words)]
             name = (typed or action.option_strings or [str(action.metavar or field)])[-1]
             return UsageError(f"{name} {constraint}", hint=hint)

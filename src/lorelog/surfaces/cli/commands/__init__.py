@@ -115,6 +115,21 @@ _MODULES = {
     "identity": "records.identity",
     "code": "code.code",
     **dict.fromkeys(("debug", "why"), "code.debug"),
+    **dict.fromkeys(("deliveries", "handoff", "init", "agent-context", "session-start"), "agents.context"),
+    "hosts": "agents.hosts",
+    "backfill": "agents.backfill",
+    "guard": "agents.guard",
+    **dict.fromkeys(("index", "watch", "reset", "store"), "setup.index"),
+    **dict.fromkeys(("doctor", "daemon"), "setup.doctor"),
+    **dict.fromkeys(("export", "backup"), "setup.export"),
+    "status": "setup.status",
+    "config": "setup.config",
+    "eval": "setup.eval",
+    "import": "setup.import_file",
+    "sync": "setup.sync",
+    "uninstall": "setup.uninstall",
+    **dict.fromkeys(("serve", "ui", "mcp"), "programs.serve"),
+    **dict.fromkeys(("call", "batch", "ops"), "programs.operations"),
     **dict.fromkeys(("docs", "completion", "help"), "setup.guide"),
 }
 """The module of each command, below this package."""
@@ -134,11 +149,9 @@ OPTIONS_FILE = f"{__path__[0].removesuffix('commands')}options.jsonl"
 
 def load_module(name: str) -> ModuleType | None:
     """Return the module of a command; None for one that needs none."""
+    if name == "hook":
+        return __import__("lorelog.surfaces.cli.hook", fromlist=["run"])
     path = _MODULES.get(name)
-    if not path and name in COMMANDS:
-        return __import__(
-            f"lorelog.surfaces.cli.{ {'import': 'import_file'}.get(name, name).replace('-', '_') }", fromlist=["run"]
-        )
     return __import__(f"{__name__}.{path}", fromlist=["run"]) if path else None  # `importlib` imports `warnings`
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import sys
 
+from lorelog.core.errors import UsageError
 from lorelog.core.grammar import plural as plural
 from lorelog.core.quick_json import dumps_indented
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from typing import Any, TextIO
 
@@ -142,6 +143,26 @@ def _format_item(value: object) -> str:
     if isinstance(value, list):
         return "; ".join(map(_format_item, value))
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else one_line(str(value))
+
+
+def print_table(rows: Sequence[Sequence[str]], *, right: Container[int] = (), head: str = "dim") -> None:
+    """Print rows in columns; the first row is the head, and numbers stand in columns of `right`."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for number, row in enumerate(rows):
+        cells = (
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        text = "  ".join(cells).rstrip()
+        print(text if number else stylize(text, head))
+
+
+def confirm(question: str, hint: str, *, default: bool = False) -> bool:
+    """Ask a question at the terminal. Raise UsageError if it cannot be asked."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError("cannot ask for confirmation: standard input is not a terminal", hint=hint)
+    print(f"{question} {'[Y/n]' if default else '[y/N]'} ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes", *([""] if default else [])}
 
 
 def print_problem(path: str, message: str, hint: str) -> None:

@@ -8,6 +8,7 @@ from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import add_setting_options
 from lorelog.surfaces.cli.client import call_command, call_operation, print_reply
 from lorelog.surfaces.cli.render import (
+    confirm,
     one_line,
     plural,
     print_json,
@@ -75,10 +76,7 @@ def run_forget(args: argparse.Namespace) -> int:
 def _confirm(preview: Mapping[str, Any]) -> bool:
     if preview["refused"]:
         raise UsageError("some files are not ours to edit; nothing was changed", hint="--edit-files edits them, too")
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError("cannot ask for confirmation: standard input is not a terminal", hint="use --yes to forget")
-    print("Forget this for good? There is no way back. [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() in {"y", "yes"}:
+    if confirm("Forget this for good? There is no way back.", "use --yes to forget"):
         return True
     print("Nothing forgotten.", file=sys.stderr)
     return False

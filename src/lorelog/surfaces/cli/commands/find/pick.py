@@ -15,7 +15,13 @@ import sys
 
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.extras import require_extra
-from lorelog.surfaces.cli.arguments import add_filters, add_project_option, add_scope_options, filters_of
+from lorelog.surfaces.cli.arguments import (
+    add_arguments,
+    add_project_option,
+    add_scope_options,
+    request_of,
+    search_filters,
+)
 from lorelog.surfaces.cli.client import OperationClient, with_scope_flags
 from lorelog.surfaces.cli.render import one_line, printable, short_path, shorten
 from lorelog.surfaces.cli.render.hits import format_date
@@ -45,7 +51,7 @@ _STYLE = {"chosen": "reverse", "place": "ansicyan", "dim": "ansibrightblack", "k
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("query", metavar="QUERY", nargs="*", help="what to search for first")
-    add_filters(parser)
+    add_arguments(parser, search_filters())
     add_project_option(parser)
     add_scope_options(parser)
 
@@ -180,7 +186,7 @@ class Picker:
         self._application.invalidate()
 
     async def _find(self, query: str) -> list[Json]:
-        request = {"query": query, "k": _MAX_HITS, "one_per_memory": True, **filters_of(self._args)}
+        request = {"query": query, "k": _MAX_HITS, "one_per_memory": True, **request_of(self._args, search_filters())}
         reply = await self._call("memory.search", request)
         if reply is None:
             return []

@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
     if args.verb == "serve":
-        from lorelog.surfaces.cli.ui import serve_page
+        from lorelog.surfaces.cli.commands.programs.serve import serve_page
 
         return serve_page("lorelog wiki serve", "records/wiki", project=args.project, port=args.port)
     with _open_records(args) as records:

@@ -1,33 +1,30 @@
-"""Serve the HTTP API and the page.
-
-Endpoints: the page (/; 'lorelog ui' opens it), /api/memory/… (as in Loop, an agent server), every operation (/api/call/NAME), /api/ops, /health, /metrics,
-/openapi.json, and MCP over streamable HTTP (/mcp). Only this machine can connect unless --host is given. Every request except
-/health needs a bearer token: the one in run/http.token of the home, which is created once, or that of --token-env. The daemon
-handles the requests if it runs, otherwise this process. Press Ctrl-C to stop.
-
-examples:
-  lorelog serve
-  lorelog serve --port 0
-  LORELOG_TOKEN=… lorelog serve --host 0.0.0.0 --token-env LORELOG_TOKEN
-  curl -s localhost:8222/health
-"""
+"""Commands that serve other programs: serve, ui and mcp."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import quote
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.errors import DaemonError, UsageError
-from lorelog.surfaces.cli.arguments import MAX_PORT, add_daemon_option, whole_number
-from lorelog.surfaces.cli.client import launch_daemon, tell_unresponsive
+from lorelog.core.errors import DaemonError, NotFound, UsageError
+from lorelog.surfaces.cli.arguments import (
+    MAX_PORT,
+    add_daemon_option,
+    add_project_option,
+    add_scope_options,
+    whole_number,
+)
+from lorelog.surfaces.cli.client import daemon_mode, launch_daemon, tell_unresponsive
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lorelog.core.options import DaemonOptions, HttpOptions
     from lorelog.core.ports import Progress
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
 _IDLE_CHECK_S = 30.0
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_serve(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
     parser.add_argument("--host", metavar="HOST", help="address to listen on (http.host)")
     parser.add_argument(
@@ -54,8 +51,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_daemon_option(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Serve until interrupted."""
+def run_serve(args: argparse.Namespace) -> int:
+    """Serve the HTTP API and the page.
+
+    Endpoints: the page (/; 'lorelog ui' opens it), /api/memory/… (as in Loop, an agent server), every operation (/api/call/NAME), /api/ops, /health, /metrics,
+    /openapi.json, and MCP over streamable HTTP (/mcp). Only this machine can connect unless --host is given. Every request except
+    /health needs a bearer token: the one in run/http.token of the home, which is created once, or that of --token-env. The daemon
+    handles the requests if it runs, otherwise this process. Press Ctrl-C to stop.
+
+    examples:
+      lorelog serve
+      lorelog serve --port 0
+      LORELOG_TOKEN=… lorelog serve --host 0.0.0.0 --token-env LORELOG_TOKEN
+      curl -s localhost:8222/health
+    """
     from lorelog.core.extras import require_extra
 
     require_extra("serve", "lorelog serve")
@@ -218,3 +227,113 @@ class _FallbackClient:
                     raise
                 tell_unresponsive(error)
         return self._local.call(op, arguments, caller, progress)
+
+
+def configure_ui(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument("id", nargs="?", default="", metavar="ID", help="show this memory first")
+    parser.add_argument("--no-open", action="store_true", help="print the address instead of opening a browser")
+    parser.add_argument(
+        "--port", type=whole_number(0, MAX_PORT), metavar="N", help="port; 0 chooses a free one (http.port)"
+    )
+    parser.add_argument("--project", metavar="DIR", help="the project to show")
+    add_daemon_option(parser)
+
+
+def run_ui(args: argparse.Namespace) -> int:
+    """Open the page: search, memories, what agents were told, records, health and settings in your browser.
+
+    The page is served on this machine only, as by 'lorelog serve'; if a server of this home runs, it is used. The address has a
+    ticket that works once, so each browser is opened by this command. Press Ctrl-C to stop the server.
+
+    examples:
+      lorelog ui
+      lorelog ui 65fcbf6e
+      lorelog ui --no-open
+    """
+    view = f"memory/{quote(args.id)}" if args.id else "search"
+    return serve_page(
+        "lorelog ui", view, project=args.project, port=args.port, warm=args.warm, opens_browser=not args.no_open
+    )
+
+
+def serve_page(
+    command: str,
+    view: str,
+    *,
+    project: str | None,
+    port: int | None,
+    warm: str | None = None,
+    opens_browser: bool = False,
+) -> int:
+    """Show a view of the page: on a running server of this home, or on one that serves until it is interrupted."""
+    from lorelog.core.extras import require_extra
+
+    require_extra("serve", command)
+    from lorelog.core.caller import detect_agent
+    from lorelog.surfaces.http.tickets import find_server, issue_ticket
+    from lorelog.wiring import resolve_location
+
+    location = resolve_location(project=project)
+    home = str(location.home)
+    fragment = f"#/{view}?project={quote(location.project.root)}"
+
+    def show(url: str, port: int) -> None:
+        ticket = issue_ticket(home, port, detect_agent(os.environ))
+        _show(f"{url}/?ticket={ticket}{fragment}", opens=opens_browser)
+
+    running = find_server(home) if port is None else None
+    if running is not None:
+        show(*running)
+        return 0
+    flags = {"http.host": "127.0.0.1", "http.port": port, "daemon.warm": warm}
+    serve_home(location, flags, started=show, any_port=port is None)
+    return 0
+
+
+def _show(address: str, *, opens: bool) -> None:
+    """Open the address in a browser, or print it: it works once, so a terminal's history does not matter."""
+    from lorelog.surfaces.cli.render import print_note
+
+    if opens:
+        import webbrowser
+
+        try:
+            if webbrowser.open(address):
+                print(f"Opened {address.partition('?')[0]} in your browser.", flush=True)
+                return
+        except webbrowser.Error:
+            pass
+        print_note("no browser could be started; open this address, which works once:")
+    print(address, flush=True)
+
+
+def configure_mcp(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    add_project_option(parser)
+    add_scope_options(parser)
+
+
+def run_mcp(args: argparse.Namespace) -> int:
+    """Run an MCP server on standard input and output.
+
+    Agents start this command; 'lorelog docs mcp' has the configuration for each host. The process is a thin proxy: the daemon does the
+    work and is started if needed, so that ten agents share one model. Without a daemon the process does the work itself. It
+    exits when the agent closes the connection.
+
+    examples:
+      lorelog mcp                               use the current directory's project
+      lorelog mcp --project ~/work/app          use another project
+      claude mcp add lorelog -- lorelog mcp     register it with Claude Code
+    """
+    from lorelog.surfaces.mcp.proxy import McpProxy, claim_stdout, make_connector
+
+    mode = daemon_mode(args.warm)
+    directory = os.path.abspath(args.project or ".")  # noqa: PTH100  (pathlib takes 10 ms to import)
+    if not os.path.isdir(directory):  # noqa: PTH112
+        raise NotFound(f"there is no directory {directory}", hint="--project must be the directory of a project")
+    environment = dict(os.environ)
+    if args.tenant:
+        environment["LORELOG_SCOPE_TENANT"] = args.tenant
+    McpProxy(make_connector(mode, directory, environment), 0, claim_stdout(), greets=mode != "required").run()
+    return 0

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -32,6 +32,7 @@ from lorelog.hosts.documented import ALL_TITLES
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_problem, short_path
 from lorelog.surfaces.daemon_client.address import find_address
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
@@ -76,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List what is there, ask, remove it, and say what stays. Fail if something could not be removed."""
-    from lorelog.surfaces.cli.hosts import install_context
+    from lorelog.surfaces.cli.commands.agents.hosts import install_context
 
     address = find_address()
     context = install_context()

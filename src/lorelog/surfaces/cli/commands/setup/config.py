@@ -27,6 +27,8 @@ from lorelog.wiring import (
     settings_file,
 )
 
+TYPE_CHECKING = False
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs and their arguments."""

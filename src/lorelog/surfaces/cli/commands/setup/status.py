@@ -15,14 +15,15 @@ examples:
 from __future__ import annotations
 
 from lorelog.core.errors import LorelogError
-from lorelog.surfaces.cli.arguments import add_common, add_setting_options, add_verb
-from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.arguments import add_common, add_setting_options
+from lorelog.surfaces.cli.client import call_operation, print_reply
 from lorelog.surfaces.cli.render import (
     known_width,
     one_line,
     plural,
-    print_json,
     print_note,
+    print_notes,
+    print_table,
     printable,
     short_path,
     stylize,
@@ -41,47 +42,25 @@ _MAX_DAYS = 7
 _MAX_PROBLEMS = 5
 _COUNTED_TYPES = ("correction", "decision")
 _MAX_COUNTED = 1000
-_KEYS = ("day", "purpose", "project", "model")
 _COUNTS = ("calls", "failed", "tokens in", "tokens out")
 _LINE_WIDTH = 79
 _LABEL_WIDTH = 11
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the verbs and their options; without a verb, the screen is shown."""
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    add_common(add_verb(parser, verbs, "overview", "show everything on one screen (default)"))
-    index = add_verb(parser, verbs, "index", "show the sizes of the index")
-    add_setting_options(index)
-    cost = add_verb(parser, verbs, "cost", "show calls and tokens of models")
-    cost.add_argument(
-        "--since", default="7d", metavar="DAY", help="on or after DAY: 2026-03-05, today, 7d, 2w, 3m (default 7d)"
-    )
-    cost.add_argument(
-        "--by",
-        action="append",
-        choices=_KEYS,
-        help="group by this (repeatable; default: day, purpose and project)",
-    )
-    for verb in (index, cost):
-        add_common(verb)
+def configure_status_overview(parser: argparse.ArgumentParser) -> None:
+    """show everything on one screen (default)"""  # noqa: D403
+    add_common(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the screen, or one of its parts in full."""
-    if args.verb == "index":
-        reply = call_operation(args, "memory.stats", {})
-        show: Callable[[Json], None] = _show_index
-    elif args.verb == "cost":
-        reply = call_operation(args, "memory.cost", {"since": args.since, "by": args.by or []})
-        show = _show_cost
-    else:
-        reply, show = _collect(args), _show_screen
-    if args.json:
-        print_json(reply)
-    else:
-        show(reply)
+def run_status_overview(args: argparse.Namespace) -> int:
+    """Print the screen; problems on it are not a failure of the command."""
+    print_reply(args, _collect(args), _show_screen)
     return 0
+
+
+def configure_status_index(parser: argparse.ArgumentParser) -> None:
+    """Declare the settings of the command."""
+    add_setting_options(parser)
 
 
 def _collect(args: argparse.Namespace) -> dict[str, Any]:
@@ -116,7 +95,7 @@ def _collect(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _daemon(args: argparse.Namespace) -> dict[str, Any]:
-    from lorelog.surfaces.cli.daemon import daemon_status
+    from lorelog.surfaces.cli.commands.setup.doctor import daemon_status
     from lorelog.surfaces.daemon_client.address import find_address
 
     status = daemon_status(find_address())
@@ -126,7 +105,7 @@ def _daemon(args: argparse.Namespace) -> dict[str, Any]:
 def _hosts(args: argparse.Namespace) -> list[dict[str, Any]]:
     from lorelog.hosts import HOSTS
     from lorelog.services.install.status import HostCaptureStats, host_status
-    from lorelog.surfaces.cli.hosts import install_context
+    from lorelog.surfaces.cli.commands.agents.hosts import install_context
 
     context = install_context()
     statuses = [host_status(host, context, HostCaptureStats()) for host in HOSTS]
@@ -185,7 +164,7 @@ def _problems(args: argparse.Namespace) -> list[dict[str, str]]:
     ]
 
 
-def _show_screen(status: Json) -> None:
+def _show_screen(status: Json, args: argparse.Namespace) -> None:
     parts: tuple[tuple[str, Callable[[Any], list[str]], str], ...] = (
         ("project", _format_project, "index"),
         ("index", _format_index, "index"),
@@ -274,7 +253,8 @@ def _format_cost_line(cost: Json) -> list[str]:
     return [f"today: {sums('today')}; this month: {sums('month')}"]
 
 
-def _show_index(stats: Json) -> None:
+def show_status_index(stats: Json, args: argparse.Namespace) -> None:
+    """Print the sizes of the index."""
     own, coverage, model = stats["project"], stats["coverage"], stats["model"]
     name = short_path(own["id"]) if own["id"] else "(global)"
     print(f"this project  {name}")
@@ -314,7 +294,8 @@ def _show_deliveries(deliveries: Json) -> None:
         print(f"              {day['day']}  {day['tokens']:>8,} tokens in {plural(day['deliveries'], 'delivery')}")
 
 
-def _show_cost(cost: Json) -> None:
+def show_status_cost(cost: Json, args: argparse.Namespace) -> None:
+    """Print the calls of models, and what is left of today's limits."""
     if cost["lines"]:
         rows = [[*cost["by"], *_COUNTS]]
         rows += [[*(_format_key(line, key) for key in cost["by"]), *_format_counts(line)] for line in cost["lines"]]
@@ -322,7 +303,7 @@ def _show_cost(cost: Json) -> None:
             rows.append(
                 [*("total" if not number else "" for number in range(len(cost["by"]))), *_format_counts(cost["total"])]
             )
-        _print_table(rows, len(cost["by"]))
+        print_table(rows, right=range(len(cost["by"]), len(rows[0])))
         if cost["total"]["unfinished"]:
             unfinished = plural(cost["total"]["unfinished"], "call")
             print_note(f"{unfinished} not finished; the reserved tokens are counted")
@@ -332,8 +313,7 @@ def _show_cost(cost: Json) -> None:
         print(
             f"today  {limit['spent']:,} of {limit['tokens']:,} tokens ({limit['setting']}), {limit['left']:,} left",
         )
-    for text in cost["notes"]:
-        print_note(text)
+    print_notes(cost)
 
 
 def _format_key(line: Json, key: str) -> str:
@@ -343,14 +323,3 @@ def _format_key(line: Json, key: str) -> str:
 
 def _format_counts(line: Json) -> list[str]:
     return [f"{line[key]:,}" for key in ("calls", "failures", "tokens_in", "tokens_out")]
-
-
-def _print_table(rows: Sequence[Sequence[str]], names: int) -> None:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for number, row in enumerate(rows):
-        cells = (
-            cell.ljust(width) if column < names else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        text = "  ".join(cells).rstrip()
-        print(stylize(text, "dim") if not number else text)

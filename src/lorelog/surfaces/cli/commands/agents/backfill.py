@@ -17,7 +17,7 @@ examples:
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -27,6 +27,7 @@ from lorelog.surfaces.cli.arguments import add_common, parse_host
 from lorelog.surfaces.cli.client import OperationClient
 from lorelog.surfaces.cli.render import plural, print_json, print_note, print_problem, progress_bar, short_path
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence

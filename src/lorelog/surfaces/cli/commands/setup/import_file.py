@@ -23,8 +23,8 @@ import sys
 
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
 from lorelog.surfaces.cli.arguments import add_tenant_option, expand_path
-from lorelog.surfaces.cli.export import open_own_engine
-from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path, stylize
+from lorelog.surfaces.cli.commands.setup.export import open_own_engine
+from lorelog.surfaces.cli.render import confirm, one_line, plural, print_json, print_note, short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,12 +167,9 @@ def _import_source(args: argparse.Namespace, source: ImportSource, path: Path) -
 
 
 def _confirm(args: argparse.Namespace, preview: ImportSummary) -> bool:
-    if args.json or sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError(
-            "cannot ask for confirmation: standard input is not a terminal", hint="use --yes to import this"
-        )
-    print(f"Import {plural(preview.added, 'entry')}? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() in {"y", "yes"}:
+    if args.json:
+        raise UsageError("cannot ask for confirmation: --json was given", hint="use --yes to import this")
+    if confirm(f"Import {plural(preview.added, 'entry')}?", "use --yes to import this"):
         return True
     print("Nothing imported.", file=sys.stderr)
     return False

@@ -1,19 +1,4 @@
-"""Export memories and records, for people and other programs.
-
-markdown: the memories, under headings for project and day. jsonl: memories and records, one per line. omf: the same as OMF 1.0
-(Open Memory Format), for memd and other programs. okf: a folder of Markdown files (Open Knowledge Format 0.2), with who wrote and
-who verified each. ledger: the records alone, as they are in the ledger. 'lorelog import' reads them all, except the memories
-in Markdown, which are notes to index. Use 'lorelog backup' for a copy of everything that can be restored.
-
-The memories of this project are exported. Global memories are your own notes for every project: --with-global adds them.
-Without --output the text is printed.
-
-examples:
-  lorelog export --output memories.md
-  lorelog export --format jsonl --since 7d | jq .text
-  lorelog export --format omf --all-projects --output all.json
-  lorelog export --format okf --output knowledge
-"""
+"""Commands that write copies: export and backup."""
 
 from __future__ import annotations
 
@@ -21,9 +6,9 @@ import os
 import sys
 
 from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.arguments import add_common, expand_path
-from lorelog.surfaces.cli.client import OperationClient, with_scope_flags
-from lorelog.surfaces.cli.render import plural, print_json, print_note, short_path
+from lorelog.surfaces.cli.arguments import expand_path
+from lorelog.surfaces.cli.client import call_command, call_operation, print_reply
+from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +18,7 @@ if TYPE_CHECKING:
 
     from lorelog.core.record import Record
     from lorelog.engine import Engine
+    from lorelog.operations.replies import Json
     from lorelog.services.records.exports import ExportedMemory
 
 _FORMATS = ("markdown", "jsonl", "omf", "okf", "ledger")
@@ -40,32 +26,38 @@ _FILE_NAMES = {"markdown": "records.md", "jsonl": "records.jsonl", "omf": "memor
 _MAX_MEMORIES = 100_000
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
+def configure_export(parser: argparse.ArgumentParser) -> None:
+    """Declare the formats of the shell."""
     parser.add_argument(
         "--format", choices=_FORMATS, default="markdown", help="markdown (default), jsonl, omf, okf, ledger"
     )
-    parser.add_argument(
-        "--output",
-        "--out",
-        dest="out",
-        metavar="FILE",
-        help="file to write, or an existing directory; never overwritten. For okf: a new folder",
-    )
     parser.add_argument("--records", action="store_true", help="only the records of tasks and decisions")
-    parser.add_argument("--with-global", action="store_true", help="also export the global memories")
-    parser.add_argument("--all-projects", action="store_true", help="export all projects and the global memories")
-    parser.add_argument("--since", metavar="DAY", help="from this day on: 2026-03-05, yesterday, or an age such as 7d")
-    add_common(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Export."""
-    # In this process: the text may be larger than what the daemon sends.
+def run_export(args: argparse.Namespace) -> int:
+    """Export memories and records, for people and other programs.
+
+    markdown: the memories, under headings for project and day. jsonl: memories and records, one per line. omf: the same as OMF 1.0
+    (Open Memory Format), for memd and other programs. okf: a folder of Markdown files (Open Knowledge Format 0.2), with who wrote and
+    who verified each. ledger: the records alone, as they are in the ledger. 'lorelog import' reads them all, except the memories
+    in Markdown, which are notes to index. Use 'lorelog backup' for a copy of everything that can be restored.
+
+    The memories of this project are exported. Global memories are your own notes for every project: --with-global adds them.
+    Without --output the text is printed.
+
+    examples:
+      lorelog export --output memories.md
+      lorelog export --format jsonl --since 7d | jq .text
+      lorelog export --format omf --all-projects --output all.json
+      lorelog export --format okf --output knowledge
+    """
+    args.warm = "off"  # in this process: the text may be larger than what the daemon sends
     if args.format == "okf":
         reply = _export_bundle(args)
+    elif args.records or args.format in {"omf", "ledger"}:
+        reply = _export_records(args)
     else:
-        reply = _export_records(args) if args.records or args.format in {"omf", "ledger"} else _export_memories(args)
+        reply = call_command(args, format=args.format)
     if args.json:
         print_json(reply)
     elif args.out:
@@ -77,14 +69,6 @@ def run(args: argparse.Namespace) -> int:
     if not (reply["memories"] or reply["records"] or args.with_global or args.all_projects):
         print_note("nothing of this project was found; --with-global exports the global memories")
     return 0
-
-
-def _export_memories(args: argparse.Namespace) -> dict[str, Any]:
-    arguments = {"format": args.format, "all_projects": args.all_projects, "since": args.since}
-    arguments["with_global"] = args.with_global
-    if args.out:
-        arguments["out"] = expand_path(args.out)
-    return OperationClient("off").call("memory.export", with_scope_flags(args, arguments))
 
 
 def _export_records(args: argparse.Namespace) -> dict[str, Any]:
@@ -179,3 +163,44 @@ def _write_new(path: str, pieces: Iterable[str]) -> None:
 
     with AtomicFile(path) as file:
         file.writelines(piece.encode() for piece in pieces)
+
+
+def configure_backup(parser: argparse.ArgumentParser) -> None:
+    """Declare the check."""
+    parser.add_argument("--verify", action="store_true", help="check an existing backup instead of writing one")
+
+
+def run_backup(args: argparse.Namespace) -> int:
+    """Write a backup of everything that cannot be rebuilt, or check one.
+
+    A backup is one .tar.gz file: the journals of all known projects, the ledger, settings, feedback and the other data of all
+    tenants, with a manifest of SHA-256 sums. It may be written while agents and the daemon work. The index is left out, and so
+    are private keys, unless --with-keys. 'lorelog restore FILE' restores it ('lorelog docs backup').
+
+    examples:
+      lorelog backup ~/lorelog-2026-03-05.tar.gz
+      lorelog backup ~/lorelog.tar.gz --dry-run       list what would be in it
+      lorelog backup --verify ~/lorelog.tar.gz        check every file in it
+    """
+    if not args.verify:
+        return print_reply(args, call_command(args), _show_backup)
+    if args.with_keys or args.dry_run:
+        raise UsageError("--verify takes no other options", hint="lorelog backup --verify FILE")
+    return print_reply(args, call_operation(args, "backup.verify", {"file": expand_path(args.file)}), _show_backup)
+
+
+def _show_backup(reply: Json, args: argparse.Namespace) -> None:
+    file = expand_path(args.file)
+    if args.dry_run:
+        for name in reply["files"]:
+            print(one_line(name))
+    projects = plural(len(reply["projects"]), "project")
+    what = f"{plural(len(reply['files']), 'file')}, {plural(reply['journals'], 'journal')} of {projects}"
+    if args.verify:
+        print(f"{short_path(file)} is complete: {what}, written {reply['created_at']} by lorelog {reply['lorelog']}.")
+    else:
+        print(f"{'Would back up' if args.dry_run else f'Wrote {short_path(file)}:'} {what}.")
+    for problem in reply["problems"]:
+        print_note(f"not in the backup: {one_line(problem)}")
+    if reply["keys_left_out"] and not args.verify:
+        print_note(f"{plural(reply['keys_left_out'], 'private key')} left out; --with-keys includes them")

@@ -22,14 +22,14 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, to_builtins
 
 from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.hosts import HOSTS
 from lorelog.hosts.documented import ALL_TITLES, BY_THE_BOOK, DOCUMENTED_HOSTS
-from lorelog.surfaces.cli.arguments import add_common, add_daemon_option, add_host, parse_any_host
+from lorelog.surfaces.cli.arguments import add_common, add_daemon_option, parse_any_host
 from lorelog.surfaces.cli.client import OperationClient, call_operation
 from lorelog.surfaces.cli.render import (
     one_line,
@@ -42,13 +42,13 @@ from lorelog.surfaces.cli.render import (
     stylize,
 )
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
     from lorelog.services.install.plan import InstallChange, InstallContext
     from lorelog.services.install.status import HostCaptureStats, HostStatus
     from lorelog.services.sessions.drain import Drainer, DrainReport
-
 
 _FLUSH_HELP = """\
 Capture the spooled events of hooks now, without waiting for the daemon.
@@ -163,7 +163,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     uninstall = verbs.add_parser(
         "uninstall", help="remove lorelog from a host and restore its files", allow_abbrev=False
     )
-    add_host(uninstall)
+    uninstall.add_argument("host", metavar="HOST", help="claude, codex, cursor … (lorelog docs hosts)")
     for verb in (install, uninstall):
         verb.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
         verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
