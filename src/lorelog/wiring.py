@@ -32,7 +32,7 @@ from lorelog.core.paths import first_layout_folder, home_folder, model_cache_fol
 from lorelog.core.ports import Embedder, LanguageModel, Reranker, Store, StoreComparison
 from lorelog.engine import Engine
 from lorelog.models.embed import SharedEmbedder
-from lorelog.services.pipeline.dependencies import EngineDefaults, EngineDeps, LazyRecords, OpenRecords, SideDatabases
+from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps, LazyRecords, OpenRecords, SideDatabases
 from lorelog.services.places.project import Project, ScopeFile, apply_scope_file, find_project, find_scope_file
 from lorelog.services.places.workspace import Workspace
 

@@ -108,11 +108,11 @@ class Repository:
         anchor = f"<!-- branch:main commit:{commit} memory:m1 type:turn -->\n" if commit else ""
         self.write(f".lorelog/memory/{day}.md", f"### 12:00\n{anchor}{text}\n")
         with self.engine() as engine:
-            engine.index()
+            engine.maintenance().index()
 
     def remember(self, *texts: str) -> None:
         with self.engine() as engine:
-            engine.add([NewMemory(text) for text in texts])
+            engine.memories().add([NewMemory(text) for text in texts])
             engine.run_background_work()
 
     def hits(self, query: str = "team agreed", root: Path | None = None) -> tuple[Hit, ...]:

@@ -145,7 +145,7 @@ def test_a_memory_first_checked_after_the_change_is_judged(
 ) -> None:
     """A memory that was not checked before the change is judged by the commit it was made on."""
     with repository.engine() as engine:
-        engine.add([NewMemory(text)])
+        engine.memories().add([NewMemory(text)])
     change(repository)
     repository.commit("changed")
     repository.index()
@@ -394,9 +394,9 @@ def test_a_pass_after_a_write_reads_what_is_new(tmp_path: Path, monkeypatch: pyt
     for number in range(60):
         repository.write(f"notes/n{number}.md", f"# Note {number}\n\nThe team agreed on `parse_config` {number}.\n")
     with repository.engine() as engine:
-        engine.index(IndexTargets((str(repository.root / "notes"),)))
+        engine.maintenance().index(IndexTargets((str(repository.root / "notes"),)))
         engine.run_background_work()
-        engine.add([NewMemory("the okapi hides")])
+        engine.memories().add([NewMemory("the okapi hides")])
         read, statements, read_chunk = list[object](), list[str](), rows.read_chunk
 
         def count(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:

@@ -72,11 +72,11 @@ def export(engine: Engine, request: schema.ExportRequest, call: RequestContext) 
         with_global=request.with_global,
     )
     filters = Filters(projects=projects, since=parse_past_day(request.since) if request.since else "")
-    memories = engine.list(filters, limit=_MAX_MEMORIES, all_projects=request.all_projects).memories
+    memories = engine.memories().list(filters, limit=_MAX_MEMORIES, all_projects=request.all_projects).memories
     counts = ExportCounts()
 
     def read_text(identity: str) -> str:
-        return engine.expand(identity).content
+        return engine.memories().expand(identity).content
 
     if request.format == "markdown":
         text = "".join(export_markdown(memories, read_text, counts))

@@ -70,7 +70,7 @@ def why(engine: Engine, request: schema.WhyRequest, call: RequestContext) -> sch
         return engine.search(query, options, all_projects=request.all_projects)
 
     def get(memory: str) -> StoredChunk | None:
-        return engine.get(memory).memory
+        return engine.memories().get(memory).memory
 
     projects = _visible_projects(engine, all_projects=request.all_projects)
     sources = ErrorHistorySources(engine.traces().tables(), search, get, projects)

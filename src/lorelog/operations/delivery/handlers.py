@@ -102,7 +102,7 @@ class _MemoryLookup:
     def get(self, identity: str) -> GetReply:
         if identity not in self._replies:
             try:
-                self._replies[identity] = self._engine.get(identity)
+                self._replies[identity] = self._engine.memories().get(identity)
             except UsageError:  # a logged text that is not an id
                 self._replies[identity] = GetReply()
         return self._replies[identity]

@@ -76,7 +76,7 @@ def refuse_item(engine: Engine, request: schema.RefuseRequest, call: RequestCont
         return schema.InboxDecision(id=request.id, kind="guard", result=identity, notes=())
     item = _find_item(engine, request)
     if item.deletes:
-        engine.delete(item.id)
+        engine.memories().delete(item.id)
         return schema.InboxDecision(id=item.id, kind=item.kind, result=item.id, notes=())
     engine.lifecycle().mark_reviewed(item.id)
     return schema.InboxDecision(id=item.id, kind=item.kind, result="", notes=())
@@ -90,7 +90,7 @@ def _check_person(call: RequestContext) -> None:
 def _find_item(engine: Engine, request: schema.RefuseRequest) -> InboxItem:
     from lorelog.services.standing.inbox import make_item
 
-    stored = engine.get(request.id).memory
+    stored = engine.memories().get(request.id).memory
     item = None if stored is None else make_item(stored)
     if item is None or item.kind != request.kind:
         raise NotFound(

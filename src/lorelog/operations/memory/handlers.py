@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import UnsetType
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 
 def expand(engine: Engine, request: schema.ExpandRequest, call: RequestContext) -> ExpandReply:
     """Show the whole section around a hit, read from its file."""
-    reply = engine.expand(request.id, lines=request.lines)
-    reply = replace(reply, verdict=engine.check_freshness(reply.chunk))
+    reply = engine.memories().expand(request.id, lines=request.lines)
+    reply = replace(reply, verdict=engine.memories().check_freshness(reply.chunk))
     if request.cues:
         from lorelog.services.standing.memories import list_derived_cues
 
@@ -60,7 +61,7 @@ def expand(engine: Engine, request: schema.ExpandRequest, call: RequestContext) 
 
 def get(engine: Engine, request: schema.IdentityRequest, call: RequestContext) -> GetReply:
     """Return one memory by its id, or report that it is deleted or unknown."""
-    return engine.get(request.id)
+    return engine.memories().get(request.id)
 
 
 def transcript(engine: Engine, request: schema.TranscriptRequest, call: RequestContext) -> TranscriptReply:
@@ -84,7 +85,7 @@ def list_memories(engine: Engine, request: schema.ListRequest, call: RequestCont
     """List memories or documents, newest first."""
     if request.documents and request.due:
         raise UsageError("due applies to memories only", hint="use either documents or due, not both")
-    return engine.list(
+    return engine.memories().list(
         read_filters(request, call),
         documents=request.documents,
         limit=request.limit,
@@ -100,7 +101,9 @@ def add(engine: Engine, request: schema.AddRequest, call: RequestContext) -> Add
     """
     _check_project_known(engine, request, call)
     _check_keep_secrets(call, [request.origin], keep_secrets=request.keep_secrets)
-    return engine.add([_new_memory(request, call)], to_global=request.to_global, keep_secrets=request.keep_secrets)[0]
+    return engine.memories().add(
+        [_new_memory(request, call)], to_global=request.to_global, keep_secrets=request.keep_secrets
+    )[0]
 
 
 def add_batch(engine: Engine, request: schema.AddBatchRequest, call: RequestContext) -> Sequence[AddReply]:
@@ -108,7 +111,7 @@ def add_batch(engine: Engine, request: schema.AddBatchRequest, call: RequestCont
     _check_project_known(engine, request, call)
     _check_keep_secrets(call, [memory.origin for memory in request.memories], keep_secrets=request.keep_secrets)
     memories = [_new_memory(memory, call) for memory in request.memories]
-    return engine.add(memories, to_global=request.to_global, keep_secrets=request.keep_secrets)
+    return engine.memories().add(memories, to_global=request.to_global, keep_secrets=request.keep_secrets)
 
 
 def delete(engine: Engine, request: schema.IdentityRequest, call: RequestContext) -> DeleteReply:
@@ -116,12 +119,12 @@ def delete(engine: Engine, request: schema.IdentityRequest, call: RequestContext
 
     It stays hidden when the index is rebuilt. `memory.restore` shows it again.
     """
-    return engine.delete(request.id)
+    return engine.memories().delete(request.id)
 
 
 def restore(engine: Engine, request: schema.IdentityRequest, call: RequestContext) -> DeleteReply:
     """Show a deleted memory again, with the current text of its file."""
-    return engine.restore(request.id)
+    return engine.memories().restore(request.id)
 
 
 def supersede(engine: Engine, request: schema.SupersedeRequest, call: RequestContext) -> SupersedeReply:
@@ -146,7 +149,7 @@ def edit(engine: Engine, request: schema.EditRequest, call: RequestContext) -> s
         raise UsageError(
             f"{call.agent} cannot edit a memory", hint="an agent replaces it: 'lorelog supersede' keeps the old text"
         )
-    edited = engine.edit(request.id, request.before, request.text, keep_secrets=request.keep_secrets)
+    edited = engine.memories().edit(request.id, request.before, request.text, keep_secrets=request.keep_secrets)
     return reply_from(edited, schema.EditReply)
 
 
@@ -207,7 +210,12 @@ def compact(engine: Engine, request: schema.CompactRequest, call: RequestContext
         prompt_file=resolve_path(request.prompt_file, call) if request.prompt_file else "",
         dry_run=request.dry_run,
     )
-    reply = engine.compact(options, call.progress, call.yield_write_slot)
+    options = replace(
+        options,
+        filters=engine.scoped(options.filters, all_projects=True),
+        prompt_file=options.prompt_file or engine.defaults.compact_prompt,
+    )
+    reply = engine.compactor(call.yield_write_slot, options.llm).compact(options, call.progress)
     return replace(reply, notes=(*reply.notes, *engine.defaults.warnings))
 
 
@@ -229,14 +237,14 @@ def index(engine: Engine, request: schema.IndexRequest, call: RequestContext) ->
             hint="without paths, the indexed ones are refreshed",
         )
     project = GLOBAL_PROJECT if request.to_global else engine.place.project.id if request.project else None
-    if not call.own and request.project and not engine.has_indexed_project():
+    if not call.own and request.project and not engine.maintenance().has_indexed_project():
         paths: tuple[str, ...] = (_find_remote_memory(engine, request.project),)
     else:
         paths = tuple(resolve_path(path, call) for path in request.paths)
     if not call.names_files:
         _check_paths_visible(engine, paths)
     _check_paths_exist(engine, paths)
-    return engine.index(
+    return engine.maintenance().index(
         IndexTargets(paths, project, tuple(request.exclude)) if paths else None,
         force=request.force,
         vectors=request.vectors,
@@ -270,7 +278,7 @@ def _check_paths_exist(engine: Engine, paths: Sequence[str]) -> None:
 
     named = [path for path in paths if not path.startswith("!")]
     if named and not any(os.path.lexists(path) for path in named):
-        registered = {status.root.path for status in engine.roots()}
+        registered = {root.path for root in engine.roots.all()}
         if registered.isdisjoint(map(os.path.realpath, named)):  # for such a root the run says how to forget it
             raise NotFound(f"{named[0]} does not exist", hint="check the path; nothing was indexed")
 
@@ -281,7 +289,7 @@ def _check_paths_visible(engine: Engine, paths: Sequence[str]) -> None:
 
     from lorelog.core.paths import is_below
 
-    folders = [engine.place.project.id, engine.place.project.root, *(status.root.path for status in engine.roots())]
+    folders = [engine.place.project.id, engine.place.project.root, *(root.path for root in engine.roots.all())]
     for path in paths:
         real = os.path.realpath(path.removeprefix("!"))
         if not any(is_below(real, folder) for folder in folders):
@@ -342,7 +350,11 @@ def _delivery_stats(engine: Engine) -> schema.DeliveryStats:
 
 def health(engine: Engine, request: schema.HealthRequest, call: RequestContext) -> HealthReply:
     """Check the index and report what needs attention."""
-    return engine.health(duplicates=request.duplicates)
+
+    def due() -> Sequence[str]:
+        return engine.lifecycle_index().due()
+
+    return engine.maintenance().health(engine.tombstones(), due, duplicates=request.duplicates)
 
 
 def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> schema.MetricsReply:
@@ -384,7 +396,7 @@ def evaluate(engine: Engine, request: schema.EvaluateRequest, call: RequestConte
     """Measure how well search answers judged questions: by keywords, by vectors, and by both."""
     from pathlib import Path
 
-    from lorelog.services.evaluation.search_quality import EvaluationOptions, read_judged_questions
+    from lorelog.services.evaluation import search_quality
 
     if request.feedback and (request.queries or request.qrels):
         raise UsageError(
@@ -393,23 +405,28 @@ def evaluate(engine: Engine, request: schema.EvaluateRequest, call: RequestConte
     if request.feedback:
         judged = engine.lifecycle().judged_questions()
     elif request.queries and request.qrels:
-        judged = read_judged_questions(
+        judged = search_quality.read_judged_questions(
             Path(resolve_path(request.queries, call)), Path(resolve_path(request.qrels, call))
         )
     else:
         raise UsageError("judged questions are missing", hint="give queries and qrels, or feedback")
-    options = EvaluationOptions(
+    options = search_quality.EvaluationOptions(
         judged=judged,
-        options=replace(engine.defaults.search, filters=read_filters(request, call)),
+        options=engine.with_scope(
+            replace(engine.defaults.search, filters=read_filters(request, call)), all_projects=request.all_projects
+        ),
         k=request.k,
         lane=Lane(request.lane) if request.lane else None,
+        has_model=engine.embedder is not None,
+        is_hidden=partial(engine.lifecycle_index().hides, options=ListOptions()),
     )
-    return engine.evaluate(options, all_projects=request.all_projects, progress=call.progress)
+    search = partial(engine.without_feedback().search, all_projects=True)
+    return search_quality.evaluate(search, engine.store, options, call.progress)
 
 
 def list_roots(engine: Engine, request: EmptyRequest, call: RequestContext) -> Sequence[RootStatus]:
     """List the files and directories that are indexed and watched by the daemon."""
-    return engine.roots()
+    return engine.maintenance().list_roots()
 
 
 def add_roots(engine: Engine, request: schema.IndexRequest, call: RequestContext) -> IndexReport:
@@ -422,7 +439,7 @@ def add_roots(engine: Engine, request: schema.IndexRequest, call: RequestContext
 def remove_roots(engine: Engine, request: schema.RootsRequest, call: RequestContext) -> schema.RemovedRoots:
     """Stop indexing roots and the roots inside them, and drop their documents from the index; the files stay."""
     paths = tuple(resolve_path(path, call) for path in request.paths)
-    return schema.RemovedRoots(forgotten=paths, documents=engine.forget_roots(list(paths)))
+    return schema.RemovedRoots(forgotten=paths, documents=engine.maintenance().forget_roots(list(paths)))
 
 
 def _new_memory(memory: schema.AddRequest | schema.MemoryText, call: RequestContext) -> NewMemory:
@@ -449,7 +466,7 @@ def _parse_expiry(day: str | UnsetType | None) -> str | None:
 
 def _check_project_known(engine: Engine, request: OperationRequest, call: RequestContext) -> None:
     """Raise UsageError if a remote client names a project that the user never indexed."""
-    if not call.own and request.project and not engine.has_indexed_project():
+    if not call.own and request.project and not engine.maintenance().has_indexed_project():
         raise UsageError(
             f"{request.project} is not a known project", hint="index a file of the project in a shell first"
         )

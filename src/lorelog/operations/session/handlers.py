@@ -87,7 +87,7 @@ def list_timeline(engine: Engine, request: schema.TimelineRequest, call: Request
         found = ListReply((), tuple(engine.store.session_chunks(request.session, filters, request.limit)), more=False)
     else:
         options = ListOptions(include_superseded=True, include_expired=True)
-        found = engine.list(filters, limit=request.limit, all_projects=everywhere, options=options)
+        found = engine.memories().list(filters, limit=request.limit, all_projects=everywhere, options=options)
     oldest = min((stored.chunk.date[:10] for stored in found.memories), default="") if found.more else ""
     shown = DeliveryFilter(projects=projects, session=request.session, since=max(since, oldest))
     deliveries = deliveries_between(engine.place.tenant_folder / "deliveries", shown, until)
@@ -140,14 +140,20 @@ def recall_memories(engine: Engine, request: schema.RecallRequest, call: Request
 
     For the hook that a host runs on every prompt. Use memory.search for replies that do not depend on the session.
     """
-    from lorelog.services.sessions.recall import UserPrompt
+    from lorelog.services.sessions import recall
 
     def check_cancelled() -> None:
         if call.progress is not None:
             call.progress("recall", 0, 0)
 
-    prompt = UserPrompt(request.host, request.session, request.prompt)
-    return engine.recall(prompt, k=request.k, min_relevance=request.min_relevance, wanted=check_cancelled)
+    prompt = recall.UserPrompt(request.host, request.session, request.prompt)
+    session = engine.defaults.session
+    options = replace(
+        engine.defaults.search,
+        k=session.hits if request.k is None else request.k,
+        min_relevance=session.hits_relevance if request.min_relevance is None else request.min_relevance,
+    )
+    return recall.recall_memories(prompt, options, engine.recall_sources(), check_cancelled)
 
 
 def recall_json(memories: Sequence[RecalledMemory], _: object = None) -> schema.RecallJson:
@@ -178,7 +184,7 @@ def find_why_hints(engine: Engine, request: schema.WhyHintRequest, call: Request
     projects = None if engine.defaults.all_projects else visible_projects(engine.place.project, ())
 
     def get(memory: str) -> StoredChunk | None:
-        return engine.get(memory).memory
+        return engine.memories().get(memory).memory
 
     def search(query: str, k: int) -> SearchReply:
         return engine.search(query, replace(engine.defaults.search, k=k))

@@ -104,7 +104,7 @@ def report_growth(engine: Engine, request: GrowthRequest, call: RequestContext) 
     The day of a journal is in its name; other files count on the day of their text or of their last change.
     """
     since = parse_past_day(request.since)
-    listed = engine.list(documents=True, limit=sys.maxsize, all_projects=request.all_projects)
+    listed = engine.memories().list(documents=True, limit=sys.maxsize, all_projects=request.all_projects)
     return GrowthReply(since=since, days=measure_growth(listed.documents, since))
 
 

@@ -144,9 +144,9 @@ def _collect_memories(engine: Engine, projects: tuple[str, ...] | None) -> Itera
     from lorelog.services.records.record_importer import iter_journal_memories
 
     filters = Filters(projects=projects)
-    memories = engine.list(filters, limit=_MAX_MEMORIES, all_projects=projects is None).memories
+    memories = engine.memories().list(filters, limit=_MAX_MEMORIES, all_projects=projects is None).memories
     return iter_journal_memories(
-        memories, lambda memory: engine.expand(memory).content, records_folder(engine.place.tenant_folder)
+        memories, lambda memory: engine.memories().expand(memory).content, records_folder(engine.place.tenant_folder)
     )
 
 

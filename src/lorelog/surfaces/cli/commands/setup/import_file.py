@@ -194,7 +194,7 @@ def _show_summary(summary: ImportSummary, engine: Engine) -> None:
             print(f"      {stylize(one_line(sample), 'dim')}")
     if not summary.kinds:
         print("  nothing to import")
-    if any(root.root.holds(os.path.realpath(summary.path)) for root in engine.roots() if root.exists):
+    if any(root.holds(os.path.realpath(summary.path)) for root in engine.roots.all() if root.exists()):
         print_note("this folder is indexed where it is: after an import its entries would be found twice")
     _show_left_out(summary)
     for setting in summary.settings:
@@ -325,7 +325,7 @@ def _list_found(args: argparse.Namespace) -> int:
             print_note(f"{name}: {one_line(str(error))}")
     with open_own_engine(args) as engine:
         batches = engine.importer().lists.all()
-        roots = [status.root for status in engine.roots()]
+        roots = engine.roots.all()
     for item in found:
         item["indexed"] = any(root.holds(os.path.realpath(item["path"])) for root in roots)
     listed: list[dict[str, Any]] = [
