@@ -289,7 +289,7 @@ def test_things_of_an_unmerged_branch_are_not_gone(repository: Repository) -> No
     assert repository.verdict().freshness is Freshness.FRESH
     repository.git("checkout", "-q", "main")
     repository.index()
-    assert repository.verdict() == FreshnessVerdict(Freshness.UNCHECKED, (), "feature-x")
+    assert repository.verdict() == FreshnessVerdict(Freshness.UNCHECKED, "feature-x")
     repository.git("checkout", "-q", "feature-x")
     assert repository.verdict().freshness is Freshness.FRESH
 

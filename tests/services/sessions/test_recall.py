@@ -129,7 +129,7 @@ def test_settings_say_how_many_and_how_likely(memory: Path, monkeypatch: pytest.
         assert len(opened.recall("the otter", session="s")) == 2
     monkeypatch.setenv("LORELOG_SESSION_HITS_RELEVANCE", "1")
     with Lorelog(project=memory) as opened:
-        assert opened.recall("the otter", session="s") == ()
+        assert not opened.recall("the otter", session="s")
 
 
 def test_a_budget_for_searches_is_not_one_for_prompts(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

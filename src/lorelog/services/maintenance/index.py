@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from lorelog.core.document import Document, SourceFile
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable, UsageError
-from lorelog.core.memory import FileProblem, IndexReport
+from lorelog.core.memory import FileProblem, IndexReport, count_failed
 from lorelog.core.ports import REPAIR_NOTE, Embedder, Progress, Store
 from lorelog.services.indexing.incremental import FileChanges, IncrementalIndexer
 from lorelog.services.indexing.run import IndexJob, IndexRun
@@ -188,7 +188,8 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         if removed:  # another process removed a root while it was read
             drop_roots(removed, self.roots, self.store)
         notes = (*report.notes, *registry.format_replaced_exclusions(), *filter(None, [note]))
-        return replace(report, notes=notes, problems=(*report.problems, *self._outside_links()))
+        problems = (*report.problems, *self._outside_links())
+        return replace(report, notes=notes, problems=problems, failed=count_failed(problems))
 
     def watch_set(self) -> WatchScope:
         """Return what to watch for the project."""

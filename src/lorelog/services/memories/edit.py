@@ -24,6 +24,7 @@ from lorelog.core.errors import NotFound, SourceChanged, StoreBusy, StoreUnwrita
 from lorelog.core.memory import NewMemory
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.processes import acquire_file_lock
+from lorelog.core.serializable import Serializable
 from lorelog.ingest.redaction.redact import redact
 from lorelog.services.indexing.run import IndexRun
 from lorelog.services.memories.delete import find_memory
@@ -77,7 +78,7 @@ def _find_lines(text: str, part: str) -> list[int]:
     return places
 
 
-class EditedSection(Struct, frozen=True):
+class EditReply(Serializable, Struct, frozen=True):
     """A memory that was edited in its file."""
 
     memory: str
@@ -99,7 +100,7 @@ class MemoryEditor(Struct, frozen=True):
     refresh: Callable[[], None]
     """Brings what hooks read up to date."""
 
-    def edit(self, identity: str, before: str, after: str, patterns: Sequence[str] | None) -> EditedSection:
+    def edit(self, identity: str, before: str, after: str, patterns: Sequence[str] | None) -> EditReply:
         """Replace the section of a memory. Raise SourceChanged if its file says something else by now.
 
         Secrets in the new text are redacted, and what matches `patterns`; None keeps them.
@@ -117,7 +118,7 @@ class MemoryEditor(Struct, frozen=True):
             self._register(stored, before, after)
         notes = self._index(path, root)
         self.refresh()
-        return EditedSection(
+        return EditReply(
             memory=_memory_id(stored),
             source=str(path),
             changed=changed,

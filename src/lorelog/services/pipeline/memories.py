@@ -22,7 +22,7 @@ from lorelog.services.standing.ownership import STANDING_TYPES, Ownership
 if TYPE_CHECKING:
     from lorelog.core.memory import AddReply, DeleteReply, ExpandReply, GetReply, ListReply, NewMemory
     from lorelog.services.code.scope import CodeScope
-    from lorelog.services.memories.edit import EditedSection
+    from lorelog.services.memories.edit import EditReply
 
 
 class ProjectMemories(Struct, frozen=True):
@@ -161,7 +161,7 @@ class ProjectMemories(Struct, frozen=True):
         self.scope.refresh_delivery()
         return reply
 
-    def edit(self, identity: str, before: str, after: str, *, keep_secrets: bool = False) -> EditedSection:
+    def edit(self, identity: str, before: str, after: str, *, keep_secrets: bool = False) -> EditReply:
         """Replace the section of a memory in its file. Raise SourceChanged if the file says something else by now."""
         from lorelog.services.memories.edit import MemoryEditor
 
