@@ -12,7 +12,7 @@ from lorelog.operations.requests import EmptyRequest
 _ABSENT_CHOOSES_CODE = "which code is indexed is the user's decision"
 
 _SYMBOL_OPTIONS = {"path": "--in", "container": "--of"}
-_SYMBOL_METAVARS = {"container": "NAME", "language": "NAME"}
+_SYMBOL_METAVARS = {"container": "NAME", "kind": "KIND"}
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     Operation(
@@ -53,7 +53,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         schema.ReferencesRequest,
         schema.ReferencesReply,
         handlers.find_references,
-        commands=(ShellCommand("code refs", ("name",), {**_SYMBOL_OPTIONS}, metavars=_SYMBOL_METAVARS),),
+        commands=(ShellCommand("code refs", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS),),
     ),
     Operation(
         "code.find_callers",
@@ -82,6 +82,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         schema.CodeSearchRequest,
         schema.CodeSearchReply,
         handlers.search,
-        commands=(ShellCommand("code search", ("query",)),),
+        commands=(ShellCommand("code search", ("query",), metavars={"kind": "KIND"}),),
     ),
 )

@@ -24,7 +24,12 @@ SymbolKindName = Literal["function", "method", "class", "interface", "type", "en
 UseKinds = Annotated[Sequence[Literal["call", "read", "write", "type", "import"]], Meta(max_length=10)]
 CertaintyName = Literal["exact", "likely", "name"]
 _Language = Annotated[Annotated[str, Meta(max_length=64)], Meta(description="Only code in this language.")]
-_Kind = Annotated[SymbolKindName | None, Meta(description="Only symbols of this kind.")]
+_Kind = Annotated[
+    SymbolKindName | None,
+    Meta(
+        description="Only symbols of this kind: function, method, class, interface, type, enum, variable, constant, module."
+    ),
+]
 
 
 class CodeIndexRequest(OperationRequest, frozen=True):
