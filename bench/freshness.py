@@ -222,7 +222,7 @@ def bring_about(repository: Path, each: int, rng: random.Random, work: Path) -> 
         index(engine)
         half = len(subjects) // 2
         for number, item in enumerate(subjects):
-            item.said = engine.add([NewMemory(words_of(item))])[0].id
+            item.said = engine.memories().add([NewMemory(words_of(item))])[0].id
             if number == half:
                 engine.run_background_work()  # as the daemon does; of the others only history tells what they named
         for item in subjects:

@@ -89,7 +89,7 @@ def measure_history(spec: str, each: int, seed: int, tools: Path, work: Path) ->
     started = time.perf_counter()
     here = resolve_location(home=str(work / "home"), project=str(root))
     with open_engine(here, SETTINGS) as engine:
-        engine.index()
+        engine.maintenance().index()
         place = engine.place
         index_code(engine.code().tables.path, CodeIndexJob(place.project.root, place.project.id))
         result.seconds = time.perf_counter() - started

@@ -130,7 +130,7 @@ def _fill(place: Path, size: int, environment: dict[str, str]) -> float:
     began = time.perf_counter()
     here = resolve_location(directory=str(project), environment=environment)
     with holdings.engine(here, {}) as engine:
-        engine.with_embedder(MadeUpVectors).index()
+        engine.with_embedder(MadeUpVectors).maintenance().index()
     holdings.close()
     took = time.perf_counter() - began
     (place / "filled").write_text(f"{took:.1f}", "ascii")

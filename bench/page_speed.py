@@ -121,7 +121,7 @@ def _fill(place: Path, size: int, environment: Mapping[str, str]) -> None:
     write_journals(project / ".lorelog" / "memory", size)
     holdings = ResourcePool()
     with holdings.engine(resolve_location(directory=str(project), environment=dict(environment)), {}) as engine:
-        engine.with_embedder(MadeUpVectors).index()
+        engine.with_embedder(MadeUpVectors).maintenance().index()
     holdings.close()
     (place / "filled").touch()
 

@@ -207,6 +207,12 @@ def _kind(field: Json) -> str:
     return plain.get(str(field.get("type")), str(field.get("type", "")))
 
 
+def render_once() -> str:
+    """Render the operations that declare `once` as lines of Python: a warm command may not import their declarations."""
+    names = sorted(operation.name for operation in all_operations().values() if operation.once)
+    return "".join(f'    "{name}",\n' for name in names)
+
+
 PARTS = (
     Part("docs/configuration.md", "settings", render_settings),
     Part("docs/cli.md", "commands", render_commands),
@@ -234,6 +240,11 @@ def main() -> int:
     check = parser.parse_args().check
     options = Path(OPTIONS_FILE)  # before the pages: docs/cli.md shows what it says
     stale = _update(options, render_options(all_operations().values()), "options", check=check)
+    wire = ROOT / "src/lorelog/surfaces/daemon_client/wire.py"
+    opening, closing = "    # generated: once (scripts/generate_reference.py)\n", "    # end: once\n"
+    before, _, rest = wire.read_text(encoding="utf-8").partition(opening)
+    listed = f"{before}{opening}{render_once()}{closing}{rest.partition(closing)[2]}"
+    stale |= _update(wire, listed, "once", check=check)
     for part in PARTS:
         page = ROOT / part.page
         stale |= _update(page, refreshed(page.read_text(encoding="utf-8"), part), part.marker, check=check)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum, nan
 
 from bench.quality.pipeline import Bench, Place
 from bench.quality.sets import JudgedSet, Question
 
-from lorelog.retrieval.ranking_metrics import auroc, calibration_error
-
 MOST_OF_A_KIND = 200
+BINS = 10
 
 
 @dataclass(frozen=True)
@@ -77,3 +77,40 @@ def calibrate(claims: Sequence[Claim]) -> Calibration:
         auroc_answerable=auroc(values, [item.kind == "judged" for item in claims]),
         error=calibration_error(values, [item.true for item in claims]),
     )
+
+
+def auroc(scores: Sequence[float], labels: Sequence[bool]) -> float:
+    """Return how often a true score outranks a false one, ties counted half; NaN if either kind is missing."""
+    order = sorted(zip(scores, labels, strict=True), key=lambda pair: pair[0])
+    positives = sum(labels)
+    negatives = len(order) - positives
+    if not positives or not negatives:
+        return nan
+    wins = 0.0
+    below = start = 0
+    while start < len(order):
+        end = start
+        while end < len(order) and order[end][0] == order[start][0]:
+            end += 1
+        true = sum(label for _, label in order[start:end])
+        false = end - start - true
+        wins += true * (below + false / 2)
+        below += false
+        start = end
+    return wins / (positives * negatives)
+
+
+def calibration_error(probabilities: Sequence[float], labels: Sequence[bool], bins: int = BINS) -> float:
+    """Return the expected calibration error: the gap between prediction and outcome, averaged over bins of equal
+    width.
+    """
+    sums: dict[int, list[float]] = {}
+    for probability, label in zip(probabilities, labels, strict=True):
+        if not 0.0 <= probability <= 1.0:
+            raise ValueError(f"{probability} is not a probability")
+        kept = sums.setdefault(min(int(probability * bins), bins - 1), [0.0, 0.0])
+        kept[0] += probability
+        kept[1] += label
+    if not sums:
+        return nan
+    return fsum(abs(promised - true) for promised, true in sums.values()) / len(labels)

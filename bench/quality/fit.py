@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from bench.quality import learning, tables
+from bench.quality.calibration import auroc, calibration_error
 from bench.quality.examples import SIZES, WHOLE, Example, examples_of, kept_examples, whole_examples
 from bench.quality.learning import Claimed, LaneModel, Sets, Unit
 from bench.quality.pipeline import Bench
@@ -38,7 +39,6 @@ from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import Embedder
 from lorelog.core.vectors import unit_vector
 from lorelog.models.embed.builtin import BuiltinEmbedder
-from lorelog.retrieval.ranking_metrics import auroc, calibration_error
 from lorelog.retrieval.relevance import UNMEASURED, RelevanceNumbers
 
 LEARNED_HITS = 4

@@ -95,7 +95,7 @@ class Bench:
         """Index every group under its own project, and map chunks to documents."""
         started = time.perf_counter()
         for group, folder in self._layout.folders.items():
-            report = self._engine.index(IndexTargets((str(folder),), project=_project(group)))
+            report = self._engine.maintenance().index(IndexTargets((str(folder),), project=_project(group)))
             if report.problems or report.waiting:
                 first = report.problems[0].message if report.problems else f"{report.waiting} chunks without vectors"
                 raise NotIndexed(f"{folder}: {first}")

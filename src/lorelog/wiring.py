@@ -32,7 +32,7 @@ from lorelog.core.paths import first_layout_folder, home_folder, model_cache_fol
 from lorelog.core.ports import Embedder, LanguageModel, Reranker, Store, StoreComparison
 from lorelog.engine import Engine
 from lorelog.models.embed import SharedEmbedder
-from lorelog.services.pipeline.dependencies import EngineDefaults, EngineDeps, LazyRecords, OpenRecords, SideDatabases
+from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps, LazyRecords, OpenRecords, SideDatabases
 from lorelog.services.places.project import Project, ScopeFile, apply_scope_file, find_project, find_scope_file
 from lorelog.services.places.workspace import Workspace
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lorelog.retrieval.cache import Caches
     from lorelog.services.llm.metered import MeteredLlm
     from lorelog.services.llm.receipts import Receipts
-    from lorelog.services.records.keys.keyring import Keyring
+    from lorelog.services.records.keyring import Keyring
     from lorelog.services.records.store import RecordStore
     from lorelog.services.sessions.summarizer import LlmSummarizer
 
@@ -627,7 +627,7 @@ def _open_records(settings: Settings, location: Location, workspace: Workspace) 
 
 def _open_book(location: Location, workspace: Workspace) -> RecordStore:
     """Return a tenant's records. The trusted keys are those of the home, for every caller."""
-    from lorelog.services.records.keys.keyring import Keyring
+    from lorelog.services.records.keyring import Keyring
     from lorelog.services.records.store import RecordStore
 
     return RecordStore(workspace.tenant_folder, Keyring(location.home / IDENTITIES_FOLDER).signing_key)
@@ -635,7 +635,7 @@ def _open_book(location: Location, workspace: Workspace) -> RecordStore:
 
 def _open_keyring(settings: Settings, location: Location) -> Keyring:
     """Return the keys of a home, unlocked for the caller's identity."""
-    from lorelog.services.records.keys.keyring import Keyring
+    from lorelog.services.records.keyring import Keyring
 
     passphrase = location.environment.get("LORELOG_IDENTITY_PASSPHRASE", "")
     return Keyring(location.home / IDENTITIES_FOLDER, settings.record_options().identity, passphrase)

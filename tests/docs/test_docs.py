@@ -153,6 +153,16 @@ def test_python_page_names_what_is_exported() -> None:
     assert "no others" in listed
 
 
+def test_where_has_a_heading_for_every_package() -> None:
+    """Each package, and each below services/ and surfaces/, has a heading of its own in docs/where.md."""
+    source = ROOT / "src" / "lorelog"
+    folders = [path.parent for glob in ("*", "services/*", "surfaces/*") for path in source.glob(f"{glob}/__init__.py")]
+    packages = {folder.relative_to(source).as_posix() for folder in folders} - {"services", "surfaces"}
+    headings = [line.removeprefix("## ") for line in read("docs/where.md").splitlines() if line.startswith("## ")]
+
+    assert packages - {name for heading in headings for name in heading.split(", ")} == set()
+
+
 def test_where_names_what_there_is() -> None:
     """Each row of docs/where.md names files that exist and names that occur in them."""
     wrong = []

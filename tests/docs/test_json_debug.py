@@ -12,7 +12,7 @@ from tests.docs.test_json_page import documented, fields
 from tests.services.traces.stored_errors import store_errors
 from tests.surfaces.conftest import Shell
 
-from lorelog.operations.debug.schema import ErrorsReply, ToolCallsReply, WhyReply
+from lorelog.operations.debug import ErrorsReply, ToolCallsReply, WhyReply
 
 STACK = """\
 Traceback (most recent call last):

@@ -9,7 +9,7 @@ from tests.docs.test_json_debug import declared
 from tests.docs.test_json_page import documented, fields
 from tests.surfaces.conftest import Shell
 
-from lorelog.operations.delivery import guard_schema
+from lorelog.operations import guard as guard_operations
 
 CHANGES = "guard add, guard disable, guard dismiss, guard remove"
 
@@ -17,12 +17,12 @@ CHANGES = "guard add, guard disable, guard dismiss, guard remove"
 @pytest.mark.parametrize(
     ("section", "reply"),
     [
-        ("guard list", guard_schema.GuardListReply),
-        ("guard show", guard_schema.GuardDetails),
-        ("guard propose", guard_schema.GuardProposalsReply),
-        ("guard test", guard_schema.GuardReplay),
-        (CHANGES, guard_schema.GuardChangeReply),
-        ("guard enable", guard_schema.GuardEnableReply),
+        ("guard list", guard_operations.GuardListReply),
+        ("guard show", guard_operations.GuardDetails),
+        ("guard propose", guard_operations.GuardProposalsReply),
+        ("guard test", guard_operations.GuardReplay),
+        (CHANGES, guard_operations.GuardChangeReply),
+        ("guard enable", guard_operations.GuardEnableReply),
     ],
 )
 def test_guards_are_documented(section: str, reply: type) -> None:

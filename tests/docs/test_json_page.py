@@ -12,7 +12,7 @@ from tests.docs.pages import blocks, read, rows, sections, spans
 from tests.surfaces.conftest import Shell, write
 
 from lorelog.core.document import short_hash
-from lorelog.operations.memory.schema import OperationLatency
+from lorelog.operations.measures import OperationLatency
 from lorelog.records.kinds import FIELDS, FieldType
 from lorelog.services.delivery.log import append_delivery
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lorelog.models.embed.builtin import VOCABULARY_FILE, encoder_folder
+from lorelog.models.embed.builtin import encoder_folder
+from lorelog.models.onnx_files import VOCABULARY_FILE
 
 
 def make_tokenizer() -> Any:

@@ -104,8 +104,8 @@ def test_wrong_settings_are_refused_at_once(tmp_path: Path) -> None:
         (lambda memory: memory.add(memory.list()), "text"),
         (lambda memory: memory.add_batch(5), "texts"),
         (lambda memory: memory.add_batch([5]), "text"),
-        (lambda memory: memory.expand(5), "identity"),
-        (lambda memory: memory.delete(None), "identity"),
+        (lambda memory: memory.expand(5), "id must be"),
+        (lambda memory: memory.delete(None), "id must be"),
         (lambda memory: memory.transcript([]), "place"),
         (lambda memory: memory.task.progress(memory.stats(), summary="x", next_step="y"), "task_id"),
         (lambda memory: type(memory)(daemon="warm"), "daemon"),
@@ -206,10 +206,14 @@ def test_days_may_be_dates(tmp_path: Path) -> None:
 
 
 def test_parameters_are_visible_in_help(tmp_path: Path) -> None:
-    """No method hides its parameters in `**kwargs`, asynchronous ones have the same, and repr names project and home."""
+    """Parameters are named and those of an operation described, asynchronous ones alike; repr names project and home."""
     for name, method in inspect.getmembers(Lorelog, inspect.isfunction):
         if not name.startswith("_"):
             signature = inspect.signature(method)
+            if not method.__qualname__.startswith("Lorelog."):
+                assert [word for word in signature.parameters if f"    {word}: " not in (method.__doc__ or "")] == [
+                    "self"
+                ], name
             kinds = {parameter.kind for parameter in signature.parameters.values()}
             assert inspect.Parameter.VAR_KEYWORD not in kinds, name
             asynchronous = getattr(AsyncLorelog, name)

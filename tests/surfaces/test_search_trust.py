@@ -45,8 +45,8 @@ def recorded(project: Path) -> dict[str, str]:
                 )
             ]
         )
-        engine.add([NewMemory("otters are otters")])
-        engine.add([NewMemory("otters came by mail", origin="import")])
+        engine.memories().add([NewMemory("otters are otters")])
+        engine.memories().add([NewMemory("otters came by mail", origin="import")])
     return {"decided": decided.id, "brought": brought.id, "check": check.id}
 
 

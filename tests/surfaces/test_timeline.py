@@ -74,7 +74,7 @@ def test_a_running_session_is_listed_by_what_it_was_shown(project: Path, home: P
         append_delivery(folder, "codex", "c-1", shown)
         append_delivery(folder, "codex", "c-1", {**shown, "tokens": 12})
         (session,) = (each for each in memory.timeline().sessions if each.session)
-        assert (session.host, session.deliveries, session.tokens, session.turns) == ("codex", 2, 42, ())
+        assert (session.host, session.deliveries, session.tokens, session.turns) == ("codex", 2, 42, [])
         assert [each.session for each in memory.timeline(session="c-1").sessions] == ["c-1"]
         assert memory.timeline(session="c-2").sessions == ()
 

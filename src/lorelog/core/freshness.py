@@ -18,7 +18,7 @@ class Freshness(StrEnum):
     UNCHECKED = "unchecked"
 
 
-class FreshnessFinding(Serializable, Struct, frozen=True):
+class FreshnessFinding(Serializable, Struct, frozen=True, rename={"freshness": "verdict", "change": "how"}):
     """One thing that a memory mentions, and its state."""
 
     kind: str
@@ -30,13 +30,13 @@ class FreshnessFinding(Serializable, Struct, frozen=True):
     """The change, as a phrase that follows the name: `moved to src/a.py`. Empty if there is none."""
 
 
-class FreshnessVerdict(Serializable, Struct, frozen=True):
+class FreshnessVerdict(Serializable, Struct, frozen=True, rename={"freshness": "verdict"}):
     """State of the code that a memory mentions, in the caller's working tree."""
 
     freshness: Freshness = Freshness.UNCHECKED
-    findings: tuple[FreshnessFinding, ...] = ()
     unmerged: str = ""
     """The branch of the memory, if it is not merged into the checked-out one."""
+    findings: tuple[FreshnessFinding, ...] = ()
 
     @property
     def label(self) -> str:

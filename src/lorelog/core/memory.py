@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -153,6 +153,11 @@ class FileProblem(Serializable, Struct, frozen=True):
     hint: str = ""
 
 
+def count_failed(problems: Iterable[FileProblem]) -> int:
+    """Return the number of paths with problems."""
+    return len({problem.path for problem in problems})
+
+
 class KnownItemScores(Serializable, Struct, frozen=True):
     """How well vectors alone find chunks by questions generated from the chunks."""
 
@@ -162,7 +167,7 @@ class KnownItemScores(Serializable, Struct, frozen=True):
     """Mean reciprocal rank."""
 
 
-class ReembedReport(Serializable, Struct, frozen=True):
+class ReembedReport(Serializable, Struct, frozen=True, rename={"old": "from", "new": "to"}):
     """Result of re-embedding the index, or of rolling back."""
 
     old: str
@@ -199,6 +204,8 @@ class IndexReport(Serializable, Struct, frozen=True):
     problems: tuple[FileProblem, ...]
     notes: tuple[str, ...]
     seconds: float
+    failed: int = 0
+    """Number of paths with problems."""
     reembedding: ReembedReport | None = None
     """None unless re-embedding was requested."""
 
@@ -307,15 +314,12 @@ class HealthReply(ReplyItems[HealthCheck], Struct, frozen=True):
 
     items_field = "checks"
 
+    ok: bool
+    """True if every check passed."""
     checks: tuple[HealthCheck, ...]
     coverage: VectorCoverage
     duplicates: tuple[tuple[str, ...], ...] = ()
     """Locations of identical texts, each `source:lines`."""
-
-    @property
-    def ok(self) -> bool:
-        """True if every check passed."""
-        return all(check.ok for check in self.checks)
 
 
 NO_LLM = "none"

@@ -136,8 +136,11 @@ class PackedHit(Serializable, Struct, frozen=True):
     """Id of a better hit whose section contains this one; `text` is then empty."""
 
 
-class SupportingRecord(Serializable, Struct, frozen=True):
-    """A record that supports a hit."""
+_RECORD_NAMES = {"record": "artifact_id", "task": "task_id", "thread": "thread_id", "kind": "artifact_kind"}
+
+
+class SupportingRecord(Serializable, Struct, frozen=True, rename=_RECORD_NAMES):
+    """A record that supports a hit or a digest."""
 
     record: str
     task: str
@@ -278,5 +281,7 @@ class SearchReply(ReplyItems[Hit], Struct, frozen=True):
     """Weight of each lane for this query, and the reason; empty if one lane answered alone."""
     packing: BudgetReport | None = None
     """Only with a token budget; `hits` are then those that fit."""
+    explained: bool = False
+    """True if the JSON of each hit has the parts of its score."""
     code: CodeReply | None = None
     """What the code says to a question that is about it; None for any other."""

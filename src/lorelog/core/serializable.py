@@ -1,11 +1,15 @@
-"""Base classes of the values that operations return."""
+"""Base classes of the values that operations return, and how a value becomes JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, overload
 
 ItemT = TypeVar("ItemT")
+ConvertT = TypeVar("ConvertT", bound=Callable[..., object])
+_FORMS: dict[type, tuple[type, Callable[[Any], object]]] = {}
+"""How values become JSON that has other fields: declared where the operations that return them are."""
+_CONTAINERS = frozenset({dict, list, tuple})
 
 
 class Serializable:
@@ -15,10 +19,7 @@ class Serializable:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain dictionaries and lists: the JSON that docs/json.md describes."""
-        from importlib import import_module
-
-        # By name: how a value becomes JSON is defined far above this package.
-        fields: dict[str, Any] = import_module("lorelog").to_dict(self)
+        fields: dict[str, Any] = to_json(json_form(self))
         return fields
 
 
@@ -47,3 +48,52 @@ class ReplyItems(Serializable, Generic[ItemT]):
     def _items(self) -> tuple[ItemT, ...]:
         items: tuple[ItemT, ...] = getattr(self, self.items_field)
         return items
+
+
+def shows_as_json(kind: type, form: type) -> Callable[[ConvertT], ConvertT]:
+    """Declare the function that returns values of a class as another class, whose fields are those of the JSON."""
+
+    def add(convert: ConvertT) -> ConvertT:
+        _FORMS[kind] = form, convert
+        return convert
+
+    return add
+
+
+def json_form(value: object) -> object:
+    """Return the value whose fields are those of the JSON: the value itself, unless its JSON has another shape."""
+    found = _FORMS.get(type(value))
+    return value if found is None else found[1](value)
+
+
+def json_type(kind: Any) -> Any:
+    """Return the type of the JSON form of a class of values."""
+    found = _FORMS.get(kind)
+    return kind if found is None else found[0]
+
+
+def to_json(value: Any) -> Any:
+    """Return a value as builtins, field by field: objects as dictionaries, sequences as lists."""
+    from msgspec import to_builtins
+
+    return _with_lists(to_builtins(value, enc_hook=_builtin))
+
+
+def _builtin(value: object) -> object:
+    """Return a builtin for a type that msgspec does not encode: subclasses such as numpy's float, other mappings."""
+    for kind in (str, float, int):
+        if isinstance(value, kind):
+            return kind(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(type(value))
+
+
+def _with_lists(value: Any) -> Any:
+    """Return builtins with tuples as lists. Dictionaries are changed in place: msgspec has just made them."""
+    if type(value) is dict:
+        for name, part in value.items():
+            if type(part) in _CONTAINERS:
+                value[name] = _with_lists(part)
+        return value
+    return [_with_lists(part) for part in value] if type(value) in _CONTAINERS else value

@@ -18,12 +18,12 @@ _PERIOD = re.compile(r"(\d{1,5})\s*([dwmy])")
 _UNIT_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 
 
-def parse_future_day(text: str, today: date | None = None) -> str:
+def parse_future_day(text: str | date, today: date | None = None) -> str:
     """Return the ISO day for an ISO day, `today`, `tomorrow`, or a period from now such as `14d`, `2w`, `3m`, `1y`."""
     return _parse_day(text, today, {"yesterday": -1, "today": 0, "tomorrow": 1}, sign=1)
 
 
-def parse_last_day(text: str, today: date | None = None) -> str:
+def parse_last_day(text: str | date, today: date | None = None) -> str:
     """Return the ISO day as `parse_future_day`. Raise UsageError for a day that is over."""
     today = today or date.today()  # noqa: DTZ011  (the user's local day)
     day = parse_future_day(text, today)
@@ -34,14 +34,14 @@ def parse_last_day(text: str, today: date | None = None) -> str:
     return day
 
 
-def parse_past_day(text: str, today: date | None = None) -> str:
+def parse_past_day(text: str | date, today: date | None = None) -> str:
     """Return the ISO day for an ISO day, `today`, `yesterday`, or an age such as `7d`, `2w`, `3m`, `1y`."""
     return _parse_day(text, today, {"today": 0, "yesterday": -1}, sign=-1)
 
 
-def _parse_day(text: str, today: date | None, names: dict[str, int], *, sign: int) -> str:
+def _parse_day(text: str | date, today: date | None, names: dict[str, int], *, sign: int) -> str:
     today = today or date.today()  # noqa: DTZ011  (the user's local day)
-    word = text.strip().lower()
+    word = str(text).strip().lower()
     period = _PERIOD.fullmatch(word)
     try:
         if period:
@@ -54,8 +54,9 @@ def _parse_day(text: str, today: date | None, names: dict[str, int], *, sign: in
         raise UsageError(f"{text!r} is not a day", hint=f"write {examples} such as 7d, 2w, 3m, 1y") from None
 
 
-def resolve_path(path: str, call: RequestContext) -> str:
+def resolve_path(path: str | os.PathLike[str], call: RequestContext) -> str:
     """Return a path relative to the caller's directory as an absolute one; a leading `!` is kept."""
+    path = os.fspath(path)
     mark, bare = ("!", path[1:]) if path.startswith("!") else ("", path)
     if not bare:
         raise UsageError("a path is empty", hint="is it an unset variable? '.' is the current directory")

@@ -1,6 +1,6 @@
 """Find operations by name, and describe them as JSON Schema.
 
-Each family of operations is a package with an `OPERATIONS` tuple. A family is imported when one of its operations is
+Each family of operations is a module with an `OperationFamily`. A family is imported when one of its operations is
 looked up: a cold search loads `operations.search` and no other family.
 """
 
@@ -14,45 +14,45 @@ from typing import Any
 import msgspec
 
 from lorelog.core.errors import UsageError
-from lorelog.operations.operation import SURFACES, Operation
+from lorelog.operations.operation import SURFACES, Operation, OperationFamily
 from lorelog.operations.replies import Json, OperationReply
 
-_FAMILIES = {
-    "memory": ("search", "memory", "store", "backup", "forget"),
+FAMILIES = {
+    "memory": ("search", "index", "memory", "lifecycle", "measures", "backup", "forget"),
     "backup": ("backup",),
-    "roots": ("memory",),
+    "roots": ("index",),
     "session": ("session",),
-    "task": ("records",),
-    "artifact": ("records",),
-    "context": ("context", "records"),
+    "task": ("artifacts", "digests"),
+    "artifact": ("artifacts", "digests"),
+    "context": ("context", "digests"),
     "code": ("code",),
     "debug": ("debug",),
     "delivery": ("delivery",),
     "ledger": ("ledger",),
-    "guard": ("delivery",),
+    "guard": ("guard",),
     "settings": ("settings",),
     "sync": ("sync",),
 }
-"""Packages that define the operations of each prefix, the likeliest first."""
+"""Modules that declare the operations of each prefix, the likeliest first; of other packages by their whole names."""
 
 
-@cache
-def _family(package: str) -> dict[str, Operation[Any, Any]]:
-    module = import_module(f"lorelog.operations.{package}")
-    return {operation.name: operation for operation in module.OPERATIONS}
+def _family(module: str) -> OperationFamily:
+    name = module if "." in module else f"lorelog.operations.{module}"
+    family: OperationFamily = import_module(name).OPERATIONS
+    return family
 
 
 @cache
 def all_operations() -> dict[str, Operation[Any, Any]]:
     """Return every operation by name. Loads all families."""
-    packages = dict.fromkeys(package for packages in _FAMILIES.values() for package in packages)
+    packages = dict.fromkeys(package for packages in FAMILIES.values() for package in packages)
     return {name: operation for package in packages for name, operation in _family(package).items()}
 
 
 def find_operation(name: str) -> Operation[Any, Any]:
     """Return an operation by its name; the prefix `memory.` is optional. Raise UsageError with the nearest names."""
     for full_name in (name, f"memory.{name}"):
-        for package in _FAMILIES.get(full_name.partition(".")[0], ()):
+        for package in FAMILIES.get(full_name.partition(".")[0], ()):
             operation = _family(package).get(full_name)
             if operation is not None:
                 return operation
@@ -68,8 +68,8 @@ def find_operation(name: str) -> Operation[Any, Any]:
 
 def operation_of(handler: Callable[..., Any]) -> Operation[Any, Any]:
     """Return the operation of a handler."""
-    package = handler.__module__.removeprefix("lorelog.operations.").partition(".")[0]
-    return next(operation for operation in _family(package).values() if operation.handler is handler)
+    family: OperationFamily = import_module(handler.__module__).OPERATIONS
+    return next(operation for operation in family.values() if operation.handler is handler)
 
 
 _REF_TEMPLATE = "#/$defs/{name}"
@@ -83,7 +83,7 @@ def describe_operation(operation: Operation[Any, Any]) -> Json:
         "description": operation.description,
         "writes": operation.writes,
         "request": request_schema(operation),
-        "reply": _standalone_schema(operation.reply, complete=True),
+        "reply": _standalone_schema(operation.json_type, complete=True),
         "errors": sorted({"usage", "config", "store", *(kind.code for kind in operation.errors)}),
         "surfaces": {surface: operation.absent.get(surface, True) for surface in SURFACES},
     }
@@ -97,7 +97,7 @@ def describe_all() -> list[Json]:
 def operation_schemas(operation: Operation[Any, Any], ref_template: str = _REF_TEMPLATE) -> tuple[Json, Json, Json]:
     """Return the schema of the request, that of the reply, and the definitions that both refer to."""
     (request,), definitions = msgspec.json.schema_components([operation.request], ref_template=ref_template)
-    reply, reply_definitions = _reply_schema(operation.reply, ref_template)
+    reply, reply_definitions = _reply_schema(operation.json_type, ref_template)
     return request, reply, definitions | reply_definitions
 
 

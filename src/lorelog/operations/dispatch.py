@@ -19,11 +19,12 @@ from lorelog.core.caller import detect_agent
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.grammar import nearest_name
 from lorelog.core.ports import Progress
+from lorelog.core.serializable import json_form, to_json
 from lorelog.engine import Engine
 from lorelog.operations.catalogue import find_operation
 from lorelog.operations.meter import Meter
 from lorelog.operations.operation import Operation, RequestContext
-from lorelog.operations.replies import Json, to_json
+from lorelog.operations.replies import Json
 from lorelog.operations.requests import OperationRequest
 from lorelog.operations.write_queue import WriteQueue
 from lorelog.services.traces.recorder import CallEvent, record_call
@@ -102,7 +103,7 @@ class Dispatcher:
                 )
                 try:
                     value = self._run_handler(engine, operation, request, context)
-                    reply = operation.serialize(value, request)
+                    reply = to_json(json_form(value))
                 except BaseException as error:
                     _trace_call(engine, CallEvent(operation.name, arguments, time.perf_counter() - started, error))
                     raise
@@ -181,7 +182,7 @@ def read_request(operation: Operation[Any, Any], arguments: object) -> Operation
 
 
 def _translate_unknown_fields(operation: Operation[Any, Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    from lorelog.operations.memory.memd_fields import translate_memd_fields
+    from lorelog.operations.memd_fields import translate_memd_fields
 
     return translate_memd_fields(operation.name, arguments, frozenset(operation.request.__struct_fields__))
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct, field
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.ports import Progress
+from lorelog.core.serializable import json_type
 from lorelog.engine import Engine
 from lorelog.operations.meter import Meter
-from lorelog.operations.replies import Json, to_json
 from lorelog.operations.requests import OperationRequest
 
 RequestT = TypeVar("RequestT", bound=OperationRequest)
 ValueT = TypeVar("ValueT")
+
+Handler = Callable[[Engine, RequestT, "RequestContext"], ValueT]
 
 SURFACES = ("cli", "python", "http", "mcp")
 """Surfaces on which an operation may be available. `lorelog call` and `lorelog batch` reach all operations."""
@@ -67,15 +69,15 @@ class RequestContext(Struct, frozen=True):
 class Operation(Struct, Generic[RequestT, ValueT], frozen=True):
     """One operation. The handler's docstring is its help text on every surface.
 
-    The handler returns a value for Python. `to_reply` converts it to `reply` where the JSON has other fields.
+    The handler returns the value that a service returned. Its fields are those of the JSON, unless a function declares
+    another form (`core.serializable.shows_as_json`).
     """
 
     name: str
     request: type[RequestT]
     reply: type
-    """Type whose fields are those of the JSON; the JSON Schema is generated from it."""
+    """Type of the value."""
     handler: Callable[[Engine, RequestT, RequestContext], ValueT]
-    to_reply: Callable[[ValueT, RequestT], object] | None = None
     errors: tuple[type[LorelogError], ...] = ()
     """Errors besides those of every operation: an invalid request, invalid settings, an unreadable index."""
     writes: bool = False
@@ -89,10 +91,10 @@ class Operation(Struct, Generic[RequestT, ValueT], frozen=True):
     absent: Mapping[str, str] = field(default_factory=dict)
     """Surfaces without this operation, each with the reason."""
 
-    def serialize(self, value: ValueT, request: RequestT) -> Json:
-        """Return the handler's value as JSON."""
-        reply: Json = to_json(value if self.to_reply is None else self.to_reply(value, request))
-        return reply
+    @property
+    def json_type(self) -> Any:
+        """Type whose fields are those of the JSON; the JSON Schema is generated from it."""
+        return json_type(self.reply)
 
     @property
     def summary(self) -> str:
@@ -105,3 +107,32 @@ class Operation(Struct, Generic[RequestT, ValueT], frozen=True):
         from inspect import cleandoc
 
         return cleandoc(self.handler.__doc__ or "")
+
+
+if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
+
+    class OperationProperties(TypedDict, total=False):
+        """Fields of an operation that have a default."""
+
+        errors: tuple[type[LorelogError], ...]
+        writes: bool
+        once: bool
+        warms: bool
+        absent: Mapping[str, str]
+        commands: tuple[ShellCommand, ...]
+
+
+class OperationFamily(dict[str, Operation[Any, Any]]):
+    """The operations of one module by name, each declared at its handler."""
+
+    def declare(
+        self, name: str, request: type[RequestT], reply: type[ValueT], **properties: Unpack[OperationProperties]
+    ) -> Callable[[Handler[RequestT, ValueT]], Handler[RequestT, ValueT]]:
+        """Declare the operation whose handler follows."""
+
+        def add(handler: Handler[RequestT, ValueT]) -> Handler[RequestT, ValueT]:
+            self[name] = Operation(name, request, reply, handler, **properties)
+            return handler
+
+        return add

@@ -7,7 +7,6 @@ other names than the value it is made from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -15,8 +14,6 @@ import msgspec
 from lorelog.core.serializable import Serializable
 
 if TYPE_CHECKING:
-    from lorelog.core.freshness import FreshnessVerdict
-    from lorelog.core.query import SupportingRecord
     from lorelog.core.record import Trust
 
 Json = dict[str, Any]
@@ -45,33 +42,6 @@ class VerificationHint(OperationReply, frozen=True, kw_only=True):
 
     requires_verification: bool
     reason: str
-
-
-class GroundingRef(OperationReply, frozen=True, kw_only=True):
-    """A record that supports a hit or a digest."""
-
-    artifact_id: str
-    task_id: str
-    thread_id: str
-    artifact_kind: str
-    tier: str
-
-
-class FreshnessFindingJson(OperationReply, frozen=True, kw_only=True):
-    """A path, symbol, setting or command that a text names, and how it changed."""
-
-    kind: str
-    name: str
-    verdict: str
-    how: str
-
-
-class FreshnessJson(OperationReply, frozen=True, kw_only=True):
-    """Whether the code that a text names is unchanged."""
-
-    verdict: str
-    unmerged: str
-    findings: tuple[FreshnessFindingJson, ...]
 
 
 class SymbolInfo(OperationReply, frozen=True, kw_only=True):
@@ -172,56 +142,3 @@ class CodeAnswer(SparseReply, frozen=True, kw_only=True):
 def verification_hint(trust: Trust) -> VerificationHint:
     """Return the verification hint of a trust verdict."""
     return VerificationHint(requires_verification=trust.requires_verification, reason=trust.reason)
-
-
-def grounding_ref(grounding: SupportingRecord) -> GroundingRef:
-    """Return a supporting record under its JSON names."""
-    return GroundingRef(
-        artifact_id=grounding.record,
-        task_id=grounding.task,
-        thread_id=grounding.thread,
-        artifact_kind=grounding.kind,
-        tier=str(grounding.tier),
-    )
-
-
-def freshness_json(verdict: FreshnessVerdict) -> FreshnessJson:
-    """Return a freshness verdict under its JSON names."""
-    return FreshnessJson(
-        verdict=str(verdict.freshness),
-        unmerged=verdict.unmerged,
-        findings=tuple(
-            FreshnessFindingJson(
-                kind=finding.kind, name=finding.name, verdict=str(finding.freshness), how=finding.change
-            )
-            for finding in verdict.findings
-        ),
-    )
-
-
-def to_json(value: Any) -> Any:
-    """Return a reply, or any part of one, as JSON values: objects as dictionaries, sequences as lists."""
-    return _with_lists(msgspec.to_builtins(value, enc_hook=_builtin))
-
-
-def _builtin(value: object) -> object:
-    """Return a builtin for a type that msgspec does not encode: subclasses such as numpy's float, other mappings."""
-    for kind in (str, float, int):
-        if isinstance(value, kind):
-            return kind(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise NotImplementedError(type(value))
-
-
-def _with_lists(value: Any) -> Any:
-    """Return builtins with tuples as lists. Dictionaries are changed in place: msgspec has just made them."""
-    if type(value) is dict:
-        for name, part in value.items():
-            if type(part) in _CONTAINERS:
-                value[name] = _with_lists(part)
-        return value
-    return [_with_lists(part) for part in value] if type(value) in _CONTAINERS else value
-
-
-_CONTAINERS = frozenset({dict, list, tuple})

@@ -7,35 +7,65 @@ should have excluded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import msgspec
 from msgspec import Meta
 
 Text = Annotated[str, Meta(max_length=1_000_000)]
-Path = Annotated[str, Meta(min_length=1, max_length=4096, extra={"path": True})]
-Words = Annotated[Sequence[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(max_length=100)]
-Paths = Annotated[Sequence[Path], Meta(max_length=1000)]
+if TYPE_CHECKING:  # what Python callers may pass (`surfaces/python/values.py` converts it); handlers get text and lists
+
+    class Identified(Protocol):
+        """A hit, chunk or reply that has an id."""
+
+        @property
+        def id(self) -> str:
+            """Return the id."""
+
+    Identity = str | Identified | Mapping[str, Any]
+
+    class Id:
+        """An id; also a hit, a chunk or a reply that has one, or its JSON."""
+
+        def __get__(self, instance: object, owner: object) -> str:
+            """Return the id."""
+            return ""
+
+        def __set__(self, instance: object, value: Identity) -> None:
+            """Tell type checkers what a constructor accepts."""
+
+    Day = str | date
+    PathText = str | os.PathLike[str]
+    WordList = str | Iterable[str]
+else:
+    Id = Day = PathText = str
+    WordList = Sequence[Annotated[str, Meta(min_length=1, max_length=200)]]
+
+FilePath = Annotated[PathText, Meta(min_length=1, max_length=4096, extra={"path": True})]
+Words = Annotated[WordList, Meta(max_length=100)]
+FilePaths = Annotated[Sequence[FilePath], Meta(max_length=1000)]
 Projects = Annotated[
     Annotated[Sequence[str], Meta(max_length=1000)] | None,
     Meta(description="Only these projects, by directory; the empty text is the global project."),
 ]
 Since = Annotated[
-    str | None,
+    Day | None,
     Meta(
         description="On or after this day: 2026-03-05, today, yesterday, or an age such as 7d, 2w, 3m, 1y.",
         extra={"metavar": "DAY"},
     ),
 ]
-Until = Annotated[str | None, Meta(description="On or before this day.", extra={"metavar": "DAY"})]
+Until = Annotated[Day | None, Meta(description="On or before this day.", extra={"metavar": "DAY"})]
 
 
 class OperationRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of requests: the project and tenant to work in."""
 
     project: Annotated[
-        Path | None, Meta(description="A directory of the project; the caller's working directory if not given.")
+        FilePath | None, Meta(description="A directory of the project; the caller's working directory if not given.")
     ] = None
     tenant: Annotated[
         Annotated[str, Meta(min_length=1, max_length=64)] | None,
@@ -54,7 +84,7 @@ class FilteredRequest(OperationRequest, frozen=True, kw_only=True):
         False
     )
     projects: Projects = None
-    source: Annotated[Path | None, Meta(description="Only files at or below this path.")] = None
+    source: Annotated[FilePath | None, Meta(description="Only files at or below this path.")] = None
     since: Since = None
     until: Until = None
     types: Annotated[Words, Meta(description="Only memories of one of these types.")] = []

@@ -29,6 +29,7 @@ from msgspec import Struct
 from lorelog.core.atomic_file import sync_folder
 from lorelog.core.errors import StoreIncompatible, UsageError
 from lorelog.core.record import MAX_NESTING, REDACTION_KIND, Record, RecordDraft, exceeds_max_nesting
+from lorelog.core.serializable import Serializable
 from lorelog.records.redaction import (
     HASH_PATTERN,
     REDACTED_KEY,
@@ -507,7 +508,7 @@ def _format_missing(first: int, last: int) -> str:
     return f"record {first} is" if first == last else f"records {first} to {last} are"
 
 
-class LedgerFault(Struct, frozen=True):
+class LedgerFault(Serializable, Struct, frozen=True):
     """A deviation from the written ledger. Line 0 stands for the whole file."""
 
     file: str

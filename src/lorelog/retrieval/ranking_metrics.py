@@ -12,7 +12,7 @@ more sensitive than checking whether their intervals overlap.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import fsum, log2, nan
+from math import fsum, log2
 
 from msgspec import Struct
 
@@ -24,7 +24,6 @@ RANKING_DEPTH = 100
 _RESAMPLES = 1_000
 _SEED = 20_260_301
 _RESAMPLE_BATCH = 1 << 21
-_BINS = 10
 
 
 class MeanInterval(Serializable, Struct, frozen=True):
@@ -93,40 +92,3 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> MeanIn
     Both have one value per query, in the same order. An interval that contains zero is not a significant difference.
     """
     return mean_interval([left - right for left, right in zip(first, second, strict=True)])
-
-
-def auroc(scores: Sequence[float], labels: Sequence[bool]) -> float:
-    """Return how often a true score outranks a false one, ties counted half; NaN if either kind is missing."""
-    order = sorted(zip(scores, labels, strict=True), key=lambda pair: pair[0])
-    positives = sum(labels)
-    negatives = len(order) - positives
-    if not positives or not negatives:
-        return nan
-    wins = 0.0
-    below = start = 0
-    while start < len(order):
-        end = start
-        while end < len(order) and order[end][0] == order[start][0]:
-            end += 1
-        true = sum(label for _, label in order[start:end])
-        false = end - start - true
-        wins += true * (below + false / 2)
-        below += false
-        start = end
-    return wins / (positives * negatives)
-
-
-def calibration_error(probabilities: Sequence[float], labels: Sequence[bool], bins: int = _BINS) -> float:
-    """Return the expected calibration error: the gap between prediction and outcome, averaged over bins of equal
-    width.
-    """
-    sums: dict[int, list[float]] = {}
-    for probability, label in zip(probabilities, labels, strict=True):
-        if not 0.0 <= probability <= 1.0:
-            raise ValueError(f"{probability} is not a probability")
-        kept = sums.setdefault(min(int(probability * bins), bins - 1), [0.0, 0.0])
-        kept[0] += probability
-        kept[1] += label
-    if not sums:
-        return nan
-    return fsum(abs(promised - true) for promised, true in sums.values()) / len(labels)

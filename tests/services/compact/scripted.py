@@ -20,7 +20,7 @@ from lorelog.models.embed.fake import FakeEmbedder
 from lorelog.services.compact.sources import SummarySource
 from lorelog.services.llm.metered import LlmBudget, MeteredLlm
 from lorelog.services.llm.receipts import Receipts
-from lorelog.services.pipeline.dependencies import EngineDefaults, EngineDeps
+from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps
 from lorelog.services.places.project import find_project
 from lorelog.services.places.root_selection import IndexTargets
 from lorelog.services.places.workspace import Workspace
@@ -104,13 +104,14 @@ class Notebook:
         body = "".join(f"## Part {number}\n\n{text}\n\n" for number, text in enumerate(sections, 1))
         (self.project / "notes" / f"{name}.md").write_text(f"# {name}\n\n{body}", "utf-8")
         with self.engine() as engine:
-            engine.index(IndexTargets((str(self.project / "notes"),)))
+            engine.maintenance().index(IndexTargets((str(self.project / "notes"),)))
 
     def compact(self, **given: Any) -> CompactReply:
         """Sum up."""
         filters = {name: given.pop(name) for name in ("since", "until", "source_prefix") if name in given}
         with self.engine() as engine:
-            return engine.compact(CompactOptions(filters=Filters(**filters), **given))
+            options = CompactOptions(filters=engine.scoped(Filters(**filters), all_projects=True), **given)
+            return engine.compactor(llm=options.llm).compact(options)
 
     def journals(self) -> str:
         """Return all that the project's journals say."""

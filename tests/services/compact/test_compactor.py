@@ -53,7 +53,7 @@ def test_a_summary_is_written_to_todays_journal_and_found(book: Notebook) -> Non
     assert reply.summary is not None
     assert reply.summary.searchable
     with book.engine() as engine:
-        stored = engine.get(reply.summary.memory).memory
+        stored = engine.memories().get(reply.summary.memory).memory
         hit = engine.search("otters in holts").hits[0]
     assert stored is not None
     anchor = stored.chunk.anchor
@@ -204,7 +204,7 @@ def test_what_was_written_yesterday_and_never_indexed_is_not_written_again(book:
     text = journal.read_text("utf-8")
     journal.unlink()
     with book.engine() as engine:
-        engine.index(IndexTargets((str(book.place.journals),)))
+        engine.maintenance().index(IndexTargets((str(book.place.journals),)))
     journal.with_name("2026-03-20.md").write_text(text, "utf-8")
     held = {"id": reply.summary.memory, "text": reply.text, "origin": "agent", "at": "2026-03-20T23:59:00+00:00"}
     left = book.place.tenant_folder / "compact" / f"{reply.summary.memory}.json"
@@ -319,12 +319,14 @@ def test_what_is_hidden_or_compiled_is_left_out(book: Notebook) -> None:
     (book.folder / "other").mkdir()
     (book.folder / "other" / "x.md").write_text("# X\n\nanother project\n", "utf-8")
     with book.engine() as engine:
-        engine.index(IndexTargets((str(book.project / "notes"),)))
-        engine.index(IndexTargets((str(book.folder / "other"),), project=str(book.folder / "other")))
-        old, gone, late = engine.add([NewMemory("the old way"), NewMemory("a slip"), NewMemory("not for long")])
+        engine.maintenance().index(IndexTargets((str(book.project / "notes"),)))
+        engine.maintenance().index(IndexTargets((str(book.folder / "other"),), project=str(book.folder / "other")))
+        old, gone, late = engine.memories().add(
+            [NewMemory("the old way"), NewMemory("a slip"), NewMemory("not for long")]
+        )
         engine.lifecycle().supersede(old.memory, NewMemory("the new way"))
         engine.lifecycle().set_expiry(late.memory, "2020-01-01", None)
-        engine.delete(gone.memory)
+        engine.memories().delete(gone.memory)
     book.compact(until="2026-03-09", llm="none")
 
     book.compact()
@@ -337,11 +339,11 @@ def test_what_is_hidden_or_compiled_is_left_out(book: Notebook) -> None:
 def test_a_summary_is_worth_no_more_than_its_sources(book: Notebook) -> None:
     """The least trusted origin is carried over: of what was imported, or, once a model has worded it, of an agent."""
     with book.engine() as engine:
-        engine.add([NewMemory("from a web page", origin="import")])
+        engine.memories().add([NewMemory("from a web page", origin="import")])
     reply = book.compact()
     assert reply.summary is not None
     with book.engine() as engine:
-        stored = engine.get(reply.summary.memory).memory
+        stored = engine.memories().get(reply.summary.memory).memory
     assert stored is not None
     assert stored.chunk.anchor is not None
     assert stored.chunk.anchor.origin == "import"
@@ -369,7 +371,7 @@ def test_what_covers_much_lists_it_on_lines_of_its_own(tmp_path: Path) -> None:
     assert book.compact(llm="none").covered_before == 60
     assert reply.summary is not None
     with book.engine() as engine:
-        shown = engine.expand(reply.summary.memory)
+        shown = engine.memories().expand(reply.summary.memory)
     assert (shown.covered, len(shown.covers)) == (60, 50)
     assert "covers:" not in shown.content
     assert {cover.source for cover in shown.covers} == {str(book.project / "notes" / "2026-03-01.md")}
@@ -381,8 +383,8 @@ def test_deleting_an_original_names_its_summary(book: Notebook) -> None:
     reply = book.compact()
     assert reply.summary is not None
     with book.engine() as engine:
-        deleted = engine.delete(engine.expand(reply.summary.memory).covers[0].id)
-        later = engine.delete(engine.add([NewMemory("of today")])[0].memory)
+        deleted = engine.memories().delete(engine.memories().expand(reply.summary.memory).covers[0].id)
+        later = engine.memories().delete(engine.memories().add([NewMemory("of today")])[0].memory)
 
     (note,) = deleted.notes
     assert note.startswith(f"the summary {reply.summary.memory} may still contain it: 'lorelog delete ")
@@ -395,7 +397,7 @@ def test_a_deleted_summary_covers_nothing(book: Notebook) -> None:
     reply = book.compact()
     assert reply.summary is not None
     with book.engine() as engine:
-        engine.delete(reply.summary.memory)
+        engine.memories().delete(reply.summary.memory)
 
     with pytest.raises(UsageError, match="was deleted on"):
         book.compact()

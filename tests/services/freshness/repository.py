@@ -47,7 +47,7 @@ class Repository:
     def __init__(self, place: Path, *init: str) -> None:
         self.root, self._home = place / "repo", place / "home"
         self.root.mkdir()
-        self.write("config/layers.py", LOAD)
+        self.write("config/settings.py", LOAD)
         self.write("other.py", OTHER)
         self.write("Makefile", "test:\n\tpytest\n")
         self.write("defaults.toml", "[search]\nkind = 5\nsearch.depth = 3\n")
@@ -108,11 +108,11 @@ class Repository:
         anchor = f"<!-- branch:main commit:{commit} memory:m1 type:turn -->\n" if commit else ""
         self.write(f".lorelog/memory/{day}.md", f"### 12:00\n{anchor}{text}\n")
         with self.engine() as engine:
-            engine.index()
+            engine.maintenance().index()
 
     def remember(self, *texts: str) -> None:
         with self.engine() as engine:
-            engine.add([NewMemory(text) for text in texts])
+            engine.memories().add([NewMemory(text) for text in texts])
             engine.run_background_work()
 
     def hits(self, query: str = "team agreed", root: Path | None = None) -> tuple[Hit, ...]:

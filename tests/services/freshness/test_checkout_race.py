@@ -71,7 +71,7 @@ def test_nothing_is_gone_while_a_checkout_removes_files(repository: Repository) 
         assert not (repository.root / "feature.py").exists()
         assert repository.git("symbolic-ref", "--short", "HEAD") == "feature-x"
         assert repository.verdict().freshness is Freshness.UNCHECKED
-    assert repository.verdict() == FreshnessVerdict(Freshness.UNCHECKED, (), "feature-x")
+    assert repository.verdict() == FreshnessVerdict(Freshness.UNCHECKED, "feature-x")
 
 
 def test_nothing_is_gone_before_a_checkout_moves_head(repository: Repository) -> None:
@@ -87,7 +87,7 @@ def test_nothing_is_gone_before_a_checkout_moves_head(repository: Repository) ->
         now = time.time()
         os.utime(repository.root / ".git" / "index", (now, now + WAIT_S))  # just now, however slow this machine is
         assert repository.verdict().freshness is Freshness.UNCHECKED
-    assert repository.verdict() == FreshnessVerdict(Freshness.UNCHECKED, (), "feature-x")
+    assert repository.verdict() == FreshnessVerdict(Freshness.UNCHECKED, "feature-x")
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_a_branch_is_not_taken_for_merged_if_git_does_not_tell(
         (hit,) = engine.search("team agreed", replace(engine.defaults.search, k=10)).hits
     assert hit.verdict == FreshnessVerdict()
     monkeypatch.undo()
-    assert repository.verdict() == FreshnessVerdict(Freshness.UNCHECKED, (), "feature-x")
+    assert repository.verdict() == FreshnessVerdict(Freshness.UNCHECKED, "feature-x")
 
 
 def test_one_checker_follows_a_checkout(repository: Repository) -> None:

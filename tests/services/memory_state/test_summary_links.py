@@ -17,7 +17,7 @@ from lorelog.core.ports import SummaryLink
 from lorelog.core.query import Fusion, Hit, ScorePart
 from lorelog.retrieval.dedupe import RankedChunk
 from lorelog.retrieval.fusion import FusedCandidate
-from lorelog.services.memory_state.summary_links import SummaryLinks, rank_below_summaries
+from lorelog.services.memory_state.lifecycle_index import SummaryLinks, rank_below_summaries
 
 OTTER = "Otters sleep in holts near the river."
 KELP = "Otters hold kelp while they sleep; the ford has code E77."
@@ -76,7 +76,7 @@ def test_only_while_the_summary_is_there(book: Notebook) -> None:
     summary = book.compact().summary
     assert summary is not None
     with book.engine() as engine:
-        engine.delete(summary.memory)
+        engine.memories().delete(summary.memory)
 
     hits = found(book, "otters sleep")
     assert [hit.id for hit in hits] == before
@@ -96,9 +96,9 @@ def test_one_gets_from_the_summary_to_its_sources_and_back(book: Notebook) -> No
     summary = book.compact().summary
     assert summary is not None
     with book.engine() as engine:
-        shown = engine.expand(summary.memory)
+        shown = engine.memories().expand(summary.memory)
         cited = shown.content.rpartition("[")[2].rstrip("]").split(", ")
-        sources = [engine.expand(item) for item in cited]
+        sources = [engine.memories().expand(item) for item in cited]
 
     assert [cover.content_hash[:8] for cover in shown.covers] == sorted(cited)
     assert shown.covered == 2
@@ -112,7 +112,7 @@ def test_a_source_that_has_changed_since_is_told(book: Notebook) -> None:
     assert summary is not None
     book.note("2026-03-01", OTTER, KELP.replace("E77", "E78"))
     with book.engine() as engine:
-        shown = engine.expand(summary.memory)
+        shown = engine.memories().expand(summary.memory)
 
     assert (len(shown.covers), shown.covered) == (1, 2)
     assert any("1 of them were changed or removed since" in note for note in shown.notes)

@@ -9,16 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.core.options import ChunkOptions, SearchOptions
+from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
 from lorelog.core.query import Explanation, Hit, Lane, SearchReply, VectorCoverage
 from lorelog.language.analyser import WordAnalyser
-from lorelog.services.memory_state.authored import AuthoredMemories
+from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps, ProjectScope
 from lorelog.services.pipeline.search import SearchPipeline
 from lorelog.services.places.project import Project
 from lorelog.services.places.workspace import Workspace
-from lorelog.services.records.pages import RecordPages
 from lorelog.services.search.searcher import Searcher
-from lorelog.services.standing.ownership import Ownership
 from lorelog.stores.memory import MemoryStore
 
 
@@ -62,9 +60,11 @@ class CountedHits(Searcher):
 
 def search(shelf: CountedHits, options: SearchOptions, folder: Path) -> SearchReply:
     workspace = Workspace(Project(str(folder), str(folder), "project", git=False), folder, "default")
-    ownership = Ownership(workspace, AuthoredMemories.of_tenant(workspace.tenant_folder))
-    records = RecordPages(shelf.store, never, workspace, ChunkOptions())
-    return SearchPipeline(shelf, records, ownership, lambda: (), never).search("q", options)
+    defaults = EngineDefaults(scan=ScanOptions(), chunking=ChunkOptions(), search=options)
+    scope = ProjectScope(
+        store=shelf.store, deps=EngineDeps(analyser=WordAnalyser()), workspace=workspace, defaults=defaults
+    )
+    return SearchPipeline(shelf, scope, never).search("q", options)
 
 
 def never() -> Never:

@@ -59,7 +59,7 @@ def found(directory: Path, claude: Path) -> dict[str, str]:
 def indexed(project: Path) -> dict[str, str]:
     """What is indexed: path to project."""
     with engine_in(project) as engine:
-        documents = engine.list(documents=True, limit=1000, all_projects=True).documents
+        documents = engine.memories().list(documents=True, limit=1000, all_projects=True).documents
         return {document.source: document.project for document in documents}
 
 
@@ -188,7 +188,7 @@ def test_a_bare_index_takes_them_and_the_switch_turns_them_off(
     index(project)
     assert indexed(project) == {str(notes): str(project)}
     with engine_in(project) as engine:
-        assert [known.root.path for known in engine.roots()] == [str(project / "notes")]
+        assert [known.root.path for known in engine.maintenance().list_roots()] == [str(project / "notes")]
 
 
 def test_switched_off_there_is_nothing_to_index(claude: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ def test_they_leave_and_return_with_their_files(claude: Path, project: Path) -> 
     agents.unlink()
     memory.parent.rename(claude / "away")
     with engine_in(project) as engine:
-        assert engine.index().problems == ()
+        assert engine.maintenance().index().problems == ()
     assert indexed(project) == {str(memory): str(project)}
 
     (claude / "away").rename(memory.parent)
@@ -227,7 +227,7 @@ def test_a_root_that_someone_chose_decides_about_what_lies_in_it(claude: Path, p
     hidden = write(project / ".claude" / "CLAUDE.md", "hidden")
     readme = write(project / "README.md", "readme")
     with engine_in(project) as engine:
-        engine.index(IndexTargets((str(project),), patterns=("CLAUDE.md",)))
+        engine.maintenance().index(IndexTargets((str(project),), patterns=("CLAUDE.md",)))
     index(project)
 
     assert set(indexed(project)) == {str(hidden), str(readme)}

@@ -54,7 +54,7 @@ def test_a_record_is_found_at_once_and_says_what_it_is(engine: Engine) -> None:
 
 def test_a_memory_is_a_candidate(engine: Engine) -> None:
     """A memory is a candidate without supporting records."""
-    engine.add([NewMemory("the zebra sleeps")])
+    engine.memories().add([NewMemory("the zebra sleeps")])
 
     (hit,) = found(engine, "zebra")
 
@@ -67,7 +67,7 @@ def test_a_memory_is_a_candidate(engine: Engine) -> None:
 @pytest.mark.parametrize("origin", ["tool", "import"])
 def test_a_memory_that_a_tool_brought_is_tainted(engine: Engine, origin: str) -> None:
     """The origin of a text stays with it."""
-    engine.add([NewMemory("the zebra sleeps", origin=origin)])
+    engine.memories().add([NewMemory("the zebra sleeps", origin=origin)])
 
     (hit,) = found(engine, "zebra")
 
@@ -80,7 +80,7 @@ def test_a_memory_cannot_pass_for_a_record(engine: Engine, tmp_path: Path) -> No
     (tmp_path / "a.md").write_text(
         f"## 2026-01-01 10:00 decision #1 by mara\n<!-- memory:{one.id} type:decision -->\n\nuse postgres\n", "utf-8"
     )
-    engine.index(IndexTargets((str(tmp_path / "a.md"),)))
+    engine.maintenance().index(IndexTargets((str(tmp_path / "a.md"),)))
 
     (hit,) = found(engine, "postgres")
 
@@ -98,7 +98,7 @@ def test_verification_shows_on_both_and_filters(engine: Engine) -> None:
         engine,
         draft("verification", {"summary": "redis measured"}, agent="otto", reply_to=decided.id, supports_claim=True),
     )
-    engine.add([NewMemory("redis is red")])
+    engine.memories().add([NewMemory("redis is red")])
 
     everything = {memory_of(hit): hit for hit in found(engine, "redis")}
     assert everything[check.id].trust.tier is TrustTier.VERIFIED
@@ -177,16 +177,16 @@ def test_an_index_run_keeps_and_embeds_records(home: Path, tmp_path: Path) -> No
     (tmp_path / "a.md").write_text("# Zebra\n\nstripes\n", "utf-8")
     with open_engine(resolve_location(project=tmp_path), {"embedding.provider": "fake"}) as engine:
         record(engine, draft("decision", {"summary": "zebra stripes"}))
-        engine.index(IndexTargets((str(tmp_path / "a.md"),)))
+        engine.maintenance().index(IndexTargets((str(tmp_path / "a.md"),)))
         assert engine.store.coverage(Filters()).with_vectors == engine.store.coverage(Filters()).chunks == 2
         for chosen in ({"force": True}, {"reembed": True}, {}):
-            engine.index(**chosen)  # type: ignore[arg-type]
+            engine.maintenance().index(**chosen)  # type: ignore[arg-type]
             assert len(found(engine, "zebra stripes")) == 2
             assert engine.store.coverage(Filters()).with_vectors == engine.store.coverage(Filters()).chunks
-        assert [root.root.path for root in engine.roots()] == [str(tmp_path / "a.md")]
-        assert engine.health().ok
+        assert [root.root.path for root in engine.maintenance().list_roots()] == [str(tmp_path / "a.md")]
+        assert engine.maintenance().health(engine.tombstones(), tuple, duplicates=10).ok
 
-        engine.forget_roots([str(tmp_path)])
+        engine.maintenance().forget_roots([str(tmp_path)])
         assert [hit.type for hit in found(engine, "zebra stripes")] == ["decision"]
         engine.store.reset()
         assert [hit.type for hit in found(engine, "zebra stripes")] == ["decision"]
@@ -197,7 +197,7 @@ def test_records_alone_can_be_indexed(home: Path, tmp_path: Path) -> None:
     with open_engine(resolve_location(project=tmp_path), {"embedding.provider": "fake"}) as engine:
         record(engine, draft("decision", {"summary": "zebra stripes"}))
 
-        engine.index()
+        engine.maintenance().index()
 
         assert engine.store.coverage(Filters()).with_vectors == 1
 
@@ -208,7 +208,7 @@ def test_a_home_inside_a_root_keeps_its_pages(tmp_path: Path, monkeypatch: pytes
     with open_engine(resolve_location(project=tmp_path), {"embedding.provider": "none"}) as engine:
         (one,) = record(engine, draft("decision", {"summary": "zebra stripes"}))
         assert len(found(engine, "zebra")) == 1
-        engine.index(IndexTargets((str(tmp_path),)))
+        engine.maintenance().index(IndexTargets((str(tmp_path),)))
 
         (hit,) = found(engine, "zebra")
         assert memory_of(hit) == one.id
@@ -219,7 +219,7 @@ def test_an_index_of_another_model_gets_new_records_once(home: Path, tmp_path: P
     """An index of another model gets new records once, without rebuilding the pages."""
     with open_engine(resolve_location(project=tmp_path), {"embedding.provider": "fake"}) as engine:
         record(engine, draft("decision", {"summary": "zebra one"}))
-        engine.index()
+        engine.maintenance().index()
     with open_engine(resolve_location(project=tmp_path), {"embedding.provider": "none"}) as engine:
         record(engine, draft("decision", {"summary": "zebra two"}, task="task-2"))
         assert len(found(engine, "zebra")) == 2
@@ -235,7 +235,7 @@ def test_a_record_is_not_deleted(engine: Engine) -> None:
 
     for identity in (one.id, hit.id):
         with pytest.raises(UsageError, match="records cannot be deleted"):
-            engine.delete(identity)
+            engine.memories().delete(identity)
 
 
 def test_a_token_budget_packs_records_too(engine: Engine) -> None:
@@ -253,7 +253,7 @@ def test_records_get_vectors_in_the_background(home: Path, tmp_path: Path) -> No
     """A search makes no vectors; the background run embeds records only."""
     (tmp_path / "a.md").write_text("# Zebra\n\nstripes\n", "utf-8")
     with open_engine(resolve_location(project=tmp_path), {"embedding.provider": "fake"}) as engine:
-        engine.index(IndexTargets((str(tmp_path / "a.md"),)), vectors=False)
+        engine.maintenance().index(IndexTargets((str(tmp_path / "a.md"),)), vectors=False)
         record(engine, draft("decision", {"summary": "zebra stripes"}))
         found(engine, "zebra")
         assert engine.store.coverage(Filters()).with_vectors == 0

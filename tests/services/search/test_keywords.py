@@ -25,7 +25,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     shutil.copytree(FORTNIGHT, folder / "notes")
     here = str(folder / "notes")
     opened = open_engine(Location(folder / "home", Project(id=here, root=here, name="notes", git=False), {}))
-    opened.index(IndexTargets((here,)))
+    opened.maintenance().index(IndexTargets((here,)))
     return opened
 
 

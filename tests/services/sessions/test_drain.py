@@ -16,7 +16,7 @@ from msgspec.structs import fields
 
 from lorelog.core.errors import DaemonError, StoreUnwritable, UsageError
 from lorelog.core.session import HookEvent
-from lorelog.operations.session.schema import CaptureRequest
+from lorelog.operations.session import CaptureRequest
 from lorelog.services.sessions import drain, spool
 from lorelog.services.sessions.drain import Drainer, capture_arguments, event_directory
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from lorelog import Lorelog
 from lorelog.core.errors import Cancelled, StoreError, UsageError
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import SearchReply
 from lorelog.engine import Engine
-from lorelog.services.sessions.recall import MAX_TEXT_CHARS, RecalledMemory, UserPrompt
+from lorelog.services.sessions.recall import MAX_TEXT_CHARS, RecalledMemory, UserPrompt, recall_memories
 from lorelog.wiring import open_engine, resolve_location
 
 JOURNAL = """# 2026-03-05
@@ -52,9 +53,10 @@ def engine_at(project: Path) -> Engine:
 
 def recalled(project: Path, session: str = "s", prompt: str = "the otter", **more: Any) -> tuple[RecalledMemory, ...]:
     """Recall in a separate process, so that only stored state is shared."""
-    given = {"k": 10, "min_relevance": 0.0, "wanted": lambda: None, **more}
     with engine_at(project) as engine:
-        return engine.recall(UserPrompt("claude", session, prompt), **given)
+        options = replace(engine.defaults.search, k=more.get("k", 10), min_relevance=more.get("min_relevance", 0.0))
+        given = UserPrompt(more.get("host", "claude"), session, prompt)
+        return recall_memories(given, options, engine.recall_sources(), more.get("wanted", lambda: None))
 
 
 def texts(hits: tuple[RecalledMemory, ...]) -> str:
@@ -69,10 +71,7 @@ def test_a_memory_is_shown_once_in_a_session(memory: Path) -> None:
     assert recalled(memory) == ()
     assert recalled(memory, prompt="where does the otter sleep") == ()
     assert len(recalled(memory, session="other")) == 4
-    with engine_at(memory) as engine:
-        assert (
-            len(engine.recall(UserPrompt("codex", "s", "the otter"), k=10, min_relevance=0, wanted=lambda: None)) == 4
-        )
+    assert len(recalled(memory, host="codex")) == 4
 
 
 def test_what_was_left_out_comes_the_next_time(memory: Path) -> None:
@@ -126,9 +125,11 @@ def test_settings_say_how_many_and_how_likely(memory: Path, monkeypatch: pytest.
     """session.hits and session.hits_relevance are the defaults."""
     monkeypatch.setenv("LORELOG_SESSION_HITS", "2")
     monkeypatch.setenv("LORELOG_SESSION_HITS_RELEVANCE", "0")
-    assert len(recalled(memory, k=None, min_relevance=None)) == 2
+    with Lorelog(project=memory) as opened:
+        assert len(opened.recall("the otter", session="s")) == 2
     monkeypatch.setenv("LORELOG_SESSION_HITS_RELEVANCE", "1")
-    assert recalled(memory, k=None, min_relevance=None) == ()
+    with Lorelog(project=memory) as opened:
+        assert not opened.recall("the otter", session="s")
 
 
 def test_a_budget_for_searches_is_not_one_for_prompts(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

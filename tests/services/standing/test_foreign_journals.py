@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from lorelog import Lorelog
+from lorelog.core.options import SearchOptions
 from lorelog.services.delivery.files import DeliveryFiles, read_standing
 from lorelog.services.guards.proposals import propose_guards, read_standing_memories
-from lorelog.services.sessions.recall import UserPrompt
+from lorelog.services.sessions.recall import UserPrompt, recall_memories
 from lorelog.services.standing.own_entries import untracked_files
 from lorelog.surfaces.cli.hook import handle_hook
 from lorelog.surfaces.cli.hook.recall import _format_hit
@@ -324,7 +325,7 @@ def test_recalled_text_is_labelled(home: Path, project: Path, memory: Lorelog) -
 
     with open_engine(resolve_location(project=project)) as engine:
         prompt = UserPrompt("claude", "s1", "where is the otter")
-        found = engine.recall(prompt, k=10, min_relevance=0.0, wanted=lambda: None)
+        found = recall_memories(prompt, SearchOptions(k=10), engine.recall_sources(), lambda: None)
     origins = {hit.memory: hit.origin for hit in found}
     assert origins == {own.memory: "", EVIL_ID: "repository"}
     line = _format_hit(

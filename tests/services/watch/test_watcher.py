@@ -204,7 +204,7 @@ def test_a_root_that_is_registered_later_is_followed_and_one_that_is_removed_is_
         eventually(lambda: str(project / "more") in watch.watcher.state()["roots"])
         watch.sees(kept, write(more[0], "heron, edited"))
         with engine_in(project) as engine:
-            engine.forget_roots([str(project / "more")])
+            engine.maintenance().forget_roots([str(project / "more")])
         eventually(lambda: str(project / "more") not in watch.watcher.state()["roots"])
         write(more[0], "heron, unseen")
         watch.sees(write(kept[0], "otter, seen"))
@@ -218,14 +218,14 @@ def test_each_tenant_and_project_has_its_own(project: Path) -> None:
     with engine_in(other, "second") as engine:
         from lorelog.services.places.root_selection import IndexTargets
 
-        engine.index(IndexTargets((str(other),)))
+        engine.maintenance().index(IndexTargets((str(other),)))
     with Watch(project) as watch:
         watch.sees(write(project / "notes" / "a.md", "otter, edited"))
         write(other / "x.md", "heron, edited")
 
         def seen() -> bool:
             with engine_in(other, "second") as engine:
-                return [(memory.chunk.content, memory.project) for memory in engine.list().memories] == [
+                return [(memory.chunk.content, memory.project) for memory in engine.memories().list().memories] == [
                     ("heron, edited", str(other))
                 ]
 
@@ -241,7 +241,7 @@ def test_a_root_inside_another_keeps_its_exclusions(project: Path) -> None:
     with engine_in(project) as engine:
         from lorelog.services.places.root_selection import IndexTargets
 
-        engine.index(IndexTargets((str(inner),), patterns=("*.tmp.md",)))
+        engine.maintenance().index(IndexTargets((str(inner),), patterns=("*.tmp.md",)))
     with Watch(project) as watch:
         new = write(project / "notes" / "new" / "b.md", "beaver")
         watch.sees((project / "notes" / "a.md", "otter"), (inner / "x.md", "heron"), new)
@@ -453,17 +453,17 @@ def test_following_reports_busy_instead_of_waiting(project: Path) -> None:
     with engine_in(project) as holder, holder.store.run(wait_s=0), engine_in(project) as engine:
         started = time.monotonic()
         with pytest.raises(StoreBusy):
-            engine.follow(FileChanges(roots=frozenset([str(project / "notes")])))
+            engine.maintenance().follow(FileChanges(roots=frozenset([str(project / "notes")])))
         assert time.monotonic() - started < PATIENCE_S
 
 
 def test_it_does_not_remember_a_root_that_was_removed_meanwhile(project: Path) -> None:
     """A change that was heard before its root was removed brings nothing back."""
     with engine_in(project) as engine:
-        engine.forget_roots([str(project / "notes")])
+        engine.maintenance().forget_roots([str(project / "notes")])
         heard = FileChanges(frozenset([str(project / "notes")]), frozenset([str(project / "notes" / "a.md")]))
-        assert engine.follow(heard) is None
-        assert engine.roots() == []
+        assert engine.maintenance().follow(heard) is None
+        assert engine.maintenance().list_roots() == []
 
 
 @pytest.mark.slow
@@ -480,16 +480,16 @@ def test_an_update_that_replaces_the_built_in_model_makes_new_vectors_by_itself(
         before.setattr(builtin, "MODEL_NAME", "e5-small-v2")
         before.setattr(builtin, "name_weights", lambda _: "e5-small-v2")
         with engine_in(project) as former:
-            former.index(reembed="anyway")
+            former.maintenance().index(reembed="anyway")
             served = former.store.coverage(Filters())
             assert (former.store.reembed_state().served, served.with_vectors) == ("builtin/e5-small-v2", served.chunks)
 
     with engine_in(project) as engine:
         assert engine.store.reembed_state().is_outdated
         assert any("replaces builtin/e5-small-v2" in note for note in engine.search("otter").notes)
-        engine.add([NewMemory("a heron, too")])
+        engine.memories().add([NewMemory("a heron, too")])
         assert engine.store.reembed_state().served == "builtin/e5-small-v2"
-        report = engine.follow(change)
+        report = engine.maintenance().follow(change)
         state = engine.store.reembed_state()
         assert report is not None
         assert report.reembedding is not None
@@ -497,5 +497,5 @@ def test_an_update_that_replaces_the_built_in_model_makes_new_vectors_by_itself(
         assert (state.served, state.is_outdated, engine.store.serves_model()) == ("builtin/lorelog-1", False, True)
         assert engine.search("otter").notes == ()
         roll_back(engine.store)
-        assert engine.follow(change) is None or not engine.store.serves_model()
+        assert engine.maintenance().follow(change) is None or not engine.store.serves_model()
         assert engine.store.reembed_state().served == "builtin/e5-small-v2"

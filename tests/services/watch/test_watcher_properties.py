@@ -68,7 +68,7 @@ def test_the_index_becomes_what_a_new_one_would_be(
         notes = project / "notes"
         notes.mkdir()
         with engine_in(project) as engine:
-            engine.index(IndexTargets((str(notes),), keep_empty=True))
+            engine.maintenance().index(IndexTargets((str(notes),), keep_empty=True))
         with Watch(project) as watch:
             for step in first:
                 carry_out(notes, step)
@@ -76,15 +76,15 @@ def test_the_index_becomes_what_a_new_one_would_be(
             for step in second:
                 carry_out(notes, step)
             with engine_in(project, "fresh") as engine:
-                engine.index(IndexTargets((str(notes),)))
+                engine.maintenance().index(IndexTargets((str(notes),)))
                 fresh = {
                     document.source: document.file_hash
-                    for document in engine.list(documents=True, limit=1000).documents
+                    for document in engine.memories().list(documents=True, limit=1000).documents
                 }
 
             def same() -> bool:
                 with engine_in(project) as engine:
-                    found = engine.list(documents=True, limit=1000).documents
+                    found = engine.memories().list(documents=True, limit=1000).documents
                     return {item.source: item.file_hash for item in found} == fresh
 
             eventually(same, f"the tree is {[str(path) for path in tree(notes)]}, and should be {fresh}")

@@ -63,8 +63,8 @@ class Watch:
     def indexed(self) -> dict[str, str]:
         """Return the indexed files and what is indexed of each."""
         with engine_in(self.project) as engine:
-            found = engine.list(documents=True, limit=100_000, all_projects=True)
-            texts = engine.list(limit=100_000, all_projects=True).memories
+            found = engine.memories().list(documents=True, limit=100_000, all_projects=True)
+            texts = engine.memories().list(limit=100_000, all_projects=True).memories
         said: dict[str, list[str]] = {document.source: [] for document in found.documents}
         for text in texts:
             said.setdefault(text.chunk.source, []).append(text.chunk.content)  # written between the two questions
@@ -79,7 +79,7 @@ class Watch:
 def index(project: Path, *paths: object) -> None:
     """Index paths as a person in a project would."""
     with engine_in(project) as engine:
-        engine.index(IndexTargets(tuple(map(str, paths))) if paths else None)
+        engine.maintenance().index(IndexTargets(tuple(map(str, paths))) if paths else None)
 
 
 def tree(top: Path) -> Iterable[Path]:

@@ -18,9 +18,9 @@ from tests.surfaces.daemon.conftest import Warm
 
 from lorelog import Lorelog, NotFound, to_dict
 from lorelog.core.errors import DaemonNotRunning, LorelogError, ReplyLost
+from lorelog.core.serializable import to_json
 from lorelog.operations.catalogue import all_operations, find_operation
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
-from lorelog.operations.replies import to_json
 from lorelog.surfaces.daemon_client import connection
 from lorelog.surfaces.daemon_client.address import find_address
 from lorelog.surfaces.daemon_client.client import _result

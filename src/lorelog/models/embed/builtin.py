@@ -24,10 +24,10 @@ from pathlib import Path
 from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING
 
-from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import EmbeddedTexts, Vector
+from lorelog.models.onnx_files import REINSTALL_HINT, VOCABULARY_FILE, WEIGHTS_FILE, fingerprint_weights
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -36,14 +36,10 @@ if TYPE_CHECKING:
     from lorelog.models.embed.wordpiece import WordPieceTokenizer
 
 
-VOCABULARY_FILE = "vocab.txt"
-WEIGHTS_FILE = "model.onnx"
 MODEL_NAME = "lorelog-1"
 """That of lorelog_encoder; not imported, because commands that embed nothing need the name."""
 _FINGERPRINTS = {"e3ed49b2c9b0f42b": MODEL_NAME, "017d39bbfa65f40f": "e5-small-v2"}
-_PIECES, _PIECE_BYTES = 16, 4096
 FOLDER_VARIABLE = "LORELOG_ENCODER_DIR"
-REINSTALL_HINT = "reinstall it: python -m pip install --force-reinstall --no-deps lorelog-encoder"
 MAX_DEFAULT_THREADS = 4
 """Default limit, because an editor and an agent share the machine; the `threads` setting may exceed it."""
 
@@ -141,17 +137,6 @@ def name_weights(file: Path) -> str:
     except OSError:
         return MODEL_NAME  # embedding will fail, and say why
     return _FINGERPRINTS.get(fingerprint, f"weights-{fingerprint}")
-
-
-def fingerprint_weights(file: Path) -> str:
-    """Return a hash of a file's size and of pieces from all over it. A hash of all bytes would take 30 ms."""
-    with file.open("rb") as weights:
-        size = os.fstat(weights.fileno()).st_size
-        digest = blake2b(str(size).encode(), digest_size=8)
-        for number in range(_PIECES):
-            weights.seek(max(size - _PIECE_BYTES, 0) * number // (_PIECES - 1))
-            digest.update(weights.read(_PIECE_BYTES))
-    return digest.hexdigest()
 
 
 def _load_encoder(folder: Path, cache_folder: Path | None, *, is_exact: bool) -> BuiltinEncoder:

@@ -29,10 +29,9 @@ from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.ports import Vector
 from lorelog.core.processes import acquire_file_lock
-from lorelog.models.embed.builtin import REINSTALL_HINT, VOCABULARY_FILE, WEIGHTS_FILE, fingerprint_weights
 from lorelog.models.embed.families import PromptPrefixes, find_family, prefixes_from_prompts
 from lorelog.models.embed.wordpiece import WordPieceTokenizer
-from lorelog.models.onnx_files import ModelFiles
+from lorelog.models.onnx_files import REINSTALL_HINT, VOCABULARY_FILE, WEIGHTS_FILE, ModelFiles, fingerprint_weights
 
 BUILTIN_MAX_TOKENS = 512
 _MIN_MAPPED_BYTES = 1024

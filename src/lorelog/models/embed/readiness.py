@@ -56,7 +56,8 @@ def _check_builtin(options: EmbedOptions) -> None:
     import hashlib
     from pathlib import Path
 
-    from lorelog.models.embed.builtin import REINSTALL_HINT, VOCABULARY_FILE, WEIGHTS_FILE, encoder_folder
+    from lorelog.models.embed.builtin import encoder_folder
+    from lorelog.models.onnx_files import REINSTALL_HINT, VOCABULARY_FILE, WEIGHTS_FILE
 
     folder = Path(options.model) if Path(options.model).is_absolute() else encoder_folder()
     try:

@@ -15,6 +15,7 @@ shown, and maps HTTP errors to messages. Without a required key only a server on
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import time
@@ -33,6 +34,8 @@ from lorelog.core.version import VERSION
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
     from socket import socket
+
+    from _typeshed import WriteableBuffer
 
 
 class KeyHeader(Struct, frozen=True):
@@ -316,13 +319,11 @@ class Endpoint:
     def _connect(self, deadline: float) -> HTTPConnection:
         from http.client import HTTPConnection, HTTPSConnection
 
-        from lorelog.models.http.deadline import connect, seconds_left
-
         kind = HTTPSConnection if self._scheme == "https" else HTTPConnection
         try:
-            connection = kind(self._name, self._port, timeout=seconds_left(deadline))
+            connection = kind(self._name, self._port, timeout=_seconds_left(deadline))
             # The default gives each address of a name the whole timeout.
-            connection._create_connection = lambda address, *_: connect(address, deadline)  # type: ignore[attr-defined]  # noqa: SLF001
+            connection._create_connection = lambda address, *_: _connect_by(address, deadline)  # type: ignore[attr-defined]  # noqa: SLF001
             connection.connect()
         except TimeoutError as error:
             raise self._timeout_error() from error
@@ -343,15 +344,13 @@ class Endpoint:
     ) -> HttpReply:
         from http.client import HTTPException, HTTPResponse, IncompleteRead
 
-        from lorelog.models.http.deadline import DeadlineSocket, seconds_left
-
         def with_deadline(channel: socket, **kwargs: Any) -> HTTPResponse:
-            return HTTPResponse(cast("socket", DeadlineSocket(channel, deadline)), **kwargs)
+            return HTTPResponse(cast("socket", _DeadlineSocket(channel, deadline)), **kwargs)
 
         sent = {"Content-Type": "application/json", "User-Agent": f"lorelog/{VERSION}", **headers}
         is_reusable = False
         try:
-            connection.sock.settimeout(seconds_left(deadline))
+            connection.sock.settimeout(_seconds_left(deadline))
             connection.response_class = with_deadline  # type: ignore[assignment]
             connection.request("POST", f"{self._path}/{path}", body=payload, headers=sent)
             with connection.getresponse() as response:
@@ -447,3 +446,68 @@ def _seconds_until(date: str) -> float:
         return parsedate_to_datetime(date).timestamp() - time.time()
     except (ValueError, TypeError, OverflowError, OSError):
         return 0.0
+
+
+def _seconds_left(deadline: float) -> float:
+    """Return the seconds until a deadline (of `time.monotonic`). Raise TimeoutError if it has passed."""
+    left = deadline - monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _connect_by(address: tuple[str, int], deadline: float) -> socket:
+    """Connect to a name and port. Each address gets a share of the time, so that a silent one leaves some for the rest."""
+    import socket as sockets
+
+    name, port = address
+    # As bytes: for text, Python loads the tables of internationalized names first.
+    host = name.encode("ascii") if name.isascii() else name
+    addresses = sockets.getaddrinfo(host, port, type=sockets.SOCK_STREAM)
+    for number, (family, kind, protocol, _, resolved) in enumerate(addresses, 1):
+        channel = sockets.socket(family, kind, protocol)
+        try:
+            channel.settimeout(_seconds_left(deadline) / (1 + len(addresses) - number))
+            channel.connect(resolved)
+            channel.settimeout(_seconds_left(deadline))
+        except BaseException as error:
+            channel.close()
+            if number == len(addresses) or not isinstance(error, OSError):
+                raise
+        else:
+            return channel
+    raise OSError("the name has no address")
+
+
+class _DeadlineSocket:
+    """The part of the socket interface that `http.client` reads from, with one deadline for a whole exchange.
+
+    A socket's own timeout restarts with every byte, so a server that sends its headers byte by byte, or repeats
+    "100 Continue", could hold a search for hours.
+    """
+
+    def __init__(self, channel: socket, deadline: float) -> None:
+        self._channel = channel
+        self._deadline = deadline
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_DeadlineReader(self._channel, self._deadline))
+
+
+class _DeadlineReader(io.RawIOBase):
+    def __init__(self, channel: socket, deadline: float) -> None:
+        self._channel = channel
+        self._deadline = deadline
+        # The socket's own file keeps it open until it is read to the end, even if the connection is closed before.
+        self._file = channel.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
+        self._channel.settimeout(_seconds_left(self._deadline))
+        return self._file.readinto(buffer)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

@@ -34,6 +34,7 @@ from lorelog.core.memory import FileProblem
 from lorelog.core.options import ScanOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Progress
+from lorelog.core.serializable import Serializable
 from lorelog.ingest.files import (
     IgnoreRules,
     os_error_text,
@@ -233,7 +234,7 @@ class CodeIndexJob(Struct, frozen=True):
     nice: int = 5
 
 
-class CodeIndexReport(Struct, frozen=True, kw_only=True):
+class CodeIndexReport(Serializable, Struct, frozen=True, kw_only=True):
     """The result of an index run."""
 
     root: str

@@ -71,7 +71,7 @@ from lorelog.services.sessions.capture_db import open_captures
 
 if TYPE_CHECKING:
     from lorelog.services.memory_state.authored import AuthoredMemories
-    from lorelog.services.pipeline.dependencies import OpenRecords
+    from lorelog.services.pipeline.scope import OpenRecords
     from lorelog.services.records.pages import RecordPages
 
 _WRITER_WAIT_S = 30.0

@@ -145,7 +145,7 @@ class FreshnessChecker:
             return UNCHECKED_VERDICT
         from lorelog.services.freshness.verdicts import overall_freshness
 
-        return FreshnessVerdict(overall_freshness(findings, is_complete=is_complete), findings)
+        return FreshnessVerdict(overall_freshness(findings, is_complete=is_complete), findings=findings)
 
     def _is_settled(self) -> bool:
         """Return True if no checkout was under way since the state was read."""
@@ -252,7 +252,7 @@ def _cautious_verdict(
     """Return the verdict on a memory of a branch that is not merged, as far as known: differences do not count."""
     unchanged = tuple(finding for finding in findings if finding.freshness is Freshness.FRESH)
     is_fresh = bool(unchanged) and unchanged == findings and is_complete
-    return FreshnessVerdict(Freshness.FRESH if is_fresh else Freshness.UNCHECKED, unchanged, unmerged)
+    return FreshnessVerdict(Freshness.FRESH if is_fresh else Freshness.UNCHECKED, unmerged, unchanged)
 
 
 def _apply_verdict(hit: Hit, verdict: FreshnessVerdict) -> Hit:

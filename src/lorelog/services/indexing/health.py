@@ -56,7 +56,7 @@ def check_health(
     except LorelogError as error:
         checks.append(HealthCheck("deletions", ok=False, message=error.message, hint=error.hint))
     checks.append(_check_review(due))
-    return HealthReply(tuple(checks), coverage, twice)
+    return HealthReply(all(check.ok for check in checks), tuple(checks), coverage, twice)
 
 
 def _check_index(stats: StoreStats, roots: Sequence[Root]) -> HealthCheck:

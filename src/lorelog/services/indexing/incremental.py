@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.document import FileStamp, SourceFile
-from lorelog.core.memory import IndexReport
+from lorelog.core.memory import IndexReport, count_failed
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Embedder, Progress, Store
 from lorelog.services.indexing.run import IndexJob, IndexRun
@@ -152,6 +152,7 @@ def merge_reports(reports: Sequence[IndexReport]) -> IndexReport:
             problems=(*first.problems, *other.problems),
             notes=(*first.notes, *other.notes),
             seconds=round(first.seconds + other.seconds, 3),
+            failed=count_failed((*first.problems, *other.problems)),
             reembedding=other.reembedding or first.reembedding,
         )
     return first

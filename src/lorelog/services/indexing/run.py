@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from lorelog.core.document import Chunk, Document, FileStamp, SourceFile
 from lorelog.core.errors import ModelError, ModelFault, SourceError, StoreBusy, UsageError
-from lorelog.core.memory import FileProblem, IndexReport, ReembedReport
+from lorelog.core.memory import FileProblem, IndexReport, ReembedReport, count_failed
 from lorelog.core.options import ChunkOptions, ScanOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import DocumentUpdate, Embedder, PendingText, Progress, Store, StoreWriter, Vector
@@ -65,6 +65,7 @@ class IndexCounters(Struct):
             problems=tuple(self.problems),
             notes=tuple(self.notes),
             seconds=round(time.monotonic() - started, 3),
+            failed=count_failed(self.problems),
             reembedding=self.reembedding,
         )
 

@@ -5,17 +5,18 @@ Records are embedded in the background, so that neither writing nor searching wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.document import Document, SourceFile
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable, UsageError
-from lorelog.core.memory import FileProblem, IndexReport
+from lorelog.core.memory import FileProblem, IndexReport, count_failed
 from lorelog.core.ports import REPAIR_NOTE, Embedder, Progress, Store
 from lorelog.services.indexing.incremental import FileChanges, IncrementalIndexer
 from lorelog.services.indexing.run import IndexJob, IndexRun
@@ -25,18 +26,21 @@ from lorelog.services.places.root_selection import (
     WatchScope,
     drop_roots,
     find_outside_links,
+    forget_roots,
     is_reached_by_link,
     list_awaited_paths,
     select_default_roots,
     select_named_roots,
     select_project_roots,
 )
-from lorelog.services.places.roots import Root, Roots
+from lorelog.services.places.roots import Root, Roots, RootStatus
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.records.pages import RecordPages
 
 if TYPE_CHECKING:
     from lorelog.code.tables import CodeTables
+    from lorelog.core.memory import HealthReply
+    from lorelog.services.memory_state.tombstones import Tombstones
     from lorelog.services.records.projection import RecordProjection
 
 
@@ -85,14 +89,41 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
     roots: Roots
     records: RecordPages
     job: Callable[[tuple[Root, ...]], IndexJob]
+    refresh: Callable[[], None]
+    """Called after the index has changed."""
 
-    def index(self, job: IndexJob, targets: IndexTargets | None, progress: Progress | None) -> IndexReport:
-        """Run a job over the named targets, or over the project's roots, and bring the records up to date.
+    def index(
+        self,
+        targets: IndexTargets | None = None,
+        *,
+        force: bool = False,
+        vectors: bool = True,
+        reembed: bool | Literal["anyway"] = False,
+        ignore_files: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> IndexReport:
+        """Index the named targets, or the known roots of the project, and bring the records up to date.
 
-        Damage of derived files is repaired and reported. A damaged catalog is set aside, and all roots are read again.
+        Without `vectors` the run ends when the lexical lane is up to date. With `reembed` all vectors are made again
+        as shadow vectors and replace the old ones unless they are clearly worse ("anyway": in any case).
+        `ignore_files` apply in addition to the configured ones.
         """
-        if job.reembed and job.words_only:
+        if reembed and not vectors:
             raise UsageError("--reembed cannot be combined with --words-only", hint="use one of them")
+        job = self.job(())
+        scan = replace(job.scan, ignore_files=(*job.scan.ignore_files, *ignore_files))
+        job = replace(
+            job, force=force, words_only=not vectors, reembed=bool(reembed), anyway=reembed == "anyway", scan=scan
+        )
+        report = self._index(job, targets, progress)
+        self.refresh()
+        return report
+
+    def _index(self, job: IndexJob, targets: IndexTargets | None, progress: Progress | None) -> IndexReport:
+        """Run a job. Damage of derived files is repaired and reported.
+
+        A damaged catalog is set aside, and all roots are read again.
+        """
         notes = [self._heal_roots(), job.tombstones.damage() if job.tombstones else ""]
         try:
             before = self.store.get_note(REPAIR_NOTE)
@@ -157,7 +188,8 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         if removed:  # another process removed a root while it was read
             drop_roots(removed, self.roots, self.store)
         notes = (*report.notes, *registry.format_replaced_exclusions(), *filter(None, [note]))
-        return replace(report, notes=notes, problems=(*report.problems, *self._outside_links()))
+        problems = (*report.problems, *self._outside_links())
+        return replace(report, notes=notes, problems=problems, failed=count_failed(problems))
 
     def watch_set(self) -> WatchScope:
         """Return what to watch for the project."""
@@ -165,8 +197,12 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         roots = select_project_roots(self.workspace, self.roots.all())
         return WatchScope(roots, list_awaited_paths(self.workspace), self.job(()).scan.ignore_files)
 
-    def follow(self, changes: FileChanges, progress: Progress | None) -> IndexReport | None:
-        """Index changes below the watched roots; return None if there were none."""
+    def follow(self, changes: FileChanges, progress: Progress | None = None) -> IndexReport | None:
+        """Index changes below the watched roots; return None if there were none.
+
+        Raise StoreBusy instead of waiting for another run. An index that serves another model keeps serving it,
+        unless that is a former built-in model, which an update replaced.
+        """
         before = {root.path for root in self.roots.all()}
         self.workspace.create()
         job = self.job(select_project_roots(self.workspace, self.roots.all()))
@@ -181,7 +217,37 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
             left = before - {root.path for root in self.roots.all()}
             if left:  # another process removed a root while it was read
                 drop_roots(left, self.roots, self.store)
+            self.refresh()
         return report
+
+    def list_roots(self) -> Sequence[RootStatus]:
+        """Return the indexed roots of all projects of the tenant."""
+        documents = Counter(document.root for document in self.store.documents())
+        return [RootStatus(root, root.exists(), documents[root.path]) for root in self.roots.all()]
+
+    def forget_roots(self, paths: Sequence[str]) -> int:
+        """Stop indexing roots and drop their documents from the index; return how many. The files are not touched.
+
+        Raise NotFound if a path contains no root, before anything is dropped.
+        """
+        count = forget_roots(paths, self.roots, self.store, self.records.holds)
+        self.refresh()
+        return count
+
+    def has_indexed_project(self) -> bool:
+        """Return True if something was indexed for the current project."""
+        return any(root.project == self.workspace.project.id for root in self.roots.all())
+
+    def health(self, tombstones: Tombstones, due: Callable[[], Sequence[str]], *, duplicates: int) -> HealthReply:
+        """Check the index, its files and the home. `due` returns the memories that are due for review."""
+        from lorelog.services.indexing.health import check_files, check_health
+        from lorelog.services.maintenance.home_health import check_home
+
+        job = self.job(())
+        roots = job.known_roots
+        reply = check_health(self.store, self.embedder, roots, tombstones, duplicates=duplicates, due=due)
+        home = check_home(self.workspace, self.roots, self.records.open_records())
+        return replace(reply, checks=(*reply.checks, *check_files(self.store, replace(job, roots=roots)), *home))
 
     def _outside_links(self) -> list[FileProblem]:
         return [
@@ -207,19 +273,13 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
 
 
 def run_background_work(
-    records: RecordPages,
-    *,
-    store: Store,
-    embedder: Embedder | None,
-    job: IndexJob,
-    tables: CodeTables,
-    go_on: Callable[[], bool],
+    records: RecordPages, embedder: Embedder | None, job: IndexJob, tables: CodeTables, go_on: Callable[[], bool]
 ) -> None:
     """Make records searchable, check the code that recent memories name, and sum up old deliveries, while `go_on` holds."""
     from lorelog.services.freshness.checker import FreshnessChecker, check_recent
     from lorelog.services.usage.history import compact_deliveries
 
-    pages = records.projection()
+    pages, store = records.projection(), records.store
     if pages is not None:
         embed_records(pages, store, embedder, job, go_on)
     checker = FreshnessChecker(records.workspace, tables).without_time_limit()

@@ -10,11 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.options import SearchOptions
-from lorelog.core.ports import Store
 from lorelog.core.query import Hit, TrustFilter
-from lorelog.retrieval.cache import CostCache
-from lorelog.services.places.workspace import CODE_DATABASE, Workspace, has_pending_plans
-from lorelog.services.records.pages import RecordPages, restrict_to_records
+from lorelog.services.pipeline.scope import ProjectScope
+from lorelog.services.places.workspace import CODE_DATABASE, Workspace
+from lorelog.services.records.pages import restrict_to_records
 from lorelog.services.search.postprocess import add_confidence, add_token_costs, best_of_each_memory, growing_limits
 from lorelog.services.search.searcher import NOTHING_INDEXED, SEARCH_TURN, Searcher, limit_query
 from lorelog.services.standing.ownership import Ownership
@@ -22,7 +21,6 @@ from lorelog.services.standing.ownership import Ownership
 if TYPE_CHECKING:
     from lorelog.core.query import SearchReply
     from lorelog.services.code.scope import CodeScope
-    from lorelog.services.places.roots import Root
 
 _INTERRUPTED_FORGET = "a forget was interrupted: its text may still be found; 'lorelog forget --complete' takes it out"
 _INDEX_IS_NEW = "nothing is indexed: the index is new or was deleted; 'lorelog index' reads the registered paths again"
@@ -35,20 +33,16 @@ class SearchPipeline(Struct, frozen=True):
     """Dependencies shared by all searches."""
 
     searcher: Searcher
-    records: RecordPages
-    ownership: Ownership
-    roots: Callable[[], tuple[Root, ...]]
-    """Returns the registered roots."""
+    scope: ProjectScope
     code: Callable[[], CodeScope]
     """Opens the code index, for hits about code."""
-    costs: CostCache | None = None
 
     def search(self, query: str, options: SearchOptions) -> SearchReply:
         """Answer a query whose scope is set."""
         with SEARCH_TURN.taken():
             if options.trust is not TrustFilter.ANY:
-                options = restrict_to_records(options, self.records.folder)
-            record_notes = self.records.catch_up_briefly()
+                options = restrict_to_records(options, self.scope.record_pages.folder)
+            record_notes = self.scope.record_pages.catch_up_briefly()
             reply = self._find(query, options)
             hits = reply.hits
             for annotate in self._annotators(options):
@@ -57,16 +51,12 @@ class SearchPipeline(Struct, frozen=True):
             if options.token_budget:
                 from lorelog.services.search.token_budget import pack_hits
 
-                reply = pack_hits(reply, options.token_budget, self._store)
+                reply = pack_hits(reply, options.token_budget, self.scope.store)
             return replace(reply, notes=self._explain(reply, options))
-
-    @property
-    def _store(self) -> Store:
-        return self.records.store
 
     def _find(self, query: str, options: SearchOptions) -> SearchReply:
         """Return hits in force and of the required trust; search for more as long as too few are."""
-        trust = self.records.trust_annotator()
+        trust = self.scope.record_pages.trust_annotator()
         for limit in growing_limits(options.k):
             reply = self.searcher.search(query, replace(options, k=limit + trust.spare_hits))
             hits = trust.annotate(reply.hits)[:limit]
@@ -87,11 +77,11 @@ class SearchPipeline(Struct, frozen=True):
             yield self._add_freshness
         yield add_confidence
         yield self._add_origins
-        yield partial(add_token_costs, store=self._store, costs=self.costs)
+        yield partial(add_token_costs, store=self.scope.store, costs=self.scope.caches.costs)
 
     def _add_freshness(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Return hits with the state of the code that those of this project name; stale ones rank lower."""
-        workspace = self.records.workspace
+        workspace = self.scope.place
         if not any(hit.project == workspace.project.id and _has_time(hit) for hit in hits):
             return hits
         from lorelog.services.freshness.checker import FreshnessChecker
@@ -101,7 +91,8 @@ class SearchPipeline(Struct, frozen=True):
 
     def _add_origins(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Return hits with the origin `repository` on those that came with the repository."""
-        anchors = [self.ownership.shown_anchor(hit, hit.id, self._store) for hit in hits]
+        ownership = Ownership(self.scope.place, self.scope.authored())
+        anchors = [ownership.shown_anchor(hit, hit.id, self.scope.store) for hit in hits]
         return tuple(
             hit if anchor is hit.anchor else replace(hit, anchor=anchor)
             for hit, anchor in zip(hits, anchors, strict=True)
@@ -110,15 +101,15 @@ class SearchPipeline(Struct, frozen=True):
     def _explain(self, reply: SearchReply, options: SearchOptions) -> tuple[str, ...]:
         """Return the notes of a reply: why nothing was found, or why text is found that should be gone."""
         notes = list(reply.notes)
-        if has_pending_plans(str(self.records.workspace.tenant_folder)):
+        if self.scope.has_interrupted_forget():
             notes.append(_INTERRUPTED_FORGET)
         if not reply.hits or len(options.filters.types) + len(options.filters.tags) > 1:
             from lorelog.services.memories.listing import explain_filters
 
-            notes += explain_filters(self._store, options.filters)
+            notes += explain_filters(self.scope.store, options.filters)
         if not reply.hits:
-            known = {root.path for root in self.roots() if root.exists()}
-            if known and known.isdisjoint(document.root for document in self._store.documents()):
+            known = {root.path for root in self.scope.known_roots() if root.exists()}
+            if known and known.isdisjoint(document.root for document in self.scope.store.documents()):
                 notes = [_INDEX_IS_NEW, *(note for note in notes if note != NOTHING_INDEXED)]
         return tuple(notes)
 

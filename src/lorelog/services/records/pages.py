@@ -40,6 +40,10 @@ _TAINTED_TRUST = replace(
 )
 
 
+_RecordRating = tuple[Trust, tuple[SupportingRecord, ...]]
+"""The trust of a record, and the records that support it."""
+
+
 class TrustAnnotator(Struct):
     """Adds trust to the hits of one search. Without a record store, nothing is a record."""
 
@@ -61,7 +65,7 @@ class TrustAnnotator(Struct):
         ids = {hit.id: record_id for hit in hits if (record_id := self.record_id(hit))}
         ratings = self._rate(ids.values())
         rated = tuple(
-            ratings[ids[hit.id]].apply(hit)
+            replace(hit, trust=ratings[ids[hit.id]][0], grounding=ratings[ids[hit.id]][1])
             if ids.get(hit.id) in ratings
             else _with_trust(hit, _text_trust(hit.anchor, was_record=hit.id in ids))
             for hit in hits
@@ -93,7 +97,7 @@ class TrustAnnotator(Struct):
         if self.records is None or identity not in ratings:
             return _text_trust(chunk.anchor, was_record=bool(identity)), ""
         newer = self.records.tables().superseding(identity)
-        return ratings[identity].trust, newer[-1].id if newer else ""
+        return ratings[identity][0], newer[-1].id if newer else ""
 
     def _record_id(self, source: str, anchor: Anchor | None) -> str:
         if self.records is None or anchor is None or not is_below(source, str(self.folder)):
@@ -111,7 +115,7 @@ class TrustAnnotator(Struct):
             return False
         return meets_trust(hit.trust, options.trust)
 
-    def _rate(self, ids: Iterable[str]) -> dict[str, _HitTrust]:
+    def _rate(self, ids: Iterable[str]) -> dict[str, _RecordRating]:
         unique_ids = list(dict.fromkeys(ids))
         if self.records is None or not unique_ids:
             return {}
@@ -120,7 +124,7 @@ class TrustAnnotator(Struct):
         self._known.update(unique_ids)
         return {}
 
-    def _rate_from_tables(self, store: RecordStore, ids: list[str]) -> dict[str, _HitTrust]:
+    def _rate_from_tables(self, store: RecordStore, ids: list[str]) -> dict[str, _RecordRating]:
         from lorelog.records.trust import assess_records, source_ids
 
         tables = store.tables()
@@ -147,21 +151,13 @@ class TrustAnnotator(Struct):
             if record.kind in _REVIEW_KINDS and record.reply_to in self._superseded
         )
         return {
-            id_: _HitTrust(
+            id_: (
                 trust[id_],
                 tuple(_to_grounding(by_id[cited], trust) for cited in (id_, *sources[id_]) if cited in by_id),
             )
             for id_ in records
             if id_ in trust
         }
-
-
-class _HitTrust(Struct, frozen=True):
-    trust: Trust
-    grounding: tuple[SupportingRecord, ...]
-
-    def apply(self, hit: Hit) -> Hit:
-        return replace(hit, trust=self.trust, grounding=self.grounding)
 
 
 def restrict_to_records(options: SearchOptions, folder: Path) -> SearchOptions:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from lorelog.core.document import StoredChunk
 from lorelog.core.query import LifecycleState
+from lorelog.core.serializable import Serializable
 from lorelog.core.session import parse_iso_time
 from lorelog.services.sessions.recent import parse_note
 from lorelog.services.standing.memories import plain_text, split_statement
@@ -25,7 +26,7 @@ MAX_TEXT_CHARS = 600
 _HOST = re.compile(r"<!--[^>]*?\bhost:([\w.-]+)")
 
 
-class TimelineTurn(Struct, frozen=True, kw_only=True):
+class TimelineTurn(Serializable, Struct, frozen=True, kw_only=True):
     """A captured turn: the request, and the result."""
 
     memory: str
@@ -39,7 +40,7 @@ class TimelineTurn(Struct, frozen=True, kw_only=True):
     """How it ended, unless by itself: interrupted, failed."""
 
 
-class TimelineNote(Struct, frozen=True, kw_only=True):
+class TimelineNote(Serializable, Struct, frozen=True, kw_only=True):
     """A statement of the user, a memory that was added, or the sections of a document."""
 
     memory: str
@@ -52,7 +53,7 @@ class TimelineNote(Struct, frozen=True, kw_only=True):
     superseded: bool = False
 
 
-class TimelineSession(Struct, kw_only=True):
+class TimelineSession(Serializable, Struct, kw_only=True):
     """One day of a session, or what was added that day in a project without a session."""
 
     day: str

@@ -17,6 +17,7 @@ from lorelog.core.options import ListOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
+from lorelog.core.serializable import Serializable
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.standing.memories import plain_text, split_statement
 from lorelog.services.standing.ownership import STANDING_TYPES, Ownership, memory_body
@@ -32,12 +33,12 @@ _SPOKEN_TYPES = frozenset({"correction", "preference"})
 _DECIDED_TYPES = STANDING_TYPES | {SUMMARY}
 
 
-class InboxItem(Struct, frozen=True, kw_only=True):
-    """A memory that waits for a person's word."""
+class InboxItem(Serializable, Struct, frozen=True, kw_only=True):
+    """Something that waits for a person's word: a memory, or a guard with its conditions."""
 
     id: str
     kind: str
-    """`rule`: an agent proposes it; `correction`: said in a conversation; `summary`; `import`: from elsewhere."""
+    """`rule`: an agent proposes it; `correction`: said in a conversation; `summary`; `import`: from elsewhere; `guard`."""
     type: str
     text: str
     """As it would be approved."""
@@ -52,6 +53,12 @@ class InboxItem(Struct, frozen=True, kw_only=True):
     """True if approving writes it as the person's own rule; False if it is only marked as reviewed."""
     deletes: bool
     """True if refusing hides the memory; False if it stays as it is."""
+    conditions: str = ""
+    """Of a guard, in words."""
+    example: str = ""
+    """A call that a proposed guard would have hit."""
+    action: str = ""
+    """Of a guard: `warn` or `block`."""
 
 
 class Inbox(Struct, frozen=True, kw_only=True):

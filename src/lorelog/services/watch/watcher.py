@@ -40,8 +40,8 @@ from lorelog.services.watch.events import DELETED, FileEventBatch, FileEventSour
 _MAX_VISITED = 100
 
 
-class WatchEngine(Protocol):
-    """The part of an engine that the watcher needs."""
+class FollowedIndex(Protocol):
+    """The part of an index's maintenance that the watcher needs."""
 
     def watch_set(self) -> WatchScope:
         """Return what to watch for its project."""
@@ -49,6 +49,14 @@ class WatchEngine(Protocol):
 
     def follow(self, changes: FileChanges, progress: Progress | None = None) -> IndexReport | None:
         """Index changes; return None if there were none."""
+        ...
+
+
+class WatchEngine(Protocol):
+    """The part of an engine that the watcher needs."""
+
+    def maintenance(self) -> FollowedIndex:
+        """Return the maintenance of its project's index."""
         ...
 
 
@@ -136,7 +144,7 @@ class WatchDiscovery:
                     continue
                 try:
                     with self.open_engine(target.tenant, target.directory) as engine:
-                        watched = engine.watch_set()
+                        watched = engine.maintenance().watch_set()
                 except LorelogError as error:
                     errors.append(error)
                     continue
@@ -490,7 +498,7 @@ class Watcher:
         if not os.path.isdir(target.directory):  # noqa: PTH112
             return None  # its roots are gone, too, and are compared when they come back
         with self._discovery.open_engine(target.tenant, target.directory) as engine:
-            return engine.follow(pending.changes(), self._keep_going)
+            return engine.maintenance().follow(pending.changes(), self._keep_going)
 
     def _keep_going(self, stage: str, done: int, total: int) -> None:
         if self._stopped.is_set():

@@ -24,23 +24,36 @@ MAX_REQUEST_BYTES = 16 * 1024 * 1024
 HEARTBEAT_S = 2.0
 SILENCE_S = 15.0
 """Seconds without any message after which a client considers the daemon dead."""
-NON_IDEMPOTENT = frozenset(
-    {
-        *("memory.add", "memory.add_batch", "memory.supersede", "memory.consolidate_episode"),
-        *("add", "add_batch", "supersede", "consolidate_episode"),
-        *("memory.forget", "forget"),  # a second call would not find what the first one took out
-        *("memory.compact", "compact"),  # repeating it would pay for a model call twice
-        *("task.start", "task.progress", "task.run_start", "task.run_finish", "task.add_evidence", "task.finish"),
-        *("artifact.create", "artifact.review", "artifact.revision", "artifact.decision", "artifact.verification"),
-        *("artifact.find_related", "guard.dismiss", "delivery.approve", "delivery.refuse"),
-        *("memory.edit", "edit"),  # a second call would find its own text instead of the one before
-        "session.handoff",  # a second call would ask for a second delivery
-        "backup.restore",  # a second undo would undo the restore before it
-    }
+_ONCE = (
+    # generated: once (scripts/generate_reference.py)
+    "artifact.create",
+    "artifact.decision",
+    "artifact.find_related",
+    "artifact.review",
+    "artifact.revision",
+    "artifact.verification",
+    "backup.restore",
+    "delivery.approve",
+    "delivery.refuse",
+    "guard.dismiss",
+    "memory.add",
+    "memory.add_batch",
+    "memory.compact",
+    "memory.consolidate_episode",
+    "memory.edit",
+    "memory.forget",
+    "memory.supersede",
+    "session.handoff",
+    "task.add_evidence",
+    "task.finish",
+    "task.progress",
+    "task.run_finish",
+    "task.run_start",
+    "task.start",
+    # end: once
 )
-"""Operations that must not be repeated when the reply is lost. Repeating any other operation is harmless."""
-
-
+NON_IDEMPOTENT = frozenset((*_ONCE, *(name.removeprefix("memory.") for name in _ONCE)))
+"""Operations that must not be repeated when the reply is lost, under all their names. Repeating any other is harmless."""
 FORWARDED_VARIABLES = (
     *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "OPENCLAW_STATE_DIR"),
     *("GEMINI_CLI_HOME", "QWEN_HOME", "COPILOT_HOME"),

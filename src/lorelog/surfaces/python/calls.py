@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from typing import Any, get_args
 
@@ -12,8 +12,7 @@ from msgspec import ValidationError
 
 from lorelog.core.errors import DaemonError, DaemonUnresponsive, LorelogError, ReplyLost, UsageError
 from lorelog.core.ports import Progress
-from lorelog.engine import Engine
-from lorelog.operations.catalogue import find_operation, operation_of
+from lorelog.operations.catalogue import find_operation
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher, read_request
 from lorelog.operations.operation import Operation, RequestContext
 from lorelog.surfaces.python.values import DaemonMode, PathArgument, from_json, to_arguments
@@ -62,16 +61,14 @@ class OperationCaller:
         if self._closed:
             raise UsageError("this Lorelog is closed", hint="open another one, or keep it open with 'with'")
 
-    def run(
-        self,
-        handler: Callable[[Engine, Any, RequestContext], Any],
-        values: Mapping[str, Any],
-        progress: Progress | None = None,
-    ) -> Any:
-        """Run the operation of a handler and return its value. Values that are None or UNSET count as not given."""
+    def run(self, name: str, fields: Mapping[str, Any], /) -> Any:
+        """Run an operation and return its value. Fields that are None or UNSET count as not given."""
         self.check_open()
-        operation = operation_of(handler)
-        arguments = to_arguments(operation.request, values)
+        operation = find_operation(name)
+        arguments = to_arguments(operation.request, fields)
+        if arguments.get("project") is not None or arguments.get("tenant") is not None:
+            return self.run_traced(name, fields)
+        progress: Progress | None = arguments.pop("progress", None)
         reply = self._ask_daemon(operation.name, arguments, progress, wants_value=True)
         if reply is not None:
             return _read_value(operation, reply)
@@ -87,15 +84,16 @@ class OperationCaller:
         if operation.writes and self.engine.has_interrupted_forget():
             with suppress(LorelogError):
                 self.engine.complete_forgets()
-        return handler(self.engine, request, context)
+        return operation.handler(self.engine, request, context)
 
-    def run_named(self, name: str, arguments: Mapping[str, Any], /) -> Any:
-        """Run an operation by name and return its value. The arguments may name another project or tenant."""
+    def run_traced(self, name: str, fields: Mapping[str, Any], /) -> Any:
+        """Run an operation, record the call, and return its value. The fields may name another project or tenant."""
         self.check_open()
-        dispatcher, complete = self._dispatch(arguments)
+        operation = find_operation(name)
+        dispatcher, complete = self._dispatch(to_arguments(operation.request, fields))
         reply = self._ask_daemon(name, complete, None, wants_value=True)
         if reply is not None:
-            return _read_value(find_operation(name), reply)
+            return _read_value(operation, reply)
         return dispatcher.value(name, complete, self._client())
 
     def call(self, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,268 +4,141 @@
         task = memory.task.start("make the importer idempotent", writer="mara")
         memory.task.progress(task.task_id, summary="keys are unique", next_step="replay last week")
 
-A method is made from the request and the handler of its operation, so parameters, their types and their descriptions
-are declared once. The first field of a request is positional unless the request is keyword-only.
+A method is made from the request and the handler of its operation (`methods.py`).
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Coroutine, Mapping
-from types import MethodType
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, get_type_hints, overload
-
-import msgspec
-from msgspec import Meta
-
-from lorelog.engine import Engine
-from lorelog.operations.backup import handlers as backup_handlers
-from lorelog.operations.backup import schema as backup
-from lorelog.operations.catalogue import operation_of
-from lorelog.operations.code import handlers as code_handlers
-from lorelog.operations.code import schema as code
-from lorelog.operations.context import handlers as context_handlers
-from lorelog.operations.context import schema as context
-from lorelog.operations.debug import handlers as debug_handlers
-from lorelog.operations.debug import schema as debug
-from lorelog.operations.delivery import guard_handlers, inbox_handlers
-from lorelog.operations.delivery import guard_schema as guards
-from lorelog.operations.delivery import handlers as delivery_handlers
-from lorelog.operations.delivery import schema as delivery
-from lorelog.operations.ledger import handlers as ledger
-from lorelog.operations.ledger import handlers as ledger_handlers
-from lorelog.operations.operation import RequestContext
-from lorelog.operations.records import digests
-from lorelog.operations.records import handlers as record_handlers
-from lorelog.operations.records import schema as records
-from lorelog.operations.requests import EmptyRequest, OperationRequest
-from lorelog.operations.settings import handlers as settings_handlers
-from lorelog.operations.settings import schema as settings
-from lorelog.operations.sync import handlers as sync_handlers
-from lorelog.surfaces.python.values import to_arguments
-
-P = ParamSpec("P")
-RequestT = TypeVar("RequestT", bound=OperationRequest)
-ValueT = TypeVar("ValueT")
+from lorelog.operations import artifacts as artifacts_operations
+from lorelog.operations import backup as backup_operations
+from lorelog.operations import code as code_operations
+from lorelog.operations import context as context_operations
+from lorelog.operations import debug as debug_operations
+from lorelog.operations import delivery as delivery_operations
+from lorelog.operations import digests as digests_operations
+from lorelog.operations import guard as guard_operations
+from lorelog.operations import ledger as ledger_operations
+from lorelog.operations import records as records_operations
+from lorelog.operations import settings as settings_operations
+from lorelog.operations import sync as sync_operations
+from lorelog.operations.requests import EmptyRequest
+from lorelog.surfaces.python.methods import ModeT, OperationMethods, method
 
 
-class RunOperation(Protocol):
-    """Runs an operation by name and returns the value of its handler."""
-
-    def __call__(self, name: str, arguments: Mapping[str, Any], /) -> Any:
-        """Run the operation."""
-
-
-class Blocking:
-    """Marks the namespaces of `Lorelog`, whose methods return values."""
-
-
-class Awaited:
-    """Marks the namespaces of `AsyncLorelog`, whose methods return coroutines."""
-
-
-ModeT = TypeVar("ModeT", Blocking, Awaited)
-
-
-class OperationNamespace(Generic[ModeT]):
-    """Methods for the operations of one family."""
-
-    def __init__(self, run: RunOperation) -> None:
-        self._run = run
-
-    def run(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Run an operation by name: its value, or a coroutine of it."""
-        return self._run(name, arguments)
-
-
-class OperationMethod(Generic[P, ValueT]):
-    """A method of a namespace, which returns a value or a coroutine of it."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Callable[..., Any]: ...
-
-    @overload
-    def __get__(self, instance: OperationNamespace[Blocking], owner: type) -> Callable[P, ValueT]: ...
-
-    @overload
-    def __get__(
-        self, instance: OperationNamespace[Awaited], owner: type
-    ) -> Callable[P, Coroutine[Any, Any, ValueT]]: ...
-
-    def __get__(self, instance: OperationNamespace[Any] | None, owner: type) -> Callable[..., Any]:
-        return self._function if instance is None else MethodType(self._function, instance)
-
-
-def method(
-    request: Callable[P, RequestT], handler: Callable[[Engine, RequestT, RequestContext], ValueT]
-) -> OperationMethod[P, ValueT]:
-    """Return the method that runs the operation of a handler with the fields of its request as parameters."""
-    operation = operation_of(handler)
-    signature = _signature(operation.request, str(handler.__annotations__["return"]).rpartition(".")[2])
-    positional = [
-        name for name, parameter in signature.parameters.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-    ]
-
-    def run(self: OperationNamespace[Any], /, *args: Any, **kwargs: Any) -> Any:
-        if len(args) >= len(positional):
-            raise TypeError(f"{operation.name} takes at most {len(positional) - 1} positional argument(s)")
-        values = {**dict(zip(positional[1:], args, strict=False)), **kwargs}
-        return self.run(operation.name, to_arguments(operation.request, values))
-
-    run.__name__ = operation.name.partition(".")[2]
-    run.__qualname__ = operation.name
-    run.__doc__ = f"{operation.description}\n\nArgs:\n{_describe_fields(operation.request)}"
-    run.__signature__ = signature  # type: ignore[attr-defined]
-    return OperationMethod(run)
-
-
-def _signature(request: type[OperationRequest], returned: str) -> inspect.Signature:
-    """Return the signature of a method: the request's, with only its first field positional."""
-    hints = get_type_hints(request)
-    kinds = {name: parameter.kind for name, parameter in inspect.signature(request).parameters.items()}
-    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-    for field in _fields(request):
-        kind = kinds[field.name] if len(parameters) == 1 else inspect.Parameter.KEYWORD_ONLY
-        default = inspect.Parameter.empty if field.required else field.default
-        if default is msgspec.NODEFAULT:
-            default = field.default_factory()
-        parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=hints[field.name]))
-    return inspect.Signature(parameters, return_annotation=returned)
-
-
-def _describe_fields(request: type[OperationRequest]) -> str:
-    hints = get_type_hints(request, include_extras=True)
-    lines = []
-    for field in _fields(request):
-        metas = getattr(hints[field.name], "__metadata__", ())
-        descriptions = [meta.description for meta in metas if isinstance(meta, Meta) and meta.description]
-        lines.append(f"    {field.name}: {' '.join(descriptions)}")
-    return "\n".join(lines)
-
-
-def _fields(request: type[OperationRequest]) -> list[msgspec.structs.FieldInfo]:
-    """Return the fields of a request, those of every request last."""
-    common = OperationRequest.__struct_fields__
-    return sorted(msgspec.structs.fields(request), key=lambda field: field.name in common)
-
-
-class TaskNamespace(OperationNamespace[ModeT]):
+class TaskNamespace(OperationMethods[ModeT]):
     """Operations on tasks."""
 
-    start = method(records.TaskStartRequest, record_handlers.start_task)
-    progress = method(records.TaskProgressRequest, record_handlers.add_progress)
-    run_start = method(records.RunStartRequest, record_handlers.start_run)
-    run_finish = method(records.RunFinishRequest, record_handlers.finish_run)
-    add_evidence = method(records.AddEvidenceRequest, record_handlers.add_evidence)
-    finish = method(records.TaskFinishRequest, record_handlers.finish_task)
-    get = method(records.TaskGetRequest, record_handlers.get_task)
-    search = method(records.TaskSearchRequest, record_handlers.search_tasks)
-    resume = method(digests.ResumeRequest, digests.resume)
+    start = method(records_operations.TaskStartRequest, artifacts_operations.start_task)
+    progress = method(records_operations.TaskProgressRequest, artifacts_operations.add_progress)
+    run_start = method(records_operations.RunStartRequest, artifacts_operations.start_run)
+    run_finish = method(records_operations.RunFinishRequest, artifacts_operations.finish_run)
+    add_evidence = method(records_operations.AddEvidenceRequest, artifacts_operations.add_evidence)
+    finish = method(records_operations.TaskFinishRequest, artifacts_operations.finish_task)
+    get = method(records_operations.TaskGetRequest, artifacts_operations.get_task)
+    search = method(records_operations.TaskSearchRequest, artifacts_operations.search_tasks)
+    resume = method(digests_operations.ResumeRequest, digests_operations.resume)
 
 
-class ArtifactNamespace(OperationNamespace[ModeT]):
+class ArtifactNamespace(OperationMethods[ModeT]):
     """Operations on artifacts, which are records."""
 
-    create = method(records.ArtifactCreateRequest, record_handlers.create_artifact)
-    review = method(records.ReviewRequest, record_handlers.write_review)
-    revision = method(records.RevisionRequest, record_handlers.write_revision)
-    decision = method(records.DecisionRequest, record_handlers.write_decision)
-    verification = method(records.VerificationRequest, record_handlers.write_verification)
-    get = method(records.ArtifactGetRequest, record_handlers.get_artifact)
-    search = method(records.ArtifactSearchRequest, record_handlers.search_artifacts)
-    list_thread = method(records.ListThreadRequest, record_handlers.list_thread)
-    find_related = method(records.FindRelatedRequest, record_handlers.find_related)
-    find_failures = method(digests.LibraryRequest, digests.find_failures)
-    find_decisions = method(digests.LibraryRequest, digests.find_decisions)
-    find_evidence = method(digests.LibraryRequest, digests.find_evidence)
-    find_highlights = method(digests.LibraryRequest, digests.find_highlights)
-    read_wiki = method(digests.WikiRequest, digests.read_wiki)
+    create = method(records_operations.ArtifactCreateRequest, artifacts_operations.create_artifact)
+    review = method(records_operations.ReviewRequest, artifacts_operations.write_review)
+    revision = method(records_operations.RevisionRequest, artifacts_operations.write_revision)
+    decision = method(records_operations.DecisionRequest, artifacts_operations.write_decision)
+    verification = method(records_operations.VerificationRequest, artifacts_operations.write_verification)
+    get = method(records_operations.ArtifactGetRequest, artifacts_operations.get_artifact)
+    search = method(records_operations.ArtifactSearchRequest, artifacts_operations.search_artifacts)
+    list_thread = method(records_operations.ListThreadRequest, artifacts_operations.list_thread)
+    find_related = method(records_operations.FindRelatedRequest, artifacts_operations.find_related)
+    find_failures = method(digests_operations.LibraryRequest, digests_operations.find_failures)
+    find_decisions = method(digests_operations.LibraryRequest, digests_operations.find_decisions)
+    find_evidence = method(digests_operations.LibraryRequest, digests_operations.find_evidence)
+    find_highlights = method(digests_operations.LibraryRequest, digests_operations.find_highlights)
+    read_wiki = method(digests_operations.WikiRequest, digests_operations.read_wiki)
 
 
-class ContextNamespace(OperationNamespace[ModeT]):
+class ContextNamespace(OperationMethods[ModeT]):
     """Operations that collect context for an agent."""
 
-    brief_project = method(digests.BriefRequest, digests.brief_project)
-    find_relevant_context = method(context.RelevantContextRequest, context_handlers.find_relevant_context)
-    get_hot_context = method(context.HotContextRequest, context_handlers.get_hot_context)
-    list_subsystems = method(context.SubsystemsRequest, context_handlers.list_subsystems)
-    get_files_for_subsystem = method(context.SubsystemRequest, context_handlers.get_files_for_subsystem)
-    suggest_agent = method(context.SuggestAgentRequest, context_handlers.suggest_agent)
-    agent_context = method(context.AgentContextRequest, context_handlers.agent_context)
+    brief_project = method(digests_operations.BriefRequest, digests_operations.brief_project)
+    find_relevant_context = method(context_operations.RelevantContextRequest, context_operations.find_relevant_context)
+    get_hot_context = method(context_operations.HotContextRequest, context_operations.get_hot_context)
+    list_subsystems = method(context_operations.SubsystemsRequest, context_operations.list_subsystems)
+    get_files_for_subsystem = method(context_operations.SubsystemRequest, context_operations.get_files_for_subsystem)
+    suggest_agent = method(context_operations.SuggestAgentRequest, context_operations.suggest_agent)
+    agent_context = method(context_operations.AgentContextRequest, context_operations.agent_context)
 
 
-class BackupNamespace(OperationNamespace[ModeT]):
+class BackupNamespace(OperationMethods[ModeT]):
     """Operations on backups of the home: all tenants and all known projects."""
 
-    create = method(backup.BackupRequest, backup_handlers.create)
-    verify = method(backup.BackupFileRequest, backup_handlers.verify)
-    restore = method(backup.RestoreRequest, backup_handlers.restore)
+    create = method(backup_operations.BackupRequest, backup_operations.create)
+    verify = method(backup_operations.BackupFileRequest, backup_operations.verify)
+    restore = method(backup_operations.RestoreRequest, backup_operations.restore)
 
 
-class SyncNamespace(OperationNamespace[ModeT]):
+class SyncNamespace(OperationMethods[ModeT]):
     """Operations on exchanges with other machines."""
 
-    exchange = method(sync_handlers.SyncRequest, sync_handlers.run)
-    status = method(sync_handlers.SyncStatusRequest, sync_handlers.status)
+    exchange = method(sync_operations.SyncRequest, sync_operations.run)
+    status = method(sync_operations.SyncStatusRequest, sync_operations.status)
 
 
-class LedgerNamespace(OperationNamespace[ModeT]):
+class LedgerNamespace(OperationMethods[ModeT]):
     """Operations on the ledger."""
 
-    verify = method(ledger.VerifyRequest, ledger_handlers.verify)
+    verify = method(ledger_operations.VerifyRequest, ledger_operations.verify)
 
 
-class CodeNamespace(OperationNamespace[ModeT]):
+class CodeNamespace(OperationMethods[ModeT]):
     """Operations on indexed code. Lines and columns count from 1."""
 
-    index = method(code.CodeIndexRequest, code_handlers.index_tree)
-    forget = method(code.CodeForgetRequest, code_handlers.forget_tree)
-    status = method(EmptyRequest, code_handlers.tree_status)
-    find_definition = method(code.DefinitionRequest, code_handlers.find_definition)
-    find_references = method(code.ReferencesRequest, code_handlers.find_references)
-    find_callers = method(code.CallersRequest, code_handlers.find_callers)
-    find_imports = method(code.ImportsRequest, code_handlers.find_imports)
-    outline = method(code.OutlineRequest, code_handlers.outline)
-    search = method(code.CodeSearchRequest, code_handlers.search)
+    index = method(code_operations.CodeIndexRequest, code_operations.index_tree)
+    forget = method(code_operations.CodeForgetRequest, code_operations.forget_tree)
+    status = method(EmptyRequest, code_operations.tree_status)
+    find_definition = method(code_operations.DefinitionRequest, code_operations.find_definition)
+    find_references = method(code_operations.ReferencesRequest, code_operations.find_references)
+    find_callers = method(code_operations.CallersRequest, code_operations.find_callers)
+    find_imports = method(code_operations.ImportsRequest, code_operations.find_imports)
+    outline = method(code_operations.OutlineRequest, code_operations.outline)
+    search = method(code_operations.CodeSearchRequest, code_operations.search)
 
 
-class DebugNamespace(OperationNamespace[ModeT]):
+class DebugNamespace(OperationMethods[ModeT]):
     """Operations on traced calls and errors."""
 
-    find_tool_calls = method(debug.ToolCallsRequest, debug_handlers.find_tool_calls)
-    find_errors = method(debug.ErrorsRequest, debug_handlers.find_errors)
-    why = method(debug.WhyRequest, debug_handlers.why)
+    find_tool_calls = method(debug_operations.ToolCallsRequest, debug_operations.find_tool_calls)
+    find_errors = method(debug_operations.ErrorsRequest, debug_operations.find_errors)
+    why = method(debug_operations.WhyRequest, debug_operations.why)
 
 
-class GuardNamespace(OperationNamespace[ModeT]):
+class GuardNamespace(OperationMethods[ModeT]):
     """Operations on guards, which check agents' tool calls."""
 
-    list = method(guards.GuardListRequest, guard_handlers.list_guards)
-    show = method(guards.GuardIdRequest, guard_handlers.show_guard)
-    propose = method(guards.GuardProposeRequest, guard_handlers.propose_guards)
-    test = method(guards.GuardTestRequest, guard_handlers.test_guard)
-    add = method(guards.GuardAddRequest, guard_handlers.add_guard)
-    enable = method(guards.GuardEnableRequest, guard_handlers.enable_guard)
-    disable = method(guards.GuardIdRequest, guard_handlers.disable_guard)
-    dismiss = method(guards.GuardIdRequest, guard_handlers.dismiss_guard)
-    remove = method(guards.GuardIdRequest, guard_handlers.remove_guard)
+    list = method(guard_operations.GuardListRequest, guard_operations.list_guards)
+    show = method(guard_operations.GuardIdRequest, guard_operations.show_guard)
+    propose = method(guard_operations.GuardProposeRequest, guard_operations.propose_guards)
+    test = method(guard_operations.GuardTestRequest, guard_operations.test_guard)
+    add = method(guard_operations.GuardAddRequest, guard_operations.add_guard)
+    enable = method(guard_operations.GuardEnableRequest, guard_operations.enable_guard)
+    disable = method(guard_operations.GuardIdRequest, guard_operations.disable_guard)
+    dismiss = method(guard_operations.GuardIdRequest, guard_operations.dismiss_guard)
+    remove = method(guard_operations.GuardIdRequest, guard_operations.remove_guard)
 
 
-class DeliveryNamespace(OperationNamespace[ModeT]):
+class DeliveryNamespace(OperationMethods[ModeT]):
     """Operations on the memories that agents were shown."""
 
-    list = method(delivery.DeliveryListRequest, delivery_handlers.list_shown)
-    unused = method(delivery.UnusedRequest, delivery_handlers.list_unused)
-    inbox = method(delivery.InboxRequest, inbox_handlers.list_inbox)
-    approve = method(delivery.ApproveRequest, inbox_handlers.approve_item)
-    refuse = method(delivery.RefuseRequest, inbox_handlers.refuse_item)
+    list = method(delivery_operations.DeliveryListRequest, delivery_operations.list_shown)
+    unused = method(delivery_operations.UnusedRequest, delivery_operations.list_unused)
+    inbox = method(delivery_operations.InboxRequest, delivery_operations.list_inbox)
+    approve = method(delivery_operations.ApproveRequest, delivery_operations.approve_item)
+    refuse = method(delivery_operations.RefuseRequest, delivery_operations.refuse_item)
 
 
-class SettingsNamespace(OperationNamespace[ModeT]):
+class SettingsNamespace(OperationMethods[ModeT]):
     """Operations on settings files."""
 
-    list = method(EmptyRequest, settings_handlers.list_settings)
-    set = method(settings.SettingRequest, settings_handlers.set_setting)
+    list = method(EmptyRequest, settings_operations.list_settings)
+    set = method(settings_operations.SettingRequest, settings_operations.set_setting)

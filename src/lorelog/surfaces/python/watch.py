@@ -91,9 +91,9 @@ def discover_watched(
 
     with resources.engine(location, overrides) as engine:
         if not paths:
-            select_default_roots(engine.place, engine.watch_set().roots)  # raises if there are no roots
+            select_default_roots(engine.place, engine.maintenance().watch_set().roots)  # raises if there are no roots
             return WatchDiscovery(location.home, engine_at, tenants=(tenant,), directory=location.project.root), ()
-        report = engine.index(IndexTargets(tuple(paths), project, keep_empty=True), progress=progress)
+        report = engine.maintenance().index(IndexTargets(tuple(paths), project, keep_empty=True), progress=progress)
     only = {real_path(path) for path in paths if not path.startswith("!")}
     return WatchDiscovery(location.home, engine_at, tenants=(tenant,), only=only), report.problems
 

@@ -106,7 +106,7 @@ def _change(location: Location, args: argparse.Namespace) -> None:
         )
     _print_result(printable(text), {"key": args.key, "path": path, "changed": changed}, as_json=args.json)
     if changed and args.key.startswith("embedding."):
-        from lorelog.operations.settings.handlers import MODEL_KEYS, model_notes
+        from lorelog.operations.settings import MODEL_KEYS, model_notes
 
         for note in model_notes(location) if args.key in MODEL_KEYS else ():
             print_note(note)

@@ -300,12 +300,9 @@ def _print_event(event: dict[str, Any], line: str, *, as_json: bool) -> None:
 
 
 def _event_json(watch_pass: WatchPass) -> dict[str, Any]:
-    from lorelog.operations.memory.serialize import index_json
-    from lorelog.operations.replies import to_json
-
     if watch_pass.report is None:
         return {"event": "error", "at": watch_pass.at, "message": watch_pass.error, "hint": watch_pass.hint}
-    return {"event": "pass", "at": watch_pass.at, **to_json(index_json(watch_pass.report))}
+    return {"event": "pass", "at": watch_pass.at, **watch_pass.report.to_dict()}
 
 
 def _format_opening(roots: Iterable[str]) -> str:

@@ -1,0 +1,258 @@
+"""Operations on backups and exports: `backup.*` and `memory.export`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
+from lorelog.core.query import Filters
+from lorelog.engine import Engine
+from lorelog.operations.arguments import parse_past_day
+from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
+from lorelog.operations.replies import OperationReply
+from lorelog.operations.requests import FilePath, OperationRequest, Since
+from lorelog.services.backup.archive import BackupManifest, BackupWriter, read_backup
+from lorelog.services.backup.restore import Restorer, RestoreReport, undo_restore, write_whole_file
+
+OPERATIONS = OperationFamily()
+_ABSENT_PATHS = "it reads or writes files of the machine it runs on, by their paths"
+_ABSENT = {"http": _ABSENT_PATHS, "mcp": _ABSENT_PATHS}
+ExportFormat = Literal["markdown", "jsonl"]
+
+
+class BackupFileRequest(OperationRequest, frozen=True, kw_only=True):
+    """A backup."""
+
+    file: Annotated[
+        FilePath, Meta(description="Path of the backup, usually NAME.tar.gz, relative to the caller's directory.")
+    ]
+
+
+class BackupRequest(BackupFileRequest, frozen=True, kw_only=True):
+    """Where to write a backup, and what is in it."""
+
+    with_keys: Annotated[bool, Meta(description="Include the private keys that sign records.")] = False
+    dry_run: Annotated[bool, Meta(description="List what would be in it, and write nothing.")] = False
+
+
+class RestoreRequest(OperationRequest, frozen=True, kw_only=True):
+    """A backup to restore, or the last restore to undo."""
+
+    file: Annotated[FilePath | None, Meta(description="Path of the backup; relative to the caller's directory.")] = None
+    project_map: Annotated[
+        Mapping[str, str], Meta(description="Where projects of the backup are now: old directory to new one.")
+    ] = {}
+    dry_run: Annotated[bool, Meta(description="Report what would be done, and change nothing.")] = False
+    undo: Annotated[
+        bool, Meta(description="Put back the files that the last restore changed, unless they were changed again.")
+    ] = False
+
+
+class ExportRequest(OperationRequest, frozen=True):
+    """What to export, and how."""
+
+    out: Annotated[
+        FilePath | None,
+        Meta(description="File to write, or an existing directory. Without it, the reply has the text."),
+    ] = None
+    format: Annotated[ExportFormat, Meta(description="markdown: memories; jsonl: memories and records.")] = "markdown"
+    all_projects: Annotated[bool, Meta(description="Export the memories of all projects, and global ones.")] = False
+    with_global: Annotated[bool, Meta(description="Also export global memories, which belong to no project.")] = False
+    since: Since = None
+
+
+class BackupReply(OperationReply, frozen=True, kw_only=True):
+    """What a backup holds."""
+
+    file: str
+    created_at: str
+    lorelog: str
+    """The version that wrote it."""
+    home: str
+    dry_run: bool
+    with_keys: bool
+    keys_left_out: int
+    """Private keys of this home that are not in it."""
+    tenants: tuple[str, ...]
+    projects: tuple[str, ...]
+    files: tuple[str, ...]
+    journals: int
+    bytes: int
+    """Sum of the files, uncompressed; 0 for a dry run."""
+    problems: tuple[str, ...]
+    """Files that could not be read, and are not in it."""
+
+
+class ExportReply(OperationReply, frozen=True, kw_only=True):
+    """What was exported."""
+
+    path: str
+    """The file; empty if the text is in the reply."""
+    format: ExportFormat
+    memories: int
+    records: int
+    text: str
+
+
+_MAX_MEMORIES = 1_000_000
+
+
+@OPERATIONS.declare(
+    "backup.create",
+    BackupRequest,
+    BackupReply,
+    errors=(StoreUnwritable, StoreBusy),
+    absent=_ABSENT,
+    commands=(ShellCommand("backup", ("file",)),),
+)
+def create(engine: Engine, request: BackupRequest, call: RequestContext) -> BackupReply:
+    """Write a backup: journals of all known projects, ledger, settings, feedback and all else that cannot be rebuilt.
+
+    It covers all tenants of the home, and is consistent while the daemon works. The index is left out. Private keys are
+    included only on request. An existing file is not overwritten.
+    """
+    file = _resolve_path(request.file, call)
+    writer = BackupWriter(engine.place.home, with_keys=request.with_keys, projects=_own_project(engine))
+    manifest = writer.preview() if request.dry_run else writer.write(file)
+    return _backup_reply(file, manifest, dry_run=request.dry_run)
+
+
+@OPERATIONS.declare("backup.verify", BackupFileRequest, BackupReply, errors=(NotFound, StoreDamaged), absent=_ABSENT)
+def verify(engine: Engine, request: BackupFileRequest, call: RequestContext) -> BackupReply:
+    """Check that a backup is complete: every file in it against the SHA-256 in its manifest."""
+    file = _resolve_path(request.file, call)
+    return _backup_reply(file, read_backup(file), dry_run=False)
+
+
+@OPERATIONS.declare(
+    "backup.restore",
+    RestoreRequest,
+    RestoreReport,
+    errors=(NotFound, StoreDamaged, StoreUnwritable, StoreBusy),
+    writes=True,
+    once=True,
+    absent=_ABSENT,
+)
+def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> RestoreReport:
+    """Restore a backup into this home, empty or not: what is missing is added, and what is here stays.
+
+    Memories are merged by their ids, and what was forgotten here does not come back. Files that are changed are copied
+    first; `undo` puts them back. A restore that was interrupted is completed by running it again.
+    """
+    if request.undo == (request.file is not None):
+        raise UsageError("name a file, or undo", hint="lorelog restore FILE, or lorelog restore --undo")
+    _check_own(call)
+    if request.file is None:
+        return undo_restore(engine.place.home)
+    file = _resolve_path(request.file, call)
+    moved = {old: os.path.realpath(os.path.join(call.directory, new)) for old, new in request.project_map.items()}  # noqa: PTH118
+    for new in moved.values():
+        if not os.path.isdir(new):  # noqa: PTH112
+            raise UsageError(f"{new} is not a directory", hint="--project-map OLD=NEW takes the directory of a project")
+    restorer = Restorer(
+        engine.place.home, moved, dry_run=request.dry_run, patterns=tuple(engine.defaults.capture.patterns)
+    )
+    return restorer.run(file)
+
+
+@OPERATIONS.declare(
+    "memory.export",
+    ExportRequest,
+    ExportReply,
+    errors=(StoreUnwritable,),
+    absent=_ABSENT,
+    commands=(
+        ShellCommand(
+            "export",
+            options={"out": "--output --out"},
+            hidden=("format",),
+            helps={"out": "file to write, or an existing directory; never overwritten. For okf: a new folder"},
+        ),
+    ),
+)
+def export(engine: Engine, request: ExportRequest, call: RequestContext) -> ExportReply:
+    """Export memories as Markdown, or memories and records as JSON Lines: of this project, or of all."""
+    from lorelog.services.records.exports import ExportCounts, export_jsonl, export_markdown, exported_projects
+
+    _check_own(call)
+    scope = engine.records()
+    projects = exported_projects(
+        (*(scope.projects or ()), scope.workspace.project.id),
+        all_projects=request.all_projects,
+        with_global=request.with_global,
+    )
+    filters = Filters(projects=projects, since=parse_past_day(request.since) if request.since else "")
+    memories = engine.memories().list(filters, limit=_MAX_MEMORIES, all_projects=request.all_projects).memories
+    counts = ExportCounts()
+
+    def read_text(identity: str) -> str:
+        return engine.memories().expand(identity).content
+
+    if request.format == "markdown":
+        text = "".join(export_markdown(memories, read_text, counts))
+    else:
+        records = (
+            record
+            for record in scope.records.ledger.read()
+            if (projects is None or record.project in projects) and record.at >= filters.since
+        )
+        text = "".join(export_jsonl(memories, records, read_text, counts))
+    path = "" if request.out is None else _write_export(_resolve_path(request.out, call), request.format, text)
+    return ExportReply(
+        path=path,
+        format=request.format,
+        memories=counts.memories,
+        records=counts.records,
+        text="" if path else text,
+    )
+
+
+def _write_export(path: Path, format_: str, text: str) -> str:
+    if path.is_dir():
+        path = path / ("memories.md" if format_ == "markdown" else "memories.jsonl")
+    if os.path.lexists(path):
+        raise UsageError(f"{path} exists", hint="choose another name: an export is never written over a file")
+    try:
+        write_whole_file(path, text.encode("utf-8", "replace"), replaces=False)
+    except OSError as error:
+        raise StoreUnwritable(
+            f"{path} cannot be written: {error.strerror or error}", hint="choose another file"
+        ) from error
+    return str(path)
+
+
+def _own_project(engine: Engine) -> tuple[str, ...]:
+    return (engine.place.project.id,) if engine.place.journals.is_dir() else ()
+
+
+def _resolve_path(path: str | os.PathLike[str], call: RequestContext) -> Path:
+    _check_own(call)
+    return Path(os.path.join(call.directory, os.path.expanduser(path)))  # noqa: PTH111, PTH118
+
+
+def _check_own(call: RequestContext) -> None:
+    if not call.own:
+        raise UsageError("files of this machine cannot be named from elsewhere", hint="run the command on that machine")
+
+
+def _backup_reply(file: Path, manifest: BackupManifest, *, dry_run: bool) -> BackupReply:
+    return BackupReply(
+        file=str(file),
+        created_at=manifest.created_at,
+        lorelog=manifest.lorelog,
+        home=manifest.home,
+        dry_run=dry_run,
+        with_keys=manifest.with_keys,
+        keys_left_out=manifest.counts.get("keys_left_out", 0),
+        tenants=manifest.tenants,
+        projects=manifest.projects,
+        files=tuple(entry.name for entry in manifest.files),
+        journals=manifest.counts.get("journals", 0),
+        bytes=manifest.counts.get("bytes", 0),
+        problems=manifest.problems,
+    )

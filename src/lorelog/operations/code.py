@@ -1,0 +1,551 @@
+"""Operations on the code of working trees: `code.*`. Fields that memd has too have memd's names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from lorelog.core.code import Certainty, SymbolKind, UseKind
+from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.serializable import ReplyItems
+from lorelog.engine import Engine
+from lorelog.operations.arguments import resolve_path
+from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
+from lorelog.operations.replies import (
+    CallerInfo,
+    CodeAnswer,
+    DefinitionInfo,
+    FileOutlineInfo,
+    ImportInfo,
+    OperationReply,
+    ReferenceInfo,
+    ReplyT,
+    SymbolInfo,
+    reply_from,
+)
+from lorelog.operations.requests import EmptyRequest, FilePath, OperationRequest
+from lorelog.services.code.index_run import CodeIndexReport
+
+if TYPE_CHECKING:
+    from lorelog.core.code import CodeCaller, CodeDefinition, CodeReference, CodeReply, FileOutline, ImportSite, Symbol
+    from lorelog.services.code.lookup import SymbolQuery
+    from lorelog.services.code.navigation import CodeNavigator
+    from lorelog.services.code.working_trees import IndexedTrees
+
+OPERATIONS = OperationFamily()
+_ABSENT_CHOOSES_CODE = "which code is indexed is the user's decision"
+_SYMBOL_OPTIONS = {"path": "--in", "container": "--of"}
+_SYMBOL_METAVARS = {"container": "NAME", "kind": "KIND"}
+SymbolName = Annotated[str, Meta(min_length=1, max_length=1000)]
+SymbolKindName = Literal["function", "method", "class", "interface", "type", "enum", "variable", "constant", "module"]
+UseKinds = Annotated[Sequence[Literal["call", "read", "write", "type", "import"]], Meta(max_length=10)]
+CertaintyName = Literal["exact", "likely", "name"]
+_Language = Annotated[Annotated[str, Meta(max_length=64)], Meta(description="Only code in this language.")]
+_Kind = Annotated[
+    SymbolKindName | None,
+    Meta(
+        description="Only symbols of this kind: function, method, class, interface, type, enum, variable, constant, module."
+    ),
+]
+
+
+class CodeIndexRequest(OperationRequest, frozen=True):
+    """A working tree to index."""
+
+    path: Annotated[
+        FilePath | None,
+        Meta(
+            description="A folder or file of the working tree, to index only that part; the current tree if not given."
+        ),
+    ] = None
+    force: Annotated[bool, Meta(description="Parse every file again, changed or not.")] = False
+
+
+class CodeForgetRequest(OperationRequest, frozen=True):
+    """A working tree to forget."""
+
+    path: Annotated[FilePath | None, Meta(description="A path of the working tree; the current tree if not given.")] = (
+        None
+    )
+
+
+class CodeRequest(OperationRequest, frozen=True, kw_only=True):
+    """Which code to search, and how many results to return."""
+
+    all_projects: Annotated[bool, Meta(description="Search every indexed working tree, not only this one.")] = False
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of results.")] = 100
+
+
+class SymbolRequest(CodeRequest, frozen=True):
+    """A symbol, and properties that distinguish it from others of its name."""
+
+    name: Annotated[
+        SymbolName, Meta(description="Name of a symbol, optionally with its container: parse, Engine.search.")
+    ]
+    path: Annotated[
+        FilePath | None, Meta(description="Only the symbol that is defined in this file, or below this folder.")
+    ] = None
+    line: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="With path: only the symbol whose definition has this line."),
+    ] = None
+    container: Annotated[
+        Annotated[str, Meta(max_length=1000)], Meta(description="Only symbols inside this class or other symbol.")
+    ] = ""
+    kind: _Kind = None
+    language: _Language = ""
+
+
+class DefinitionRequest(SymbolRequest, frozen=True, kw_only=True):
+    """A symbol whose definition to find."""
+
+
+class ReferencesRequest(SymbolRequest, frozen=True, kw_only=True):
+    """A symbol whose uses to find."""
+
+    uses: Annotated[UseKinds, Meta(description="Only these kinds of uses; all if none are given.")] = []
+    certainty: Annotated[
+        CertaintyName, Meta(description="Minimum certainty of a use; `name` includes every use of the same name.")
+    ] = "likely"
+    below: Annotated[FilePath | None, Meta(description="Only uses in this file, or below this folder.")] = None
+
+
+class CallersRequest(SymbolRequest, frozen=True, kw_only=True):
+    """A symbol whose callers to find."""
+
+    depth: Annotated[int, Meta(ge=1, le=3, description="2 also finds the callers of its callers, 3 theirs.")] = 1
+    certainty: Annotated[
+        CertaintyName, Meta(description="Minimum certainty of a call; `name` includes every call of the same name.")
+    ] = "likely"
+    below: Annotated[FilePath | None, Meta(description="Only calls in this file, or below this folder.")] = None
+
+
+class ImportsRequest(CodeRequest, frozen=True):
+    """A module whose importers to find."""
+
+    module: Annotated[SymbolName, Meta(description="A module, a package, a file of the project, or an imported name.")]
+    below: Annotated[FilePath | None, Meta(description="Only imports in this file, or below this folder.")] = None
+
+
+class OutlineRequest(CodeRequest, frozen=True):
+    """A file or folder whose symbols to list."""
+
+    path: Annotated[FilePath, Meta(description="A file, or a folder to list the top-level symbols of its files.")] = "."
+    depth: Annotated[
+        Annotated[int, Meta(ge=1, le=40)] | None,
+        Meta(description="Number of nesting levels; if not given, all for a file and one for a folder."),
+    ] = None
+
+
+class _NameRequest(CodeRequest, frozen=True):
+    query: Annotated[SymbolName, Meta(description="Part of a name, its initials, or a misspelling of it.")]
+
+
+class CodeSearchRequest(_NameRequest, frozen=True, kw_only=True):
+    """Part of a symbol's name."""
+
+    kind: _Kind = None
+    language: _Language = ""
+    below: Annotated[FilePath | None, Meta(description="Only in this file, or below this folder.")] = None
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of results.")] = 20
+
+
+class CodeForgetReply(OperationReply, frozen=True, kw_only=True):
+    """The forgotten working tree, and its number of files."""
+
+    root: str
+    files: int
+
+
+class SkippedFile(OperationReply, frozen=True, kw_only=True):
+    """A file that was not indexed, and why."""
+
+    path: str
+    reason: str
+
+
+class CodeTree(OperationReply, frozen=True, kw_only=True):
+    """An indexed working tree."""
+
+    path: str
+    project: str
+    parts: tuple[str, ...]
+    exists: bool
+    files: int
+    symbols: int
+    languages: dict[str, int]
+    indexed_at: str | None
+    commit: str | None
+    left_out: tuple[SkippedFile, ...]
+    left_out_total: int
+
+
+class CodeStatusReply(OperationReply, frozen=True, kw_only=True):
+    """All indexed working trees, and the size of their index."""
+
+    trees: tuple[CodeTree, ...]
+    bytes: int
+
+
+class DefinitionsReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, kw_only=True):
+    """Definitions, nearest first."""
+
+    items_field = "definitions"
+
+    name: str
+    definitions: tuple[DefinitionInfo, ...]
+    total: int
+    notes: tuple[str, ...]
+
+
+class ReferencesReply(ReplyItems[ReferenceInfo], OperationReply, frozen=True, kw_only=True):
+    """Uses of a symbol: the most certain first, then the nearest to its definition."""
+
+    items_field = "references"
+
+    name: str
+    definitions: tuple[DefinitionInfo, ...]
+    references: tuple[ReferenceInfo, ...]
+    total: int
+    doubtful: int
+    notes: tuple[str, ...]
+
+
+class CallersReply(ReplyItems[CallerInfo], OperationReply, frozen=True, kw_only=True):
+    """Callers of a symbol, the shortest call chain first."""
+
+    items_field = "callers"
+
+    name: str
+    definitions: tuple[DefinitionInfo, ...]
+    callers: tuple[CallerInfo, ...]
+    total: int
+    doubtful: int
+    notes: tuple[str, ...]
+
+
+class ImportsReply(ReplyItems[ImportInfo], OperationReply, frozen=True, kw_only=True):
+    """Files that import a module."""
+
+    items_field = "imports"
+
+    module: str
+    imports: tuple[ImportInfo, ...]
+    total: int
+    notes: tuple[str, ...]
+
+
+class OutlineReply(ReplyItems[FileOutlineInfo], OperationReply, frozen=True, kw_only=True):
+    """Symbols of a file, or of the files in a folder."""
+
+    items_field = "files"
+
+    path: str
+    files: tuple[FileOutlineInfo, ...]
+    total: int
+    notes: tuple[str, ...]
+
+
+class CodeSearchReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, kw_only=True):
+    """Symbols, the most similar name first."""
+
+    items_field = "definitions"
+
+    query: str
+    definitions: tuple[DefinitionInfo, ...]
+    total: int
+    notes: tuple[str, ...]
+
+
+_SUBJECT_FIELDS = ("name", "module", "path", "query", "about")
+"""Names that replies have for `CodeReply.subject`."""
+
+
+def code_reply(reply: CodeReply, kind: type[ReplyT]) -> ReplyT:
+    """Return the parts of a code reply that `kind` has."""
+    parts = {
+        "definitions": tuple(map(_definition_info, reply.definitions)),
+        "references": tuple(map(_reference_info, reply.references)),
+        "callers": tuple(map(_caller_info, reply.callers)),
+        "imports": tuple(map(_import_info, reply.imports)),
+        "files": tuple(map(_file_outline_info, reply.files)),
+        **dict.fromkeys(_SUBJECT_FIELDS, reply.subject),
+        "verb": reply.verb.value,
+    }
+    return reply_from(reply, kind, **{name: parts[name] for name in kind.__struct_fields__ if name in parts})
+
+
+def code_answer(reply: CodeReply) -> CodeAnswer:
+    """Return the answer to a search query that asks about code."""
+    return code_reply(reply, CodeAnswer)
+
+
+def _symbol_fields(symbol: Symbol) -> dict[str, object]:
+    return {
+        "kind": symbol.kind.value,
+        "line_start": symbol.span.start_line,
+        "line_end": symbol.span.end_line,
+        "col_start": symbol.span.start_column,
+        "col_end": symbol.span.end_column,
+        "name_col": symbol.name_column,
+    }
+
+
+def _definition_info(definition: CodeDefinition) -> DefinitionInfo:
+    spot = definition.spot
+    return reply_from(
+        definition.symbol,
+        DefinitionInfo,
+        file_path=spot.absolute_path,
+        path=spot.path,
+        language=spot.language,
+        **_symbol_fields(definition.symbol),
+    )
+
+
+def _reference_info(reference: CodeReference) -> ReferenceInfo:
+    spot = reference.spot
+    return reply_from(
+        reference,
+        ReferenceInfo,
+        file_path=spot.absolute_path,
+        path=spot.path,
+        line=spot.line,
+        col=spot.column,
+        use=reference.use.value,
+        certainty=reference.certainty.value,
+    )
+
+
+def _caller_info(caller: CodeCaller) -> CallerInfo:
+    spot = caller.spot
+    return CallerInfo(
+        caller_name=caller.name,
+        caller_file=spot.absolute_path,
+        caller_kind=caller.kind.value,
+        caller_container=caller.container,
+        caller_line=caller.line_start,
+        path=spot.path,
+        call_line=spot.line,
+        call_col=spot.column,
+        callee=caller.callee,
+        depth=caller.depth,
+        certainty=caller.certainty.value,
+        text=caller.text,
+    )
+
+
+def _import_info(site: ImportSite) -> ImportInfo:
+    spot = site.spot
+    return reply_from(
+        site,
+        ImportInfo,
+        importing_file=spot.absolute_path,
+        path=spot.path,
+        import_line=spot.line,
+        import_col=spot.column,
+    )
+
+
+def _file_outline_info(file: FileOutline) -> FileOutlineInfo:
+    symbols = tuple(reply_from(symbol, SymbolInfo, **_symbol_fields(symbol)) for symbol in file.symbols)
+    return reply_from(file, FileOutlineInfo, file_path=file.absolute_path, symbols=symbols)
+
+
+@OPERATIONS.declare(
+    "code.index",
+    CodeIndexRequest,
+    CodeIndexReport,
+    errors=(NotFound, StoreBusy, StoreUnwritable),
+    writes=True,
+    absent={"mcp": _ABSENT_CHOOSES_CODE},
+    commands=(ShellCommand("code index", ("path",)),),
+)
+def index_tree(engine: Engine, request: CodeIndexRequest, call: RequestContext) -> CodeIndexReport:
+    """Index the code of a working tree; from then on the daemon keeps its index up to date.
+
+    Only changed files are read, and files that Git ignores are skipped. A file that cannot be read is listed in
+    `problems` and does not stop the run.
+    """
+    trees = _open_trees(engine)
+    if not call.own and (request.path is not None or not trees.is_registered()):
+        raise UsageError(
+            "only the shell and Python can choose the code to index", hint="run 'lorelog code index' there once"
+        )
+    path = "" if request.path is None else resolve_path(request.path, call)
+    with call.yield_write_slot():  # code has its own database and lock, so other writers need not wait
+        return trees.index(path, scan=engine.defaults.scan, force=request.force, progress=call.progress)
+
+
+@OPERATIONS.declare(
+    "code.forget",
+    CodeForgetRequest,
+    CodeForgetReply,
+    errors=(NotFound, StoreBusy, StoreUnwritable),
+    writes=True,
+    absent={"http": _ABSENT_CHOOSES_CODE, "mcp": _ABSENT_CHOOSES_CODE},
+)
+def forget_tree(engine: Engine, request: CodeForgetRequest, call: RequestContext) -> CodeForgetReply:
+    """Delete the index of a working tree's code and stop updating it. The files stay."""
+    with call.yield_write_slot():
+        root, files = _open_trees(engine).forget("" if request.path is None else resolve_path(request.path, call))
+    return CodeForgetReply(root=root, files=files)
+
+
+@OPERATIONS.declare("code.status", EmptyRequest, CodeStatusReply, commands=(ShellCommand("code status"),))
+def tree_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> CodeStatusReply:
+    """List the indexed working trees: files, symbols, languages, and skipped files."""
+    trees = _open_trees(engine)
+    return CodeStatusReply(
+        trees=tuple(
+            reply_from(
+                tree,
+                CodeTree,
+                indexed_at=tree.indexed_at or None,
+                commit=tree.head or None,
+                left_out=tuple(SkippedFile(path=file.absolute, reason=file.problem) for file in tree.left_out),
+            )
+            for tree in trees.all()
+        ),
+        bytes=trees.size(),
+    )
+
+
+@OPERATIONS.declare(
+    "code.find_definition",
+    DefinitionRequest,
+    DefinitionsReply,
+    commands=(ShellCommand("code def", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS),),
+)
+def find_definition(engine: Engine, request: DefinitionRequest, call: RequestContext) -> DefinitionsReply:
+    """Find where a symbol is defined: file, exact span, signature and docstring of each definition, nearest first."""
+    query = _symbol_query(engine, request, call)
+    return code_reply(_navigator(engine, request, call).find_definition(query, request.limit), DefinitionsReply)
+
+
+@OPERATIONS.declare(
+    "code.find_references",
+    ReferencesRequest,
+    ReferencesReply,
+    commands=(ShellCommand("code refs", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS),),
+)
+def find_references(engine: Engine, request: ReferencesRequest, call: RequestContext) -> ReferencesReply:
+    """Find where a symbol is used: calls, reads, writes, types and imports.
+
+    Each use has the certainty that it means this symbol: `exact`, `likely`, or only the same `name`.
+    """
+    from lorelog.services.code.navigation import CodeQueryOptions
+
+    options = CodeQueryOptions(
+        request.limit,
+        Certainty(request.certainty),
+        frozenset(UseKind(use) for use in request.uses),
+        _path_filter(engine, request.below, call),
+    )
+    query = _symbol_query(engine, request, call)
+    return code_reply(_navigator(engine, request, call).find_references(query, options), ReferencesReply)
+
+
+@OPERATIONS.declare(
+    "code.find_callers",
+    CallersRequest,
+    CallersReply,
+    commands=(ShellCommand("code callers", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS),),
+)
+def find_callers(engine: Engine, request: CallersRequest, call: RequestContext) -> CallersReply:
+    """Find the functions, methods and files that call a symbol, up to three calls away."""
+    from lorelog.services.code.navigation import CodeQueryOptions
+
+    below = _path_filter(engine, request.below, call)
+    options = CodeQueryOptions(request.limit, Certainty(request.certainty), below=below)
+    query = _symbol_query(engine, request, call)
+    reply = _navigator(engine, request, call).find_callers(query, options, request.depth)
+    return code_reply(reply, CallersReply)
+
+
+@OPERATIONS.declare(
+    "code.find_imports", ImportsRequest, ImportsReply, commands=(ShellCommand("code imports", ("module",)),)
+)
+def find_imports(engine: Engine, request: ImportsRequest, call: RequestContext) -> ImportsReply:
+    """Find the files that import a module, or a name from one."""
+    from lorelog.services.code.navigation import CodeQueryOptions
+
+    options = CodeQueryOptions(request.limit, below=_path_filter(engine, request.below, call))
+    return code_reply(_navigator(engine, request, call).find_imports(request.module, options), ImportsReply)
+
+
+@OPERATIONS.declare(
+    "code.outline",
+    OutlineRequest,
+    OutlineReply,
+    errors=(NotFound,),
+    commands=(ShellCommand("code outline", ("path",)),),
+)
+def outline(engine: Engine, request: OutlineRequest, call: RequestContext) -> OutlineReply:
+    """List the symbols of a file, or of the files in a folder."""
+    path = _path_filter(engine, request.path, call)
+    reply = _navigator(engine, request, call).outline(path, request.depth, request.limit)
+    return code_reply(reply, OutlineReply)
+
+
+@OPERATIONS.declare(
+    "code.search",
+    CodeSearchRequest,
+    CodeSearchReply,
+    commands=(ShellCommand("code search", ("query",), metavars={"kind": "KIND"}),),
+)
+def search(engine: Engine, request: CodeSearchRequest, call: RequestContext) -> CodeSearchReply:
+    """Find symbols by part of their name, its initials, or a misspelling of it."""
+    from lorelog.services.code.lookup import SymbolQuery
+    from lorelog.services.code.navigation import CodeQueryOptions
+
+    query = SymbolQuery(
+        request.query, kind=SymbolKind(request.kind) if request.kind else None, language=request.language
+    )
+    options = CodeQueryOptions(request.limit, below=_path_filter(engine, request.below, call))
+    reply = _navigator(engine, request, call).search(request.query, query, options)
+    return code_reply(reply, CodeSearchReply)
+
+
+def _navigator(engine: Engine, request: CodeRequest, call: RequestContext) -> CodeNavigator:
+    from lorelog.services.code.navigation import CodeNavigator
+
+    return CodeNavigator(engine.code(all_projects=request.all_projects), os.path.realpath(call.directory))
+
+
+def _open_trees(engine: Engine) -> IndexedTrees:
+    from lorelog.services.code.working_trees import IndexedTrees
+
+    return IndexedTrees(engine.place, engine.code().tables)
+
+
+def _symbol_query(engine: Engine, request: SymbolRequest, call: RequestContext) -> SymbolQuery:
+    from lorelog.services.code.lookup import SymbolQuery, parse_name
+
+    if request.line and not request.path:
+        raise UsageError("line requires path", hint="give the path of the file")
+    name, container = parse_name(request.name, request.container)
+    return SymbolQuery(
+        name,
+        container,
+        _path_filter(engine, request.path, call),
+        request.line or 0,
+        SymbolKind(request.kind) if request.kind else None,
+        request.language,
+    )
+
+
+def _path_filter(engine: Engine, path: str | os.PathLike[str] | None, call: RequestContext) -> str:
+    """Return the real path of a path relative to the caller's directory or to the root of the working tree."""
+    if not path:
+        return ""
+    from lorelog.services.places.root_selection import real_path
+
+    from_directory = real_path(resolve_path(path, call))
+    if os.path.exists(from_directory) or os.path.isabs(path):  # noqa: PTH110, PTH117
+        return from_directory
+    from_root = real_path(os.path.join(engine.place.project.root, path))  # noqa: PTH118
+    return from_root if os.path.exists(from_root) else from_directory  # noqa: PTH110

@@ -1,0 +1,344 @@
+"""Operations that collect context for agents: `context.*`, except `context.brief_project` (see `digests`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from lorelog.core.errors import ModelError
+from lorelog.core.query import Hit
+from lorelog.core.serializable import ReplyItems, shows_as_json
+from lorelog.operations.operation import OperationFamily, ShellCommand
+from lorelog.operations.replies import OperationReply, reply_from
+from lorelog.operations.requests import OperationRequest, Text
+from lorelog.operations.search import HitJson, hit_json
+
+if TYPE_CHECKING:
+    from lorelog.engine import Engine
+    from lorelog.operations.operation import RequestContext
+
+OPERATIONS = OperationFamily()
+SubsystemKey = Annotated[str, Meta(min_length=1, max_length=200)]
+ResultLimit = Annotated[int, Meta(ge=1, le=1000)]
+
+
+class ContextRequestBase(OperationRequest, frozen=True, kw_only=True):
+    """The projects to search."""
+
+    all_projects: Annotated[bool, Meta(description="Search every project, not only this one and the global one.")] = (
+        False
+    )
+
+
+class HotContextRequest(ContextRequestBase, frozen=True, kw_only=True):
+    """How many hot memories to return."""
+
+    k: Annotated[ResultLimit, Meta(description="Maximum number of memories.")] = 20
+
+
+class SubsystemsRequest(ContextRequestBase, frozen=True):
+    """Which subsystems to list."""
+
+    prefix: Annotated[str, Meta(max_length=200, description="Only keys that start with this.")] = ""
+    limit: Annotated[ResultLimit, Meta(description="Maximum number of subsystems.")] = 50
+
+
+class SubsystemRequest(ContextRequestBase, frozen=True):
+    """One subsystem."""
+
+    subsystem_key: Annotated[SubsystemKey, Meta(description="Its key, as in context.list_subsystems.")]
+
+
+class RelevantContextRequest(ContextRequestBase, frozen=True):
+    """A task that is about to begin."""
+
+    task: Annotated[Text, Meta(min_length=1, description="Description of the task.")]
+    k: Annotated[ResultLimit, Meta(description="Maximum number of hits.")] = 20
+    subsystem_keys: Annotated[
+        Annotated[Sequence[SubsystemKey], Meta(max_length=20)],
+        Meta(description="Only results of one of these subsystems."),
+    ] = []
+    include_hot: Annotated[bool, Meta(description="Put up to five hot memories first.")] = True
+
+
+class SuggestAgentRequest(ContextRequestBase, frozen=True):
+    """A task to assign."""
+
+    task: Annotated[Text, Meta(min_length=1, description="Description of the task.")]
+    changed_files: Annotated[
+        Annotated[Sequence[Annotated[str, Meta(min_length=1, max_length=4096)]], Meta(max_length=1000)],
+        Meta(description="Files that the task concerns, relative to the project's directory."),
+    ] = []
+    k: Annotated[Annotated[int, Meta(ge=1, le=100)], Meta(description="Maximum number of agents.")] = 3
+
+
+class AgentContextRequest(ContextRequestBase, frozen=True):
+    """The questions of an agent, and its token budget."""
+
+    queries: Annotated[
+        Annotated[Sequence[Annotated[str, Meta(min_length=1, max_length=10_000)]], Meta(max_length=50)],
+        Meta(description="Questions about the work; the newest memories if none are given."),
+    ] = []
+    k: Annotated[
+        Annotated[int, Meta(ge=1, le=100)],
+        Meta(description="Number of memories per question, or of newest ones without questions."),
+    ] = 2
+    token_budget: Annotated[
+        Annotated[int, Meta(ge=1, le=1_000_000)],
+        Meta(description="Maximum number of tokens of the whole text, headings included."),
+    ] = 700
+    format: Annotated[Literal["markdown", "json"], Meta(description="Format of the text.")] = "markdown"
+
+
+class HotContext(ReplyItems[Hit], OperationReply, frozen=True, kw_only=True):
+    """Memories marked as hot, newest first."""
+
+    items_field = "results"
+
+    results: tuple[Hit, ...]
+
+
+class RelevantContext(ReplyItems[Hit], OperationReply, frozen=True, kw_only=True):
+    """Context of a task: hot memories first, then the best hits."""
+
+    items_field = "results"
+
+    results: tuple[Hit, ...]
+    hot_included: int
+    notes: tuple[str, ...]
+
+
+class HotContextJson(OperationReply, frozen=True, kw_only=True):
+    """Memories marked as hot, newest first."""
+
+    results: tuple[HitJson, ...]
+
+
+class RelevantContextJson(OperationReply, frozen=True, kw_only=True):
+    """Context of a task: hot memories first, then the best hits."""
+
+    results: tuple[HitJson, ...]
+    hot_included: int
+    notes: tuple[str, ...]
+
+
+class SubsystemInfo(OperationReply, frozen=True, kw_only=True):
+    """A subsystem of a project, and the number of its chunks, records and files."""
+
+    key: str
+    chunk_count: int
+    record_count: int
+    file_count: int
+
+
+class SubsystemsReply(ReplyItems[SubsystemInfo], OperationReply, frozen=True, kw_only=True):
+    """Subsystems of a project, the largest first."""
+
+    items_field = "subsystems"
+
+    subsystems: tuple[SubsystemInfo, ...]
+    total: int
+
+
+class SubsystemFilesReply(OperationReply, frozen=True, kw_only=True):
+    """Files of a subsystem."""
+
+    subsystem_key: str
+    files: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class AgentRecommendation(OperationReply, frozen=True, kw_only=True):
+    """An agent, its score, and the reasons."""
+
+    agent_name: str
+    score: float
+    reasons: tuple[str, ...]
+    matched_triggers: tuple[str, ...]
+
+
+class SuggestAgentReply(OperationReply, frozen=True, kw_only=True):
+    """Agents for a task, best first."""
+
+    recommendations: tuple[AgentRecommendation, ...]
+    considered_agents: int
+
+
+class QueryCount(OperationReply, frozen=True, kw_only=True):
+    """A question, and its number of hits."""
+
+    query: str
+    result_count: int
+
+
+class ContextItemInfo(OperationReply, frozen=True, kw_only=True):
+    """An item of the text."""
+
+    section: str
+    id: str
+    citation_id: str
+    kind: str
+    trust_tier: str
+    date: str
+    origin: str
+    tainted: bool
+    stale: str
+
+
+class AgentContextReply(OperationReply, frozen=True, kw_only=True):
+    """The text for an agent to read before it starts, and its contents."""
+
+    tool: str
+    tenant: str
+    project: str
+    queries: tuple[QueryCount, ...]
+    k_per_query: int
+    token_budget: int
+    tokens: int
+    tokens_estimated: bool
+    format: str
+    result_count: int
+    items: tuple[ContextItemInfo, ...]
+    left_out: dict[str, int]
+    text: str
+    notes: tuple[str, ...]
+
+
+@OPERATIONS.declare("context.get_hot_context", HotContextRequest, HotContext)
+def get_hot_context(engine: Engine, request: HotContextRequest, call: RequestContext) -> HotContext:
+    """Return the memories that are marked as hot, newest first.
+
+    A memory is hot if it has the tag `ctx:tier:hot`.
+    """
+    from lorelog.services.context.relevance import hot_hits
+
+    return HotContext(results=hot_hits(engine.context(all_projects=request.all_projects), request.k))
+
+
+@OPERATIONS.declare("context.list_subsystems", SubsystemsRequest, SubsystemsReply)
+def list_subsystems(engine: Engine, request: SubsystemsRequest, call: RequestContext) -> SubsystemsReply:
+    """List the subsystems of a project, with the number of memories, records and files of each.
+
+    Memories name a subsystem by tags `ctx:subsystem:KEY`, records by entities of the type `subsystem`.
+    """
+    from lorelog.services.context.scope import list_subsystems
+
+    scope = engine.context(all_projects=request.all_projects)
+    subsystems, total = list_subsystems(scope, request.prefix, request.limit)
+    return SubsystemsReply(
+        subsystems=tuple(
+            SubsystemInfo(
+                key=subsystem.key,
+                chunk_count=subsystem.memories,
+                record_count=subsystem.records,
+                file_count=subsystem.files,
+            )
+            for subsystem in subsystems
+        ),
+        total=total,
+    )
+
+
+@OPERATIONS.declare("context.get_files_for_subsystem", SubsystemRequest, SubsystemFilesReply)
+def get_files_for_subsystem(engine: Engine, request: SubsystemRequest, call: RequestContext) -> SubsystemFilesReply:
+    """Return the files of a subsystem.
+
+    Memories name them by tags `ctx:file:PATH`, records by their provenance and outputs.
+    """
+    from lorelog.services.context.scope import find_subsystem_files
+
+    files = find_subsystem_files(engine.context(all_projects=request.all_projects), request.subsystem_key)
+    return reply_from(files, SubsystemFilesReply, subsystem_key=files.key)
+
+
+@OPERATIONS.declare(
+    "context.find_relevant_context", RelevantContextRequest, RelevantContext, errors=(ModelError,), warms=True
+)
+def find_relevant_context(engine: Engine, request: RelevantContextRequest, call: RequestContext) -> RelevantContext:
+    """Find context for a task: hot memories, then documents, research, decisions, plans, summaries and records."""
+    from lorelog.services.context.relevance import find_relevant
+
+    scope = engine.context(all_projects=request.all_projects)
+    keys = tuple(dict.fromkeys(request.subsystem_keys))
+    relevant = find_relevant(scope, request.task, request.k, keys, include_hot=request.include_hot)
+    return RelevantContext(results=relevant.hits, hot_included=relevant.hot_count, notes=relevant.notes)
+
+
+@OPERATIONS.declare("context.suggest_agent", SuggestAgentRequest, SuggestAgentReply)
+def suggest_agent(engine: Engine, request: SuggestAgentRequest, call: RequestContext) -> SuggestAgentReply:
+    """Suggest which agent should do a task, with reasons.
+
+    Memories name agents by tags `ctx:agent:NAME`, and their responsibilities by `ctx:trigger:GLOB`, `ctx:file:PATH`
+    and `ctx:subsystem:KEY`; records show who finished similar tasks.
+    """
+    from lorelog.services.context.relevance import suggest_agents
+
+    scope = engine.context(all_projects=request.all_projects)
+    suggestions, considered = suggest_agents(scope, request.task, request.changed_files, request.k)
+    return SuggestAgentReply(
+        recommendations=tuple(
+            AgentRecommendation(
+                agent_name=suggestion.agent,
+                score=suggestion.score,
+                reasons=suggestion.reasons,
+                matched_triggers=suggestion.triggers,
+            )
+            for suggestion in suggestions
+        ),
+        considered_agents=considered,
+    )
+
+
+@OPERATIONS.declare(
+    "context.agent_context",
+    AgentContextRequest,
+    AgentContextReply,
+    errors=(ModelError,),
+    warms=True,
+    commands=(ShellCommand("agent-context", options={"k": "-k --k -n --limit --top-k"}),),
+)
+def agent_context(engine: Engine, request: AgentContextRequest, call: RequestContext) -> AgentContextReply:
+    """Compose a text for an agent to read before it starts, within a token budget.
+
+    It has memories that answer the questions, decisions in force, failures to avoid, open tasks and hot memories, each
+    with a citation id and its trust tier. The text never exceeds the budget.
+    """
+    from lorelog.services.context.collect import ContextRequest, build_agent_context
+
+    context = build_agent_context(
+        engine.context(all_projects=request.all_projects),
+        ContextRequest(tuple(request.queries), request.k, request.token_budget, request.format),
+    )
+    file = context.file
+    return AgentContextReply(
+        tool="lorelog.agent_context",
+        tenant=context.tenant,
+        project=context.project,
+        queries=tuple(QueryCount(query=query, result_count=count) for query, count in context.hit_counts),
+        k_per_query=request.k,
+        token_budget=request.token_budget,
+        tokens=file.tokens,
+        tokens_estimated=context.is_estimated,
+        format=request.format,
+        result_count=len(file.items),
+        items=tuple(
+            reply_from(item, ContextItemInfo, citation_id=item.citation, trust_tier=item.tier) for item in file.items
+        ),
+        left_out=file.left_out,
+        text=file.text,
+        notes=context.notes,
+    )
+
+
+@shows_as_json(HotContext, HotContextJson)
+def hot_context_json(context: HotContext) -> HotContextJson:
+    """Return hot memories with their hits under JSON names."""
+    return HotContextJson(results=tuple(map(hit_json, context.results)))
+
+
+@shows_as_json(RelevantContext, RelevantContextJson)
+def relevant_context_json(context: RelevantContext) -> RelevantContextJson:
+    """Return the context of a task with its hits under JSON names."""
+    return reply_from(context, RelevantContextJson, results=tuple(map(hit_json, context.results)))

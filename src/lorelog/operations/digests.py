@@ -1,0 +1,416 @@
+"""Operations on digests of records: the state of a task, libraries of failures and decisions, a project's brief.
+
+Requests, replies and handlers together: the digest replies are built from each other. Digests are compiled on request
+from records alone and have the trust tier `digest`; readers rely on the records that a digest cites.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, structs
+
+from lorelog.core.errors import NotFound
+from lorelog.core.query import SupportingRecord
+from lorelog.core.record import Trust
+from lorelog.core.serializable import ReplyItems
+from lorelog.engine import Engine
+from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
+from lorelog.operations.records import RunInfo, TaskInfo, run_info, task_info
+from lorelog.operations.replies import OperationReply, SparseReply, VerificationHint, reply_from, verification_hint
+from lorelog.operations.requests import OperationRequest
+from lorelog.records.digests import DigestRole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lorelog.records.digest_builders import TaskDigestLine
+    from lorelog.records.digests import Digest, DigestItem
+    from lorelog.services.records.record_scope import CompiledDigest
+
+OPERATIONS = OperationFamily()
+_TASK_HELP = "id of the task, or its first characters (default: the task in progress)"
+
+
+def _offer_record_fields(command: ShellCommand) -> ShellCommand:
+    """Return a command that also offers the fields that every record has."""
+    return structs.replace(
+        command,
+        options={**command.options, "writer": "--as"},
+        offered=("session_id", "origin", *command.offered),
+        helps={"task_id": _TASK_HELP, **command.helps},
+    )
+
+
+_Query = Annotated[
+    Annotated[str, Meta(max_length=10_000)],
+    Meta(description="Purpose of the digest: entries that share most words with it come first; else the newest."),
+]
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+"""A character that Markdown would interpret, escaped."""
+
+
+class ResumeRequest(OperationRequest, frozen=True):
+    """A task to resume."""
+
+    task_id: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=200)], Meta(description="The task. A unique prefix is enough.")
+    ]
+    query: _Query = ""
+    k: Annotated[Annotated[int, Meta(ge=1, le=100)], Meta(description="Maximum number of entries in each list.")] = 10
+
+
+class LibraryRequest(OperationRequest, frozen=True):
+    """A library of records."""
+
+    query: _Query = ""
+    k: Annotated[Annotated[int, Meta(ge=1, le=100)], Meta(description="Number of items.")] = 10
+    all_projects: Annotated[bool, Meta(description="Search every project, not only this one and the global one.")] = (
+        False
+    )
+
+
+class BriefRequest(OperationRequest, frozen=True):
+    """Options of a project's brief."""
+
+    query: _Query = ""
+    k: Annotated[
+        Annotated[int, Meta(ge=1, le=10)], Meta(description="Number of failures, of decisions, and of evidence.")
+    ] = 10
+    include_related_projects: Annotated[
+        bool, Meta(description="List other projects whose records name the same entities, datasets or challenges.")
+    ] = True
+
+
+class WikiRequest(OperationRequest, frozen=True):
+    """A page of the wiki."""
+
+    page: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=500)], Meta(description="Name of the page, such as decisions.md.")
+    ] = "index.md"
+    all_projects: Annotated[bool, Meta(description="Include every project, not only this one and the global one.")] = (
+        False
+    )
+
+
+class WikiPageInfo(OperationReply, frozen=True, kw_only=True):
+    """A page of the wiki, by its name and title."""
+
+    page: str
+    title: str
+
+
+class WikiReply(OperationReply, frozen=True, kw_only=True):
+    """A page of the wiki in Markdown, and the names of all pages."""
+
+    page: str
+    title: str
+    text: str
+    pages: tuple[WikiPageInfo, ...]
+
+
+class DigestLineInfo(OperationReply, frozen=True, kw_only=True):
+    """A sentence of a digest, and the records it cites."""
+
+    text: str
+    artifact_ids: tuple[str, ...]
+    section: str
+    tainted: bool
+
+
+class DigestInfo(OperationReply, frozen=True, kw_only=True):
+    """A page compiled from records."""
+
+    artifact_id: str
+    artifact_kind: str
+    artifact_role: str
+    status: str
+    scope: str
+    title: str
+    lines: tuple[DigestLineInfo, ...]
+    related_artifact_ids: tuple[str, ...]
+    content_hash: str
+    tainted: bool
+
+
+class DigestItemInfo(SparseReply, frozen=True, kw_only=True):
+    """An entry of a library: a record and its relevant text. Fields that do not apply are None."""
+
+    artifact_id: str
+    artifact_kind: str
+    task_id: str
+    project: str
+    writer: str
+    at: str
+    origin: str
+    text: str
+    trust: Trust
+    explicit: bool | None = None
+    supports_claim: bool | None = None
+    category: str = ""
+    support_count: int | None = None
+    confidence: float | None = None
+    supporting_artifact_ids: tuple[str, ...] | None = None
+
+
+class ResumeView(OperationReply, frozen=True, kw_only=True):
+    """The state of a task."""
+
+    task: TaskInfo
+    latest_summary: str
+    next_step: str
+    blockers: tuple[str, ...]
+    what_worked: tuple[str, ...]
+    what_failed: tuple[str, ...]
+    validation: tuple[str, ...]
+    followups: tuple[str, ...]
+    open_runs: tuple[RunInfo, ...]
+    recent_runs: tuple[RunInfo, ...]
+    decisions: tuple[DigestItemInfo, ...]
+    source_artifact_ids: tuple[str, ...]
+
+
+class _DigestReply(OperationReply, frozen=True, kw_only=True):
+    artifact: DigestInfo
+    trust: Trust
+    grounding_refs: tuple[SupportingRecord, ...]
+    verification_hint: VerificationHint
+
+
+class ResumeReply(_DigestReply, frozen=True, kw_only=True):
+    """The state of a task, and the records it is compiled from."""
+
+    resume: ResumeView
+
+
+class LibraryReply(ReplyItems[DigestItemInfo], _DigestReply, frozen=True, kw_only=True):
+    """Entries of a library, and the records they are compiled from."""
+
+    items_field = "results"
+
+    results: tuple[DigestItemInfo, ...]
+
+
+class BriefTask(OperationReply, frozen=True, kw_only=True):
+    """A task in one sentence."""
+
+    task_id: str
+    status: str
+    text: str
+    artifact_ids: tuple[str, ...]
+
+
+class RelatedProjectInfo(OperationReply, frozen=True, kw_only=True):
+    """Another project that names the same things."""
+
+    project: str
+    names: tuple[str, ...]
+    artifact_id: str
+
+
+class BriefView(OperationReply, frozen=True, kw_only=True):
+    """Tasks, failures, decisions and evidence of a project."""
+
+    overview: str
+    active_tasks: tuple[BriefTask, ...]
+    completed_tasks: tuple[BriefTask, ...]
+    failures: tuple[DigestItemInfo, ...]
+    decisions: tuple[DigestItemInfo, ...]
+    evidence: tuple[DigestItemInfo, ...]
+    related_projects: tuple[RelatedProjectInfo, ...]
+
+
+class BriefReply(_DigestReply, frozen=True, kw_only=True):
+    """A project's brief, and the records it is compiled from."""
+
+    brief: BriefView
+
+
+@OPERATIONS.declare(
+    "task.resume",
+    ResumeRequest,
+    ResumeReply,
+    errors=(NotFound,),
+    commands=(ShellCommand("task resume", ("task_id?",), hidden=("query", "k"), helps={"task_id": _TASK_HELP}),),
+)
+def resume(engine: Engine, request: ResumeRequest, call: RequestContext) -> ResumeReply:
+    """Show the state of a task before resuming it: summary, next step, what worked, what failed, open runs.
+
+    Each list has every entry once, newest first, from records that are not superseded. Text from a tool or an import is
+    quoted.
+    """
+    from lorelog.services.records.record_scope import compile_resume
+
+    compiled = compile_resume(engine.records(), request.task_id, query=request.query, k=request.k)
+    content = compiled.content
+    lists = {name: tuple(line.text for line in lines) for name, lines in content.lists.items()}
+    view = ResumeView(
+        task=task_info(content.task, goal=content.goal.text if content.goal else ""),
+        latest_summary=content.latest.text if content.latest else "",
+        next_step=content.next_step.text if content.next_step else "",
+        blockers=lists["blockers"],
+        what_worked=lists["what_worked"],
+        what_failed=lists["what_failed"],
+        validation=lists["validation"],
+        followups=lists["followups"],
+        open_runs=tuple(run_info(run.run, summary=run.text) for run in content.open_runs),
+        recent_runs=tuple(run_info(run.run, summary=run.text) for run in content.recent_runs),
+        decisions=tuple(map(item_info, content.decisions)),
+        source_artifact_ids=tuple(compiled.digest.records),
+    )
+    return ResumeReply(resume=view, **_digest_parts(compiled))
+
+
+@OPERATIONS.declare("artifact.find_failures", LibraryRequest, LibraryReply)
+def find_failures(engine: Engine, request: LibraryRequest, call: RequestContext) -> LibraryReply:
+    """List failed attempts and blockers, newest first."""
+    return _library(engine, request, DigestRole.FAILURES)
+
+
+@OPERATIONS.declare("artifact.find_decisions", LibraryRequest, LibraryReply)
+def find_decisions(engine: Engine, request: LibraryRequest, call: RequestContext) -> LibraryReply:
+    """List decisions in force: first those recorded as decisions, then those that other records imply."""
+    return _library(engine, request, DigestRole.DECISIONS)
+
+
+@OPERATIONS.declare("artifact.find_evidence", LibraryRequest, LibraryReply)
+def find_evidence(engine: Engine, request: LibraryRequest, call: RequestContext) -> LibraryReply:
+    """List evidence for and against claims, and how things were validated, newest first."""
+    return _library(engine, request, DigestRole.EVIDENCE)
+
+
+@OPERATIONS.declare("artifact.find_highlights", LibraryRequest, LibraryReply)
+def find_highlights(engine: Engine, request: LibraryRequest, call: RequestContext) -> LibraryReply:
+    """List the most important lessons: decisions, warnings, and tactics that worked more than once.
+
+    At most two per task and four per project. The confidence of a lesson grows with the number of records that say the
+    same and with a second writer's support; it never reaches 1.
+    """
+    return _library(engine, request, DigestRole.HIGHLIGHTS)
+
+
+@OPERATIONS.declare(
+    "context.brief_project",
+    BriefRequest,
+    BriefReply,
+    commands=(
+        ShellCommand(
+            "brief",
+            options={"include_related_projects": "/--no-related"},
+            helps={"include_related_projects": "omit related projects"},
+        ),
+    ),
+)
+def brief_project(engine: Engine, request: BriefRequest, call: RequestContext) -> BriefReply:
+    """Summarize a project for a newcomer on one page: tasks, failures, decisions, evidence."""
+    from lorelog.services.records.record_scope import compile_brief
+
+    compiled = compile_brief(
+        engine.records(), query=request.query, k=request.k, related=request.include_related_projects
+    )
+    content = compiled.content
+    view = BriefView(
+        overview=content.overview,
+        active_tasks=_brief_tasks(content.active),
+        completed_tasks=_brief_tasks(content.completed),
+        failures=tuple(map(item_info, content.failures)),
+        decisions=tuple(map(item_info, content.decisions)),
+        evidence=tuple(map(item_info, content.evidence)),
+        related_projects=tuple(
+            RelatedProjectInfo(project=related.project, names=tuple(related.names), artifact_id=related.record)
+            for related in content.related
+        ),
+    )
+    return BriefReply(brief=view, **_digest_parts(compiled))
+
+
+@OPERATIONS.declare("artifact.read_wiki", WikiRequest, WikiReply, errors=(NotFound,))
+def read_wiki(engine: Engine, request: WikiRequest, call: RequestContext) -> WikiReply:
+    """Show a page of the wiki in Markdown, compiled now: 'lorelog wiki build' writes the same pages to files.
+
+    Links lead to other pages by their names. Without records the text is empty.
+    """
+    from lorelog.services.records.wiki import compile_wiki
+
+    bodies = {
+        name: text.partition("\n")[2]  # without the mark that a file begins with
+        for name, text in compile_wiki(engine.records(), all_projects=request.all_projects).pages.items()
+    }
+    if bodies and request.page not in bodies:
+        raise NotFound(f"the wiki has no page {request.page!r}", hint="index.md lists the pages")
+    titles = {name: _ESCAPED.sub(r"\1", text.partition("\n")[0].removeprefix("# ")) for name, text in bodies.items()}
+    return WikiReply(
+        page=request.page,
+        title=titles.get(request.page, ""),
+        text=bodies.get(request.page, ""),
+        pages=tuple(WikiPageInfo(page=name, title=title) for name, title in titles.items()),
+    )
+
+
+def _library(engine: Engine, request: LibraryRequest, role: DigestRole) -> LibraryReply:
+    from lorelog.services.records.record_scope import compile_library
+
+    compiled = compile_library(
+        engine.records(), role, query=request.query, k=request.k, all_projects=request.all_projects
+    )
+    return LibraryReply(results=tuple(map(item_info, compiled.content.items)), **_digest_parts(compiled))
+
+
+def item_info(item: DigestItem) -> DigestItemInfo:
+    """Return an entry of a library under its JSON names."""
+    record = item.record
+    return DigestItemInfo(
+        artifact_id=record.id,
+        artifact_kind=record.kind,
+        task_id=record.task,
+        project=record.project,
+        writer=record.agent,
+        at=record.at,
+        origin=record.origin,
+        text=item.text,
+        trust=item.trust,
+        explicit=item.explicit,
+        supports_claim=record.supports_claim,
+        category=item.category,
+        support_count=len(item.cites) if item.category else None,
+        confidence=item.confidence,
+        supporting_artifact_ids=item.support if item.category else None,
+    )
+
+
+def digest_info(digest: Digest) -> DigestInfo:
+    """Return a digest under its JSON names."""
+    return reply_from(
+        digest,
+        DigestInfo,
+        artifact_id=digest.id,
+        artifact_kind="digest",
+        artifact_role=str(digest.role),
+        status="generated",
+        lines=tuple(reply_from(line, DigestLineInfo, artifact_ids=tuple(line.cites)) for line in digest.lines),
+        related_artifact_ids=tuple(digest.records),
+        content_hash=digest.hash,
+    )
+
+
+def _digest_parts(compiled: CompiledDigest[Any]) -> dict[str, Any]:
+    trust = compiled.digest.trust
+    return {
+        "artifact": digest_info(compiled.digest),
+        "trust": trust,
+        "grounding_refs": tuple(compiled.grounding),
+        "verification_hint": verification_hint(trust),
+    }
+
+
+def _brief_tasks(tasks: Iterable[TaskDigestLine]) -> tuple[BriefTask, ...]:
+    return tuple(
+        BriefTask(
+            task_id=task.task.id,
+            status=task.task.status,
+            text=task.line.text,
+            artifact_ids=tuple(task.line.cites),
+        )
+        for task in tasks
+    )

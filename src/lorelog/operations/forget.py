@@ -1,0 +1,249 @@
+"""Operations that take text out for good: `memory.forget` and the check of its receipts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from msgspec import Meta
+
+from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.serializable import ReplyItems, shows_as_json
+from lorelog.engine import Engine
+from lorelog.operations.arguments import parse_past_day
+from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
+from lorelog.operations.replies import OperationReply, reply_from
+from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, Text, Until, Words
+from lorelog.services.forget.forget_plan import Receipt, format_report
+from lorelog.services.forget.forgetter import ForgetReply
+from lorelog.services.forget.residues import Residue, ResidueReport
+
+OPERATIONS = OperationFamily()
+_ABSENT_AGENTS = "an agent must not forget permanently: 'delete' hides a memory, and a person forgets in the shell"
+_ABSENT_MCP = "receipts are for the person who forgot something"
+_PERSON_HINT = "a person does this in a terminal of their own; 'lorelog delete' hides a memory"
+Reasons = Mapping[str, str]
+
+
+class ForgetRequest(OperationRequest, frozen=True, kw_only=True):
+    """What to forget: ids, or everything that meets all given conditions."""
+
+    ids: Annotated[Words, Meta(description="Ids of memories, chunks or records, or their first characters.")] = []
+    match: Annotated[Text, Meta(description="Entries that contain this text, in any case.")] = ""
+    session: Annotated[
+        Annotated[str, Meta(max_length=200)], Meta(description="Entries that were captured from this session.")
+    ] = ""
+    since: Since = None
+    until: Until = None
+    all_projects: Annotated[bool, Meta(description="Conditions apply to every project, not only to this one.")] = False
+    dry_run: Annotated[bool, Meta(description="Show what would be erased, and change nothing.")] = False
+    confirm: Annotated[bool, Meta(description="Required unless dry_run: there is no way back.")] = False
+    edit_files: Annotated[
+        bool, Meta(description="Also edit notes outside the journals, and files that came with the repository.")
+    ] = False
+    host_transcripts: Annotated[
+        bool, Meta(description="Also delete the hosts' own conversations that it was captured from, whole files.")
+    ] = False
+    complete: Annotated[bool, Meta(description="Complete interrupted forgets, and forget nothing else.")] = False
+
+
+class VerifyForgetRequest(OperationRequest, frozen=True):
+    """The receipt to check."""
+
+    receipt: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=4096)],
+        Meta(description="A receipt's id, its first characters, its path, or `last`."),
+    ] = "last"
+
+
+class ForgottenEntryJson(OperationReply, frozen=True, kw_only=True):
+    """A section that is taken out of a file, or a summary that is reworded without it."""
+
+    memory: str
+    source: str
+    start_line: int
+    end_line: int
+    day: str
+    action: str
+    preview: str
+
+
+class ForgetJson(OperationReply, frozen=True, kw_only=True):
+    """What is taken out, what stays and why, and the proof."""
+
+    ok: bool
+    dry_run: bool
+    message: str
+    entries: Sequence[ForgottenEntryJson]
+    records: Sequence[str]
+    selected: Mapping[str, int]
+    references: Mapping[str, int]
+    refused: Reasons
+    unreached: Reasons
+    transcripts: Sequence[str]
+    also_in: Sequence[str]
+    receipt: str
+    searched_files: int
+    residues: Sequence[Residue]
+    unreadable: Sequence[str]
+    notes: Sequence[str]
+
+
+class ForgetProof(OperationReply, frozen=True, kw_only=True):
+    """A receipt, and what a new search finds."""
+
+    receipt: Receipt
+    report: ResidueReport
+
+
+class ReceiptsReply(ReplyItems[Receipt], OperationReply, frozen=True, kw_only=True):
+    """Receipts of forgotten text, newest first."""
+
+    items_field = "receipts"
+
+    receipts: tuple[Receipt, ...]
+
+
+class ForgetProofJson(OperationReply, frozen=True, kw_only=True):
+    """A receipt, and what a new search finds."""
+
+    ok: bool
+    id: str
+    at: str
+    message: str
+    selected: Mapping[str, int]
+    places: Sequence[str]
+    unreached: Reasons
+    searched_files: int
+    residues: Sequence[Residue]
+    unreadable: Sequence[str]
+
+
+class ForgetReceiptJson(OperationReply, frozen=True, kw_only=True):
+    """A receipt of forgotten text."""
+
+    id: str
+    at: str
+    ok: bool
+    selected: Mapping[str, int]
+    searched_files: int
+
+
+class ForgetReceiptsJson(OperationReply, frozen=True, kw_only=True):
+    """Receipts, newest first."""
+
+    receipts: Sequence[ForgetReceiptJson]
+
+
+@OPERATIONS.declare(
+    "memory.forget",
+    ForgetRequest,
+    ForgetReply,
+    errors=(NotFound, StoreBusy, StoreUnwritable),
+    writes=True,
+    once=True,
+    absent={"mcp": _ABSENT_AGENTS},
+    commands=(
+        ShellCommand(
+            "forget",
+            ("ids",),
+            hidden=("confirm",),
+            helps={"match": "entries that contain this text, in any case ('-': from standard input)"},
+        ),
+    ),
+)
+def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> ForgetReply:
+    """Erase text from every file of lorelog permanently, and verify that it is gone.
+
+    Removes the entry from its journal or note, and from index, vectors, summaries, traces, feedback, logs and caches;
+    ledger records keep their chain with the text replaced by its hash. Then all files are searched for the text, and a
+    receipt tells how many hold it. Conversations of hosts
+    are deleted only on request; Git history is named, not changed.
+    """
+    from lorelog.services.forget.entries import ForgetQuery
+
+    if request.complete:
+        replies = engine.forgetter().complete()
+        return replies[-1] if replies else ForgetReply(dry_run=False, notes=("no forget was interrupted",))
+    query = ForgetQuery(
+        ids=tuple(request.ids),
+        match=request.match,
+        session=request.session,
+        since=parse_past_day(request.since) if request.since else "",
+        until=parse_past_day(request.until) if request.until else "",
+        projects=None if request.all_projects else (),
+    )
+    query.check()
+    if request.dry_run:
+        return engine.forgetter().preview(
+            query, edit_files=request.edit_files, host_transcripts=request.host_transcripts
+        )
+    if call.agent and call.own:
+        raise UsageError(f"an agent ({call.agent}) cannot forget for good", hint=_PERSON_HINT)
+    if not request.confirm:
+        raise UsageError("there is no way back from forgetting", hint="set confirm, or dry_run to see what would go")
+    engine.place.create()
+    if request.host_transcripts and not call.own:
+        raise UsageError("files of hosts are not deleted from here", hint=_PERSON_HINT)
+    return engine.forgetter().forget(query, edit_files=request.edit_files, host_transcripts=request.host_transcripts)
+
+
+@OPERATIONS.declare(
+    "memory.forget_verify", VerifyForgetRequest, ForgetProof, errors=(NotFound,), absent={"mcp": _ABSENT_MCP}
+)
+def verify_forget(engine: Engine, request: VerifyForgetRequest, call: RequestContext) -> ForgetProof:
+    """Search again for text that was forgotten, by its receipt.
+
+    Do so after a sync, a restored backup or a `git pull`: they may bring files back.
+    """
+    if not call.own and ("/" in request.receipt or "\\" in request.receipt):
+        raise UsageError("a path is not accepted here", hint="give the id of a receipt")
+    receipt, report = engine.forgetter().verify(request.receipt)
+    return ForgetProof(receipt=receipt, report=report)
+
+
+@OPERATIONS.declare("memory.forget_receipts", EmptyRequest, ReceiptsReply, absent={"mcp": _ABSENT_MCP})
+def list_receipts(engine: Engine, request: EmptyRequest, call: RequestContext) -> ReceiptsReply:
+    """List the receipts of forgotten text, newest first."""
+    return ReceiptsReply(receipts=tuple(engine.forgetter().receipts()))
+
+
+@shows_as_json(ForgetReply, ForgetJson)
+def forget_json(reply: ForgetReply) -> ForgetJson:
+    """Return a reply with its verdict."""
+    return reply_from(
+        reply,
+        ForgetJson,
+        message=reply.proof,
+        entries=[reply_from(entry, ForgottenEntryJson) for entry in reply.entries],
+    )
+
+
+@shows_as_json(ForgetProof, ForgetProofJson)
+def proof_json(proof: ForgetProof) -> ForgetProofJson:
+    """Return a receipt and the result of a new search."""
+    receipt, report = proof.receipt, proof.report
+    return ForgetProofJson(
+        ok=report.ok,
+        id=receipt.id,
+        at=receipt.at,
+        message=format_report(report, short=receipt.canaries.short),
+        selected=receipt.selected,
+        places=receipt.places,
+        unreached=receipt.unreachable,
+        searched_files=report.files,
+        residues=report.residues,
+        unreadable=report.unreadable,
+    )
+
+
+@shows_as_json(Receipt, ForgetReceiptJson)
+def receipt_json(receipt: Receipt) -> ForgetReceiptJson:
+    """Return a receipt without its canaries."""
+    return reply_from(receipt, ForgetReceiptJson, ok=receipt.report.ok, searched_files=receipt.report.files)
+
+
+@shows_as_json(ReceiptsReply, ForgetReceiptsJson)
+def receipts_json(reply: ReceiptsReply) -> ForgetReceiptsJson:
+    """Return receipts."""
+    return ForgetReceiptsJson(receipts=tuple(map(receipt_json, reply.receipts)))

@@ -1,0 +1,637 @@
+"""Operations on guards: `guard.*`.
+
+Every surface offers all of them. The handlers limit agents (MCP, HTTP, and shells of agents): their guards only warn, and
+they cannot change a guard that a person wrote or approved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+
+from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.serializable import ReplyItems
+from lorelog.engine import Engine
+from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
+from lorelog.operations.replies import OperationReply, reply_from
+from lorelog.operations.requests import OperationRequest
+from lorelog.services.standing.inbox import InboxItem
+
+if TYPE_CHECKING:
+    from lorelog.services.guards.guard_log import Guard, GuardChange, GuardConditions, GuardDraft, GuardLog
+    from lorelog.services.guards.proposals import GuardProposal, StandingRule
+    from lorelog.services.guards.replay import ReplayHit, ReplayReport
+
+OPERATIONS = OperationFamily()
+_ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
+_WRITE_ERRORS = (NotFound, StoreUnwritable, StoreBusy)
+_CONDITION_METAVARS = {"tool": "NAME", "paths": "PATTERN", "command": "PATTERN", "content": "PATTERN"}
+
+
+_Pattern = Annotated[str, Meta(max_length=300)]
+_Patterns = Annotated[Sequence[Annotated[str, Meta(min_length=1, max_length=300)]], Meta(max_length=20)]
+_Id = Annotated[str, Meta(min_length=1, max_length=64)]
+
+
+class GuardListRequest(OperationRequest, frozen=True, kw_only=True):
+    """Which guards to list."""
+
+    all_projects: Annotated[bool, Meta(description="Include the guards of all projects of the tenant.")] = False
+
+
+class GuardIdRequest(OperationRequest, frozen=True):
+    """A guard."""
+
+    id: Annotated[_Id, Meta(description="Id of a guard, or its first characters.")]
+
+
+class GuardProposeRequest(OperationRequest, frozen=True, kw_only=True):
+    """How many proposals to return."""
+
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of proposals, newest correction first.")] = 50
+
+
+class GuardConditionsRequest(OperationRequest, frozen=True, kw_only=True):
+    """Conditions of a guard. All that are given must hold."""
+
+    tool: Annotated[
+        _Pattern, Meta(description="Name of the host's tool, with wildcards, or one of the kinds edit, run, read.")
+    ] = ""
+    paths: Annotated[_Patterns, Meta(description="Patterns of files that a call writes: `migrations/**`, `*.ts`.")] = []
+    command: Annotated[
+        _Pattern, Meta(description="Pattern of a command: `npm *` matches `cd app && CI=1 npm install`.")
+    ] = ""
+    content: Annotated[_Pattern, Meta(description="Pattern of a part of a line that a call writes.")] = ""
+
+
+class GuardTestRequest(GuardConditionsRequest, frozen=True, kw_only=True):
+    """A guard, a proposal, or conditions to replay."""
+
+    id: Annotated[
+        str,
+        Meta(max_length=64, description="Id of a guard or of a proposal; without one, the conditions are replayed."),
+    ] = ""
+    all_projects: Annotated[bool, Meta(description="Replay over the calls of all projects.")] = False
+    limit: Annotated[int, Meta(ge=0, le=1000, description="Maximum number of calls to return, newest first.")] = 20
+
+
+class GuardAddRequest(GuardConditionsRequest, frozen=True, kw_only=True):
+    """A guard to add."""
+
+    message: Annotated[
+        str, Meta(max_length=400, description="Text that the agent is shown; that of the memory if not given.")
+    ] = ""
+    action: Annotated[
+        Literal["warn", "block"], Meta(description="What it does when it is on. A guard of an agent can only warn.")
+    ] = "warn"
+    memory: Annotated[
+        str, Meta(max_length=64, description="Id of the correction it comes from; it must be written on this machine.")
+    ] = ""
+    to_global: Annotated[bool, Meta(description="Apply to all projects.")] = False
+
+
+class GuardEnableRequest(OperationRequest, frozen=True):
+    """A guard to switch on."""
+
+    id: Annotated[_Id, Meta(description="Id of a guard or of a proposal, or its first characters.")]
+    action: Annotated[
+        Literal["", "warn", "block"], Meta(description="What it shall do; as it was added if not given.")
+    ] = ""
+
+
+class GuardInfo(OperationReply, frozen=True, kw_only=True):
+    """A guard in its current state."""
+
+    id: str
+    state: str
+    action: str
+    tool: str
+    paths: tuple[str, ...]
+    command: str
+    content: str
+    message: str
+    memory: str
+    project: str
+    created_by: str
+    approved: bool
+    dismissals: int
+    created: str
+    changed: str
+
+
+class GuardListReply(ReplyItems[GuardInfo], OperationReply, frozen=True, kw_only=True):
+    """Guards, oldest first."""
+
+    items_field = "guards"
+
+    guards: tuple[GuardInfo, ...]
+    notices: tuple[str, ...]
+
+
+class GuardEventInfo(OperationReply, frozen=True, kw_only=True):
+    """An event in the life of a guard."""
+
+    at: str
+    event: str
+    by: str
+
+
+class GuardDetails(GuardInfo, frozen=True, kw_only=True):
+    """A guard with its correction and its history."""
+
+    correction: str
+    history: tuple[GuardEventInfo, ...]
+
+
+class GuardProposalInfo(OperationReply, frozen=True, kw_only=True):
+    """A guard that a correction suggests."""
+
+    id: str
+    tool: str
+    paths: tuple[str, ...]
+    command: str
+    content: str
+    example: str
+    correction: str
+    memory: str
+    date: str
+    project: str
+    created_by: str
+
+
+class GuardProposalsReply(ReplyItems[GuardProposalInfo], OperationReply, frozen=True, kw_only=True):
+    """Proposals, newest correction first."""
+
+    items_field = "proposals"
+
+    proposals: tuple[GuardProposalInfo, ...]
+    corrections: int
+
+
+class GuardHit(OperationReply, frozen=True, kw_only=True):
+    """A past call that a guard matches."""
+
+    at: str
+    host: str
+    session_id: str
+    tool: str
+    call: str
+    corrected: bool
+    why: str
+    statement: str
+
+
+class GuardReplay(OperationReply, frozen=True, kw_only=True):
+    """What a guard would have hit."""
+
+    id: str
+    verdict: str
+    total: int
+    hit_count: int
+    corrected: int
+    from_transcripts: int
+    from_traces: int
+    hits: tuple[GuardHit, ...]
+    refused: str
+    notes: tuple[str, ...]
+
+
+class GuardChangeReply(OperationReply, frozen=True, kw_only=True):
+    """A guard after a change."""
+
+    guard: GuardInfo
+    changed: bool
+    notes: tuple[str, ...]
+
+
+class GuardEnableReply(GuardChangeReply, frozen=True, kw_only=True):
+    """A guard that was switched on, and what it would have hit."""
+
+    replay: GuardReplay
+
+
+@OPERATIONS.declare("guard.list", GuardListRequest, GuardListReply, commands=(ShellCommand("guard list"),))
+def list_guards(engine: Engine, request: GuardListRequest, call: RequestContext) -> GuardListReply:
+    """List the guards of this project and those of all projects, with notices about guards that retired."""
+    from lorelog.services.delivery.guard_check import guard_notices
+
+    log, project = _open_log(engine), engine.place.project.id
+    guards = log.all() if request.all_projects else log.visible(project)
+    if guards:
+        log.refresh_snapshot()  # it may have been deleted with the index
+    today = datetime.now(UTC).date().isoformat()
+    notices = tuple(guard_notices(str(log.path), project, today))
+    return GuardListReply(guards=tuple(map(_guard_info, guards)), notices=notices)
+
+
+@OPERATIONS.declare(
+    "guard.show", GuardIdRequest, GuardDetails, errors=(NotFound,), commands=(ShellCommand("guard show", ("id",)),)
+)
+def show_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardDetails:
+    """Show a guard, the correction it comes from, and its history."""
+    log = _open_log(engine)
+    guard = log.find(request.id)
+    history = tuple(
+        GuardEventInfo(at=event["at"], event=event["event"], by=event["by"]) for event in log.history(guard.id)
+    )
+    correction = _correction_text(engine, guard)
+    return reply_from(_guard_info(guard), GuardDetails, correction=correction, history=history)
+
+
+@OPERATIONS.declare(
+    "guard.propose",
+    GuardProposeRequest,
+    GuardProposalsReply,
+    commands=(ShellCommand("guard propose", defaults={"limit": 20}),),
+)
+def propose_guards(engine: Engine, request: GuardProposeRequest, call: RequestContext) -> GuardProposalsReply:
+    """Derive candidates for guards from the user's corrections. Nothing is switched on."""
+    memories = _standing_memories(engine)
+    proposals = _proposals(engine)[: request.limit]
+    own = sum(memory.may_become_guard for memory in memories)
+    return GuardProposalsReply(proposals=tuple(map(_proposal_info, proposals)), corrections=own)
+
+
+@OPERATIONS.declare(
+    "guard.test",
+    GuardTestRequest,
+    GuardReplay,
+    errors=(NotFound,),
+    commands=(ShellCommand("guard test", ("id",), metavars=_CONDITION_METAVARS),),
+)
+def test_guard(engine: Engine, request: GuardTestRequest, call: RequestContext) -> GuardReplay:
+    """Replay a guard over all captured tool calls, and show which it would have hit and which the user corrected."""
+    from lorelog.services.guards.guard_log import GuardDraft, check_patterns, guard_from_draft
+
+    conditions = _conditions(request)
+    if bool(request.id) == (conditions != type(conditions)()):
+        raise UsageError("give either the id of a guard or conditions", hint="lorelog guard test --command 'npm *'")
+    if request.id:
+        guard = _find_guard_or_proposal(engine, request.id)
+    else:
+        check_patterns(conditions)
+        draft = GuardDraft(conditions=conditions, message="", project=engine.place.project.id)
+        guard = guard_from_draft(draft, _author(call))
+    report = _replay(engine, guard, call, all_projects=request.all_projects)
+    return _replay_reply(guard, report, request.limit)
+
+
+@OPERATIONS.declare(
+    "guard.add",
+    GuardAddRequest,
+    GuardChangeReply,
+    errors=_WRITE_ERRORS,
+    writes=True,
+    commands=(ShellCommand("guard add", hidden=("action",), metavars={**_CONDITION_METAVARS}),),
+)
+def add_guard(engine: Engine, request: GuardAddRequest, call: RequestContext) -> GuardChangeReply:
+    """Add a guard, switched off. Refused if it matches nearly every call. `guard.enable` switches it on.
+
+    Only a guard that a person wrote or approved can block. A memory that came with a repository or an import cannot
+    become a guard. Secrets in the message are redacted.
+    """
+    from lorelog.ingest.redaction.redact import redact
+    from lorelog.services.guards.guard_log import GuardDraft, check_patterns, guard_from_draft
+    from lorelog.services.guards.replay import check_share
+
+    message = " ".join(request.message.split())
+    if request.memory:
+        memory = _own_memory(engine, request.memory)
+        message = message or " ".join(memory.text.split())[:400]
+    if not message:
+        raise UsageError("a guard needs a message: the text that the agent is shown", hint="--message TEXT")
+    conditions, patterns = _conditions(request), engine.defaults.capture.patterns
+    if call.agent and any(redact(pattern, patterns).kinds for pattern in conditions.patterns()):
+        raise UsageError("a condition of the guard contains a secret", hint="use a pattern without its value")
+    redaction = redact(message, patterns)
+    draft = GuardDraft(
+        conditions=conditions,
+        message=redaction.text,
+        action=request.action,
+        memory=request.memory,
+        project="" if request.to_global else engine.place.project.id,
+    )
+    by = _author(call)
+    check_patterns(draft.conditions)
+    guard = guard_from_draft(draft, by)
+    with call.yield_write_slot():
+        check_share(guard, _replay(engine, guard, call, all_projects=request.to_global))
+    reply = _change_reply(_add(engine, draft, by))
+    if not redaction.kinds:
+        return reply
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(redaction.kinds.items()))
+    return msgspec.structs.replace(reply, notes=(*reply.notes, f"redacted before writing: {kinds}"))
+
+
+@OPERATIONS.declare(
+    "guard.enable",
+    GuardEnableRequest,
+    GuardEnableReply,
+    errors=_WRITE_ERRORS,
+    writes=True,
+    commands=(ShellCommand("guard enable", ("id",), hidden=("action",)),),
+)
+def enable_guard(engine: Engine, request: GuardEnableRequest, call: RequestContext) -> GuardEnableReply:
+    """Switch a guard or a proposal on, after a replay. Refused if it matches nearly every call.
+
+    A person who switches a guard on approves it. An agent can switch on only guards of agents, which warn.
+    """
+    from lorelog.services.delivery.guard_check import BLOCK, PERSON
+    from lorelog.services.guards.replay import check_share
+
+    log, by = _open_log(engine), _author(call)
+    guard = _find_guard_or_proposal(engine, request.id)
+    if by != PERSON and (request.action or guard.action) == BLOCK:
+        raise UsageError(
+            f"{call.agent} cannot switch on a guard that blocks", hint="a person does this in a terminal of their own"
+        )
+    with call.yield_write_slot():
+        report = _replay(engine, guard, call, all_projects=not guard.project)
+    check_share(guard, report)
+    if not guard.created:
+        _add(engine, _draft_of(guard), guard.created_by if by == PERSON else by)
+    change = log.enable(log.find(guard.id), by, request.action)
+    reply = _change_reply(change)
+    return reply_from(reply, GuardEnableReply, replay=_replay_reply(guard, report, 10))
+
+
+@OPERATIONS.declare(
+    "guard.disable",
+    GuardIdRequest,
+    GuardChangeReply,
+    errors=_WRITE_ERRORS,
+    writes=True,
+    commands=(ShellCommand("guard disable", ("id",)),),
+)
+def disable_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChangeReply:
+    """Switch a guard off; `guard.enable` switches it on again."""
+    log = _open_log(engine)
+    return _change_reply(log.disable(log.find(request.id), _author(call)))
+
+
+@OPERATIONS.declare(
+    "guard.dismiss",
+    GuardIdRequest,
+    GuardChangeReply,
+    errors=_WRITE_ERRORS,
+    writes=True,
+    once=True,
+    commands=(ShellCommand("guard dismiss", ("id",)),),
+)
+def dismiss_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChangeReply:
+    """Report that a guard was wrong. The third dismissal retires it."""
+    log = _open_log(engine)
+    return _change_reply(log.dismiss(log.find(request.id), _author(call)))
+
+
+@OPERATIONS.declare(
+    "guard.remove",
+    GuardIdRequest,
+    GuardChangeReply,
+    errors=_WRITE_ERRORS,
+    writes=True,
+    commands=(ShellCommand("guard remove", ("id",)),),
+)
+def remove_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChangeReply:
+    """Remove a guard."""
+    log = _open_log(engine)
+    return _change_reply(log.remove(log.find(request.id), _author(call)))
+
+
+def guard_items(engine: Engine, *, all_projects: bool) -> list[InboxItem]:
+    """Return the guards that wait for a person: those of agents, and those that corrections suggest."""
+    from lorelog.services.guards.guard_log import describe_conditions
+
+    log, project = _open_log(engine), engine.place.project.id
+    guards = log.all() if all_projects else log.visible(project)
+    items = [
+        _guard_item(guard, describe_conditions(guard.conditions), "agent", guard.message)
+        for guard in guards
+        if not guard.by_person and guard.state != "retired"
+    ]
+    for proposal in _proposals(engine):
+        guard = _guard_of(proposal)
+        item = _guard_item(guard, describe_conditions(guard.conditions), "user", proposal.memory.text)
+        items.append(replace(item, date=proposal.memory.date, example=proposal.example))
+    return items
+
+
+def refuse_guard(engine: Engine, identity: str) -> str:
+    """Remove a guard, or note that a proposal was refused; return its id."""
+    from lorelog.services.delivery.guard_check import PERSON
+
+    guard = _find_guard_or_proposal(engine, identity)
+    if not guard.created:
+        _add(engine, _draft_of(guard), PERSON)
+    log = _open_log(engine)
+    log.remove(log.find(guard.id), PERSON)
+    return guard.id
+
+
+def _guard_item(guard: Guard, conditions: str, origin: str, text: str) -> InboxItem:
+    return InboxItem(
+        id=guard.id,
+        kind="guard",
+        type="guard",
+        text=text,
+        about="",
+        origin=origin,
+        date=guard.created,
+        project=guard.project,
+        session="",
+        source=guard.memory,
+        becomes_rule=False,
+        deletes=True,
+        conditions=conditions,
+        action=guard.action,
+    )
+
+
+def _open_log(engine: Engine) -> GuardLog:
+    from lorelog.services.guards.guard_log import GuardLog
+
+    return GuardLog(engine.place.tenant_folder / "guards.jsonl")
+
+
+def _author(call: RequestContext) -> str:
+    return "agent" if call.agent else "person"
+
+
+def _add(engine: Engine, draft: GuardDraft, by: str) -> GuardChange:
+    engine.place.create()
+    return _open_log(engine).add(draft, by)
+
+
+def _conditions(request: GuardConditionsRequest) -> GuardConditions:
+    from lorelog.services.guards.guard_log import GuardConditions
+
+    return GuardConditions(
+        tool=request.tool.strip(),
+        paths=tuple(path.strip() for path in request.paths),
+        command=" ".join(request.command.split()),
+        content=request.content,
+    )
+
+
+def _draft_of(guard: Guard) -> GuardDraft:
+    from lorelog.services.guards.guard_log import GuardDraft
+
+    return GuardDraft(
+        conditions=guard.conditions,
+        message=guard.message,
+        action=guard.action,
+        memory=guard.memory,
+        project=guard.project,
+    )
+
+
+def _standing_memories(engine: Engine) -> list[StandingRule]:
+    from lorelog.services.delivery.files import DeliveryFiles
+    from lorelog.services.guards.proposals import read_standing_memories
+
+    project = engine.place.project.id
+    files = DeliveryFiles(str(engine.place.tenant_folder), project)
+    return read_standing_memories(files.standing, project)
+
+
+def _proposals(engine: Engine, *, also_refused: bool = False) -> list[GuardProposal]:
+    from lorelog.services.guards.proposals import propose_guards
+
+    log = _open_log(engine)
+    known = frozenset(guard.id for guard in log.all()) | (frozenset() if also_refused else log.removed())
+    return propose_guards(_standing_memories(engine), known)
+
+
+def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
+    try:
+        return _open_log(engine).find(identity)
+    except NotFound:
+        matches = [proposal for proposal in _proposals(engine, also_refused=True) if proposal.id.startswith(identity)]
+        if len(matches) != 1:
+            raise
+        return _guard_of(matches[0])
+
+
+def _guard_of(proposal: GuardProposal) -> Guard:
+    from lorelog.services.delivery.guard_check import PERSON
+    from lorelog.services.guards.guard_log import guard_from_draft
+
+    return guard_from_draft(proposal.draft, PERSON)  # a proposal is the user's own words
+
+
+def _own_memory(engine: Engine, identity: str) -> StandingRule:
+    """Return a memory that was written on this machine. Raise UsageError for any other."""
+    found = [memory for memory in _standing_memories(engine) if memory.id.startswith(identity)]
+    if len({memory.id for memory in found}) != 1:
+        raise UsageError(
+            f"{identity!r} is not one of the standing corrections and preferences",
+            hint="write the guard without --memory, with a --message of your own",
+        )
+    if not found[0].may_become_guard:
+        raise UsageError(
+            f"{identity!r} came with a repository, an import, a tool or an agent and cannot become a guard",
+            hint="if you agree with it, write the guard without --memory, with a --message of your own",
+        )
+    return found[0]
+
+
+def _correction_text(engine: Engine, guard: Guard) -> str:
+    if not guard.memory:
+        return ""
+    texts = (memory.text for memory in _standing_memories(engine) if memory.id == guard.memory)
+    return next(texts, guard.message)
+
+
+def _replay(engine: Engine, guard: Guard, call: RequestContext, *, all_projects: bool) -> ReplayReport:
+    from lorelog.services.guards.replay import ReplaySources, replay
+
+    place = engine.place
+    sources = ReplaySources(
+        store=engine.store,
+        traces=engine.traces(),
+        project=place.project.id,
+        project_root=place.project.root,
+        access=engine.transcript_access(call.environment),
+        all_projects=all_projects,
+    )
+    calls, notes = sources.calls()
+    return replay(guard, calls, _correction_text(engine, guard), notes)
+
+
+def _replay_reply(guard: Guard, report: ReplayReport, limit: int) -> GuardReplay:
+    from lorelog.services.guards.replay import check_share, format_verdict
+
+    try:
+        check_share(guard, report)
+        refused = ""
+    except UsageError as error:
+        refused = error.message
+    newest = list(reversed(report.hits))[:limit]
+    return GuardReplay(
+        id=guard.id,
+        verdict=format_verdict(report),
+        total=report.total,
+        hit_count=len(report.hits),
+        corrected=report.corrected,
+        from_transcripts=report.from_transcripts,
+        from_traces=report.from_traces,
+        hits=tuple(map(_hit_info, newest)),
+        refused=refused,
+        notes=report.notes,
+    )
+
+
+def _hit_info(hit: ReplayHit) -> GuardHit:
+    from lorelog.services.guards.replay import format_hit, format_statement
+
+    call = hit.call
+    return GuardHit(
+        at=call.at,
+        host=call.host,
+        session_id=call.session,
+        tool=call.tool,
+        call=format_hit(hit),
+        corrected=hit.corrected,
+        why=hit.why,
+        statement=format_statement(hit),
+    )
+
+
+def _guard_info(guard: Guard) -> GuardInfo:
+    conditions = guard.conditions
+    return reply_from(
+        guard,
+        GuardInfo,
+        tool=conditions.tool,
+        paths=conditions.paths,
+        command=conditions.command,
+        content=conditions.content,
+    )
+
+
+def _change_reply(change: GuardChange) -> GuardChangeReply:
+    return GuardChangeReply(guard=_guard_info(change.guard), changed=change.changed, notes=change.notes)
+
+
+def _proposal_info(proposal: GuardProposal) -> GuardProposalInfo:
+    from lorelog.services.delivery.guard_check import PERSON
+
+    conditions, memory = proposal.draft.conditions, proposal.memory
+    return GuardProposalInfo(
+        id=proposal.id,
+        tool=conditions.tool,
+        paths=conditions.paths,
+        command=conditions.command,
+        content=conditions.content,
+        example=proposal.example,
+        correction=memory.text,
+        memory=memory.id,
+        date=memory.date,
+        project=proposal.draft.project,
+        created_by=PERSON,
+    )

@@ -1,0 +1,349 @@
+"""Operations on the index and its roots: `memory.index`, `memory.health`, `memory.check_store`, `memory.reset` and `roots.*`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta
+
+from lorelog.core.document import GLOBAL_PROJECT
+from lorelog.core.errors import (
+    NotFound,
+    StoreBusy,
+    StoreUnreachable,
+    StoreUnwritable,
+    UsageError,
+)
+from lorelog.core.memory import (
+    HealthReply,
+    IndexReport,
+)
+from lorelog.core.ports import StoreComparison
+from lorelog.core.serializable import ReplyItems, shows_as_json
+from lorelog.engine import Engine
+from lorelog.operations.arguments import resolve_path
+from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
+from lorelog.operations.replies import OperationReply, reply_from
+from lorelog.operations.requests import (
+    EmptyRequest,
+    FilePaths,
+    OperationRequest,
+    Words,
+)
+from lorelog.services.places.root_selection import IndexTargets
+from lorelog.services.places.roots import RootStatus
+
+OPERATIONS = OperationFamily()
+_ABSENT_DELETES_INDEX = "it deletes the whole index; use the shell or Python"
+_ABSENT_CHOOSES_FILES = "which files are indexed is the user's decision, made in the shell or in Python"
+_ABSENT_MAINTENANCE = "it reads every row, and repair is maintenance of the machine it runs on"
+
+
+class IndexRequest(OperationRequest, frozen=True, kw_only=True):
+    """Files to index, and how."""
+
+    paths: Annotated[
+        FilePaths,
+        Meta(
+            description="Files and directories, '!PATH' to exclude one; the project's indexed paths if none are given."
+        ),
+    ] = []
+    to_global: Annotated[bool, Meta(description="Make them visible in every project.")] = False
+    exclude: Annotated[
+        Words, Meta(description="gitignore-style patterns to exclude from the paths; stored with them.")
+    ] = []
+    ignore_files: Annotated[
+        Words, Meta(description="Names of ignore files to honour besides the configured ones.")
+    ] = []
+    force: Annotated[bool, Meta(description="Read and chunk every file again.")] = False
+    vectors: Annotated[bool, Meta(description="Compute vectors in this run.")] = True
+    reembed: Annotated[
+        bool,
+        Meta(description="Embed everything again with the current model; the old vectors are used until that is done."),
+    ] = False
+    anyway: Annotated[bool, Meta(description="With reembed: use the new vectors even if they find clearly less.")] = (
+        False
+    )
+    rollback: Annotated[
+        bool, Meta(description="Index nothing; use the vectors from before the last reembed again.")
+    ] = False
+    forget_old: Annotated[
+        bool,
+        Meta(description="Index nothing; delete the vectors that are not in use; rollback is not possible afterwards."),
+    ] = False
+
+
+class RootsRequest(OperationRequest, frozen=True):
+    """Roots by their paths."""
+
+    paths: Annotated[FilePaths, Meta(min_length=1, description="Files and directories.")]
+
+
+class HealthRequest(OperationRequest, frozen=True, kw_only=True):
+    """Options of a health check."""
+
+    duplicates: Annotated[int, Meta(ge=0, le=1000, description="Maximum number of duplicated texts to list.")] = 10
+
+
+class RootJson(OperationReply, frozen=True, kw_only=True):
+    """An indexed file or directory."""
+
+    path: str
+    project: str
+    exclude: tuple[str, ...]
+    patterns: tuple[str, ...]
+    origin: str
+    exists: bool
+    documents: int
+
+
+class RootsReply(ReplyItems[RootStatus], OperationReply, frozen=True, kw_only=True):
+    """The indexed files and directories."""
+
+    items_field = "roots"
+
+    roots: tuple[RootStatus, ...]
+
+
+class RootsJson(OperationReply, frozen=True, kw_only=True):
+    """The indexed files and directories."""
+
+    roots: tuple[RootJson, ...]
+
+
+class RemovedRoots(OperationReply, frozen=True, kw_only=True):
+    """Roots that are no longer indexed, and the number of documents dropped."""
+
+    forgotten: tuple[str, ...]
+    documents: int
+
+
+class ResetReply(OperationReply, frozen=True, kw_only=True):
+    """The deleted index folder."""
+
+    deleted: str
+
+
+@shows_as_json(RootStatus, RootJson)
+def root_json(status: RootStatus) -> RootJson:
+    """Return an indexed root."""
+    return reply_from(status.root, RootJson, exists=status.exists, documents=status.documents)
+
+
+@shows_as_json(RootsReply, RootsJson)
+def roots_json(reply: RootsReply) -> RootsJson:
+    """Return the indexed roots."""
+    return RootsJson(roots=tuple(map(root_json, reply.roots)))
+
+
+@OPERATIONS.declare(
+    "memory.index",
+    IndexRequest,
+    IndexReport,
+    errors=(NotFound, StoreUnwritable, StoreBusy),
+    warms=True,
+    commands=(
+        ShellCommand(
+            "index",
+            ("paths",),
+            {"vectors": "/--words-only", "forget_old": "--drop-old"},
+            metavars={"paths": "PATH", "exclude": "PATTERN"},
+            helps={"vectors": "do not embed anything in this run"},
+        ),
+    ),
+)
+def index(engine: Engine, request: IndexRequest, call: RequestContext) -> IndexReport:
+    """Update the index from Markdown files.
+
+    Only files whose size, modification time or inode changed are read. A file that cannot be read is listed in
+    `problems` and does not stop the run.
+    """
+    if request.rollback or request.forget_old:
+        return _switch_vectors(engine, request)
+    if request.anyway and not request.reembed:
+        raise UsageError("anyway requires reembed", hint="lorelog index --reembed --anyway")
+    if request.exclude and not request.paths:
+        raise UsageError("exclude requires paths", hint="to exclude files everywhere, set index.exclude")
+    if request.paths and not call.own:
+        raise UsageError(
+            "only the shell and Python can choose the files to index",
+            hint="without paths, the indexed ones are refreshed",
+        )
+    project = GLOBAL_PROJECT if request.to_global else engine.place.project.id if request.project else None
+    if not call.own and request.project and not engine.maintenance().has_indexed_project():
+        paths: tuple[str, ...] = (_find_remote_memory(engine, str(request.project)),)
+    else:
+        paths = tuple(resolve_path(path, call) for path in request.paths)
+    if not call.names_files:
+        _check_paths_visible(engine, paths)
+    _check_paths_exist(engine, paths)
+    return engine.maintenance().index(
+        IndexTargets(paths, project, tuple(request.exclude)) if paths else None,
+        force=request.force,
+        vectors=request.vectors,
+        reembed="anyway" if request.anyway else request.reembed,
+        ignore_files=tuple(request.ignore_files),
+        progress=call.progress,
+    )
+
+
+def _find_remote_memory(engine: Engine, directory: str) -> str:
+    """Return the `memory/` folder of a project that the user never indexed. Raise UsageError unless remote clients may."""
+    import os
+
+    from lorelog.core.paths import is_below
+
+    project, folders = engine.place.project.root, engine.place.remote_folders
+    if not any(is_below(project, folder) for folder in folders):
+        raise UsageError(
+            f"{directory} is not a known project",
+            hint="index a file of it in a shell first (lorelog index PATH), or allow its directory by index.remote_projects",
+        )
+    memory = os.path.realpath(os.path.join(project, "memory"))  # noqa: PTH118
+    if not os.path.isdir(memory) or not is_below(memory, project):  # noqa: PTH112
+        raise UsageError(f"{directory} has no folder memory/", hint="create it, or index other files of it in a shell")
+    return memory
+
+
+def _check_paths_exist(engine: Engine, paths: Sequence[str]) -> None:
+    """Raise NotFound if none of the named paths exists, before another run is waited for."""
+    import os
+
+    named = [path for path in paths if not path.startswith("!")]
+    if named and not any(os.path.lexists(path) for path in named):
+        registered = {root.path for root in engine.roots.all()}
+        if registered.isdisjoint(map(os.path.realpath, named)):  # for such a root the run says how to forget it
+            raise NotFound(f"{named[0]} does not exist", hint="check the path; nothing was indexed")
+
+
+def _check_paths_visible(engine: Engine, paths: Sequence[str]) -> None:
+    """Raise UsageError for a path that leads out of the project and of what the user indexed before."""
+    import os
+
+    from lorelog.core.paths import is_below
+
+    folders = [engine.place.project.id, engine.place.project.root, *(root.path for root in engine.roots.all())]
+    for path in paths:
+        real = os.path.realpath(path.removeprefix("!"))
+        if not any(is_below(real, folder) for folder in folders):
+            raise UsageError(
+                f"{path} is outside the project", hint="only the shell and Python can choose other files to index"
+            )
+
+
+def _switch_vectors(engine: Engine, request: IndexRequest) -> IndexReport:
+    allowed = IndexRequest(
+        project=request.project, tenant=request.tenant, rollback=request.rollback, forget_old=request.forget_old
+    )
+    if request != allowed or (request.rollback and request.forget_old):
+        raise UsageError(
+            "rollback and forget_old cannot be combined with each other or with other options",
+            hint="lorelog index --reembed --rollback, or lorelog index --reembed --drop-old",
+        )
+    from lorelog.services.indexing.reembed import drop_old_vectors, roll_back
+
+    return drop_old_vectors(engine.store) if request.forget_old else roll_back(engine.store)
+
+
+@OPERATIONS.declare("memory.health", HealthRequest, HealthReply)
+def health(engine: Engine, request: HealthRequest, call: RequestContext) -> HealthReply:
+    """Check the index and report what needs attention."""
+
+    def due() -> Sequence[str]:
+        return engine.lifecycle_index().due()
+
+    return engine.maintenance().health(engine.tombstones(), due, duplicates=request.duplicates)
+
+
+@OPERATIONS.declare(
+    "memory.reset",
+    EmptyRequest,
+    ResetReply,
+    errors=(StoreBusy,),
+    writes=True,
+    absent={"http": _ABSENT_DELETES_INDEX, "mcp": _ABSENT_DELETES_INDEX},
+    commands=(ShellCommand("reset"),),
+)
+def reset(engine: Engine, request: EmptyRequest, call: RequestContext) -> ResetReply:
+    """Delete the index. Your files stay, and `memory.index` rebuilds it."""
+    engine.store.reset()
+    return ResetReply(deleted=str(engine.place.cache_folder))
+
+
+@OPERATIONS.declare("roots.list", EmptyRequest, RootsReply)
+def list_roots(engine: Engine, request: EmptyRequest, call: RequestContext) -> RootsReply:
+    """List the files and directories that are indexed and watched by the daemon."""
+    return RootsReply(roots=tuple(engine.maintenance().list_roots()))
+
+
+@OPERATIONS.declare(
+    "roots.add",
+    IndexRequest,
+    IndexReport,
+    errors=(StoreUnwritable, StoreBusy),
+    warms=True,
+    absent={"http": _ABSENT_CHOOSES_FILES, "mcp": _ABSENT_CHOOSES_FILES},
+)
+def add_roots(engine: Engine, request: IndexRequest, call: RequestContext) -> IndexReport:
+    """Index files and directories, and let the daemon watch them from now on."""
+    if not request.paths:
+        raise UsageError("paths are missing", hint="name files or directories")
+    return index(engine, request, call)
+
+
+@OPERATIONS.declare(
+    "roots.remove",
+    RootsRequest,
+    RemovedRoots,
+    errors=(NotFound, StoreBusy),
+    writes=True,
+    absent={"http": _ABSENT_CHOOSES_FILES, "mcp": _ABSENT_CHOOSES_FILES},
+)
+def remove_roots(engine: Engine, request: RootsRequest, call: RequestContext) -> RemovedRoots:
+    """Stop indexing roots and the roots inside them, and drop their documents from the index; the files stay."""
+    paths = tuple(resolve_path(path, call) for path in request.paths)
+    return RemovedRoots(forgotten=paths, documents=engine.maintenance().forget_roots(list(paths)))
+
+
+class StoreRequest(OperationRequest, frozen=True, kw_only=True):
+    """Whether to repair differences."""
+
+    repair: Annotated[bool, Meta(description="Repair differences from the catalog; nothing is embedded again.")] = False
+
+
+class StoreJson(OperationReply, frozen=True, kw_only=True):
+    """Differences between the catalog and the search index made from it."""
+
+    ok: bool
+    place: str
+    here: int
+    there: int
+    missing: int
+    unlike: int
+    surplus: int
+    waiting: int
+    repaired: bool
+    damage: str
+
+
+@OPERATIONS.declare(
+    "memory.check_store",
+    StoreRequest,
+    StoreComparison,
+    errors=(StoreUnreachable, StoreBusy, StoreUnwritable),
+    writes=True,
+    absent={"http": _ABSENT_MAINTENANCE, "mcp": _ABSENT_MAINTENANCE},
+)
+def check_store(engine: Engine, request: StoreRequest, call: RequestContext) -> StoreComparison:
+    """Compare the catalog with the search index: the rows in Milvus, or the local index files.
+
+    Reads every row. `repair` adds missing rows and deletes surplus ones.
+    """
+    return engine.store.compare(repair=request.repair)
+
+
+@shows_as_json(StoreComparison, StoreJson)
+def store_json(comparison: StoreComparison) -> StoreJson:
+    """Return a comparison with its verdict."""
+    return reply_from(comparison, StoreJson, ok=comparison.is_consistent or comparison.repaired)

@@ -1,0 +1,406 @@
+"""Operations on memories after they were written: supersede, edit, expiry, feedback, duplicates, summaries."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
+
+from lorelog.core.caller import checked_origin
+from lorelog.core.errors import (
+    DailyLimitReached,
+    ModelError,
+    NotFound,
+    SourceChanged,
+    StoreBusy,
+    StoreUnwritable,
+    UsageError,
+)
+from lorelog.core.memory import (
+    AdmissionResult,
+    CompactReply,
+    Duplicate,
+    DuplicatesReply,
+    EpisodeReply,
+    ExpiryReply,
+    FeedbackReply,
+    NewMemory,
+    SupersedeReply,
+)
+from lorelog.core.query import Filters
+from lorelog.core.serializable import shows_as_json
+from lorelog.engine import Engine
+from lorelog.operations.arguments import parse_future_day, parse_past_day, resolve_path
+from lorelog.operations.memory import (
+    TEXT_HELP,
+    CueTexts,
+    KeepSecrets,
+    MemoryId,
+    OriginName,
+    check_keep_secrets,
+    read_cues,
+)
+from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
+from lorelog.operations.replies import OperationReply, reply_from
+from lorelog.operations.requests import (
+    Day,
+    FilePath,
+    OperationRequest,
+    Since,
+    Text,
+    Until,
+    Words,
+)
+from lorelog.services.memories.edit import EditReply
+
+OPERATIONS = OperationFamily()
+_ABSENT_EDITS = "only a person edits what is remembered: in the page, the shell or Python; agents supersede"
+_ABSENT_COSTS_MONEY = "it may call a paid model; the user decides that in the shell or in Python"
+_Day = Annotated[Day, Meta(max_length=40)] | UnsetType | None
+
+
+class SupersedeRequest(OperationRequest, frozen=True):
+    """The memory that replaces another."""
+
+    id: MemoryId
+    text: Annotated[Text, Meta(min_length=1, description="The new text, in Markdown.")]
+    type: Annotated[
+        Annotated[str, Meta(max_length=64)], Meta(description="Type of the memory; that of the old one if not given.")
+    ] = ""
+    tags: Annotated[Words, Meta(description="Tags, one word each; those of the old memory if not given.")] = []
+    origin: OriginName = "user"
+    cues: CueTexts = []
+    keep_secrets: KeepSecrets = False
+
+
+class EditRequest(OperationRequest, frozen=True):
+    """A new text for the section of a memory."""
+
+    id: MemoryId
+    before: Annotated[Text, Meta(min_length=1, description="The section as memory.expand showed it, to be replaced.")]
+    text: Annotated[Text, Meta(min_length=1, description="The new text of the section, with its heading and anchor.")]
+    keep_secrets: KeepSecrets = False
+
+
+class ExpiryRequest(OperationRequest, frozen=True):
+    """The expiry and review days of a memory. A field that is not given stays unchanged; null removes it."""
+
+    id: MemoryId
+    expires: Annotated[
+        _Day,
+        Meta(
+            description="The last day it is shown: 2026-03-05, today, or a period such as 14d, 2w, 3m, 1y; "
+            "null or 'never' removes it."
+        ),
+    ] = UNSET
+    review_after: Annotated[
+        _Day, Meta(description="The day from which it is due for review, likewise; null or 'never' removes it.")
+    ] = UNSET
+
+
+class FeedbackRequest(OperationRequest, frozen=True):
+    """Whether a memory answers a query."""
+
+    id: MemoryId
+    query: Annotated[str, Meta(min_length=1, max_length=10_000, description="The query.")]
+    relevance: Annotated[Literal["relevant", "irrelevant"], Meta(description="Whether the memory answers it.")]
+
+
+class NearDuplicatesRequest(OperationRequest, frozen=True, kw_only=True):
+    """Which memories to compare."""
+
+    threshold: Annotated[
+        Annotated[float, Meta(gt=0, le=1)] | None,
+        Meta(
+            description="Minimum similarity, 0 to 1: cosine of vectors (default 0.84 with the built-in model, else 0.94) or share of common words (0.8)."
+        ),
+    ] = None
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of groups.")] = 20
+    types: Annotated[Words, Meta(description="Only memories of one of these types.")] = []
+    all_projects: Annotated[bool, Meta(description="Search every project, not only this one and the global one.")] = (
+        False
+    )
+
+
+class EpisodeRequest(OperationRequest, frozen=True):
+    """An episode to summarize."""
+
+    episode_id: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=150,
+            description="Its id: memories tagged episode:ID and those captured in the session of that id belong to it.",
+        ),
+    ]
+    max_chunks: Annotated[int, Meta(ge=1, le=1000, description="Use only this many of the newest memories.")] = 50
+    retain_source_chunks: Annotated[
+        bool, Meta(description="Keep showing the memories; if false, the summary supersedes them.")
+    ] = True
+
+
+class CompactRequest(OperationRequest, frozen=True, kw_only=True):
+    """What to summarize, with which model, and where to write the summary."""
+
+    source: Annotated[FilePath | None, Meta(description="Only files at or below this path.")] = None
+    since: Since = None
+    until: Until = None
+    output_dir: Annotated[
+        FilePath | None,
+        Meta(description="Write to the day's file in this directory; the project's journals if not given."),
+    ] = None
+    llm: Annotated[
+        Annotated[str, Meta(max_length=200)],
+        Meta(
+            description="'none' extracts sentences at no cost; otherwise a provider or PROVIDER/MODEL; "
+            "llm.provider if not given."
+        ),
+    ] = ""
+    prompt_file: Annotated[
+        FilePath | None, Meta(description="A file with instructions for the model; prompts.compact if not given.")
+    ] = None
+    dry_run: Annotated[bool, Meta(description="Report the requests and their cost; write nothing.")] = False
+
+
+class SupersedeJson(OperationReply, frozen=True, kw_only=True):
+    """The new memory, and the id of the one it replaces."""
+
+    memory: str
+    id: str
+    source: str
+    start_line: int
+    end_line: int
+    searchable: bool
+    admission: AdmissionResult
+    notes: tuple[str, ...]
+    redacted: dict[str, int]
+    origin: str
+    supersedes: str
+
+
+class DuplicateJson(OperationReply, frozen=True, kw_only=True):
+    """One of several near-duplicate memories."""
+
+    id: str
+    memory: str
+    source: str
+    start_line: int
+    end_line: int
+    project: str
+    date: str
+    date_source: str
+    type: str
+    similarity: float
+    keep: bool
+    text: str
+
+
+class DuplicatesJson(OperationReply, frozen=True, kw_only=True):
+    """Groups of near-duplicate memories, the one to keep first in each."""
+
+    groups: tuple[tuple[DuplicateJson, ...], ...]
+    compared: int
+    by_vectors: int
+    more: bool
+    notes: tuple[str, ...]
+
+
+_MAX_DUPLICATE_TEXT = 300
+"""Characters of a near-duplicate's text: enough to recognise it."""
+
+
+@shows_as_json(SupersedeReply, SupersedeJson)
+def supersede_json(reply: SupersedeReply) -> SupersedeJson:
+    """Return the new memory and the id of the old one."""
+    return reply_from(reply.added, SupersedeJson, supersedes=reply.old)
+
+
+@shows_as_json(DuplicatesReply, DuplicatesJson)
+def duplicates_json(reply: DuplicatesReply) -> DuplicatesJson:
+    """Return groups of near-duplicates."""
+    groups = tuple(
+        tuple(_duplicate_json(duplicate, keep=not rank) for rank, duplicate in enumerate(group))
+        for group in reply.groups
+    )
+    return reply_from(reply, DuplicatesJson, groups=groups)
+
+
+def _duplicate_json(duplicate: Duplicate, *, keep: bool) -> DuplicateJson:
+    from lorelog.retrieval.dedupe import normalized_text
+
+    stored, chunk = duplicate.stored, duplicate.stored.chunk
+    text = normalized_text(stored)
+    return reply_from(
+        chunk,
+        DuplicateJson,
+        id=stored.id,
+        memory=chunk.anchor.memory if chunk.anchor else "",
+        project=stored.project,
+        similarity=round(duplicate.similarity, 4),
+        keep=keep,
+        text=text if len(text) <= _MAX_DUPLICATE_TEXT else text[: _MAX_DUPLICATE_TEXT - 1] + "…",
+    )
+
+
+@OPERATIONS.declare(
+    "memory.supersede",
+    SupersedeRequest,
+    SupersedeReply,
+    errors=(NotFound, StoreUnwritable, StoreBusy),
+    writes=True,
+    once=True,
+    warms=True,
+    commands=(ShellCommand("supersede", ("id", "text"), helps={"text": TEXT_HELP}, hidden=("origin", "cues")),),
+)
+def supersede(engine: Engine, request: SupersedeRequest, call: RequestContext) -> SupersedeReply:
+    """Replace a memory by a new one and hide the old one.
+
+    Both stay in their files; the new memory's anchor names the old one. Deleting the new memory shows the old one
+    again. Secrets in the new text are redacted.
+    """
+    check_keep_secrets(call, [request.origin], keep_secrets=request.keep_secrets)
+    tags, cues = tuple(dict.fromkeys(request.tags)), read_cues(request.cues)
+    memory = NewMemory(request.text, request.type, tags, checked_origin(request.origin, call.agent), cues=cues)
+    return engine.lifecycle().supersede(request.id, memory, keep_secrets=request.keep_secrets)
+
+
+@OPERATIONS.declare(
+    "memory.edit",
+    EditRequest,
+    EditReply,
+    errors=(NotFound, SourceChanged, StoreUnwritable, StoreBusy),
+    writes=True,
+    once=True,
+    warms=True,
+    absent={"http": _ABSENT_EDITS, "mcp": _ABSENT_EDITS},
+)
+def edit(engine: Engine, request: EditRequest, call: RequestContext) -> EditReply:
+    """Edit the section of a memory in its file; its id stays.
+
+    `before` is the text that is replaced: if the file says something else by now, nothing is written and the error's code
+    is `changed`. Secrets in the new text are redacted.
+    """
+    if call.agent:
+        raise UsageError(
+            f"{call.agent} cannot edit a memory", hint="an agent replaces it: 'lorelog supersede' keeps the old text"
+        )
+    return engine.memories().edit(request.id, request.before, request.text, keep_secrets=request.keep_secrets)
+
+
+@OPERATIONS.declare(
+    "memory.set_expiry",
+    ExpiryRequest,
+    ExpiryReply,
+    errors=(NotFound, StoreUnwritable),
+    writes=True,
+    commands=(
+        ShellCommand(
+            "expire",
+            ("id", "expires"),
+            {"review_after": "--review"},
+            metavars={"expires": "DAY", "review_after": "DAY"},
+        ),
+    ),
+)
+def set_expiry(engine: Engine, request: ExpiryRequest, call: RequestContext) -> ExpiryReply:
+    """Set the last day on which a memory is shown, or the day from which it is due for review.
+
+    A field that is not given stays unchanged; null removes it. The memory's file is not changed.
+    """
+    return engine.lifecycle().set_expiry(
+        request.id, _parse_expiry(request.expires), _parse_expiry(request.review_after)
+    )
+
+
+@OPERATIONS.declare(
+    "memory.feedback",
+    FeedbackRequest,
+    FeedbackReply,
+    errors=(NotFound, StoreUnwritable),
+    writes=True,
+    commands=(ShellCommand("feedback", ("query", "id", "relevance")),),
+)
+def feedback(engine: Engine, request: FeedbackRequest, call: RequestContext) -> FeedbackReply:
+    """Record whether a memory answers a query.
+
+    `lorelog eval --feedback` measures search with these judgements, and a memory marked irrelevant ranks lower when the
+    same query is searched again.
+    """
+    return engine.lifecycle().judge(request.query, request.id, request.relevance)
+
+
+@OPERATIONS.declare(
+    "memory.find_near_duplicates", NearDuplicatesRequest, DuplicatesReply, commands=(ShellCommand("duplicates"),)
+)
+def find_near_duplicates(engine: Engine, request: NearDuplicatesRequest, call: RequestContext) -> DuplicatesReply:
+    """Find memories that say nearly the same, and suggest which one to keep. Changes nothing."""
+    from lorelog.services.memories.lifecycle import NearDuplicateOptions
+
+    options = NearDuplicateOptions(Filters(types=tuple(request.types)), request.threshold, request.limit)
+    return engine.lifecycle().near_duplicates(options, all_projects=request.all_projects)
+
+
+@OPERATIONS.declare(
+    "memory.consolidate_episode",
+    EpisodeRequest,
+    EpisodeReply,
+    errors=(NotFound, StoreUnwritable, StoreBusy),
+    writes=True,
+    once=True,
+    warms=True,
+)
+def consolidate_episode(engine: Engine, request: EpisodeRequest, call: RequestContext) -> EpisodeReply:
+    """Summarize the memories of an episode in one memory, with one sentence of each. Uses no model.
+
+    Repeated calls write the summary of an episode only once.
+    """
+    return engine.lifecycle().consolidate(
+        request.episode_id, limit=request.max_chunks, retain=request.retain_source_chunks
+    )
+
+
+@OPERATIONS.declare(
+    "memory.compact",
+    CompactRequest,
+    CompactReply,
+    errors=(NotFound, ModelError, DailyLimitReached, StoreUnwritable, StoreBusy),
+    writes=True,
+    once=True,
+    warms=True,
+    absent={"http": _ABSENT_COSTS_MONEY, "mcp": _ABSENT_COSTS_MONEY},
+    commands=(ShellCommand("compact"),),
+)
+def compact(engine: Engine, request: CompactRequest, call: RequestContext) -> CompactReply:
+    """Summarize the project's memories in one memory that cites its sources.
+
+    The sources stay in place and rank below their summary. A source is summarized only once.
+    """
+    from lorelog.core.memory import CompactOptions
+
+    options = CompactOptions(
+        filters=Filters(
+            source_prefix=resolve_path(request.source, call) if request.source else "",
+            since=parse_past_day(request.since) if request.since else "",
+            until=parse_past_day(request.until) if request.until else "",
+        ),
+        output_dir=resolve_path(request.output_dir, call) if request.output_dir else "",
+        llm=request.llm,
+        prompt_file=resolve_path(request.prompt_file, call) if request.prompt_file else "",
+        dry_run=request.dry_run,
+    )
+    options = replace(
+        options,
+        filters=engine.scoped(options.filters, all_projects=True),
+        prompt_file=options.prompt_file or engine.defaults.compact_prompt,
+    )
+    reply = engine.compactor(call.yield_write_slot, options.llm).compact(options, call.progress)
+    return replace(reply, notes=(*reply.notes, *engine.defaults.warnings))
+
+
+def _parse_expiry(day: str | date | UnsetType | None) -> str | None:
+    """Return an ISO day, "" to remove the day, or None to keep it. `never` is for clients that cannot send null."""
+    if isinstance(day, UnsetType):
+        return None
+    return "" if day is None or str(day).strip().lower() == "never" else parse_future_day(day)

@@ -1,0 +1,342 @@
+"""Operations that measure: search quality, sizes, growth, latency, and the cost of models."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from lorelog.core.errors import (
+    NotFound,
+    SourceError,
+    UsageError,
+)
+from lorelog.core.memory import (
+    FileProblem,
+)
+from lorelog.core.options import ListOptions
+from lorelog.core.query import Filters, Lane, VectorCoverage
+from lorelog.core.serializable import ReplyItems, shows_as_json, to_json
+from lorelog.engine import Engine
+from lorelog.operations.arguments import parse_past_day, read_filters, resolve_path
+from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
+from lorelog.operations.replies import Json, OperationReply, reply_from
+from lorelog.operations.requests import (
+    Day,
+    EmptyRequest,
+    FilePath,
+    FilteredRequest,
+    OperationRequest,
+)
+from lorelog.operations.search import LaneName
+from lorelog.services.evaluation.search_quality import EvaluateReply
+from lorelog.services.llm.receipts import DEFAULT_COST_KEYS, CostReply
+from lorelog.services.memories.listing import GrowthDay, measure_growth
+
+OPERATIONS = OperationFamily()
+_ABSENT_READS_FILES = "it reads files that the caller names; use the shell or Python"
+
+
+class EvaluateRequest(FilteredRequest, frozen=True, kw_only=True):
+    """Judged questions to measure search with."""
+
+    queries: Annotated[FilePath | None, Meta(description="Questions: JSON lines with id and text, plain or gzip.")] = (
+        None
+    )
+    qrels: Annotated[FilePath | None, Meta(description="Judgements, tab-separated: question, document, gain.")] = None
+    feedback: Annotated[bool, Meta(description="Use the judgements of memory.feedback instead of files.")] = False
+    k: Annotated[int, Meta(ge=1, le=1000, description="Number of top hits that count.")] = 10
+    lane: Annotated[LaneName | None, Meta(description="Only the rankings of this lane.")] = None
+
+
+class DeliveryDay(OperationReply, frozen=True, kw_only=True):
+    """Memories shown to agents on one day."""
+
+    day: str
+    deliveries: int
+    tokens: int
+
+
+class DeliveryStats(OperationReply, frozen=True, kw_only=True):
+    """Tokens of memories shown to agents in the last 7 and 30 days, and by day, newest first."""
+
+    tokens_7_days: int
+    tokens_30_days: int
+    days: tuple[DeliveryDay, ...]
+
+
+class ProjectStats(OperationReply, frozen=True, kw_only=True):
+    """Sizes of one project; the empty id is the global one."""
+
+    id: str
+    documents: int
+    coverage: VectorCoverage
+
+
+class StatsReply(OperationReply, frozen=True, kw_only=True):
+    """Sizes of the index of all projects, and of this project; tokens of deliveries."""
+
+    project: ProjectStats
+
+    documents: int
+    chunks: int
+    vectors: int
+    other_vectors: int
+    coverage: VectorCoverage
+    model: str
+    projects: dict[str, int]
+    bytes_on_disk: int
+    bytes_mapped: int
+    schema_version: int
+    location: str
+    deliveries: DeliveryStats
+
+
+class OperationLatency(OperationReply, frozen=True, kw_only=True):
+    """Calls of one operation, with latency percentiles of the most recent ones in milliseconds."""
+
+    op: str
+    count: int
+    errors: int
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+
+
+class MetricsReply(OperationReply, frozen=True, kw_only=True):
+    """Counters of this process since it started."""
+
+    pid: int
+    uptime_s: float
+    rss_bytes: int
+    operations: tuple[OperationLatency, ...]
+    cache: dict[str, int]
+
+
+class MissingDocument(OperationReply, frozen=True, kw_only=True):
+    """A judged document that search cannot return."""
+
+    document: str
+    reason: str
+
+
+class EvaluateJson(OperationReply, frozen=True, kw_only=True):
+    """Measured search quality."""
+
+    k: int
+    questions: int
+    judged: int
+    documents: int
+    unknown: tuple[MissingDocument, ...]
+    rankings: tuple[Json, ...]
+    problems: tuple[FileProblem, ...]
+    failed: int
+    notes: tuple[str, ...]
+
+
+@shows_as_json(EvaluateReply, EvaluateJson)
+def evaluate_json(reply: EvaluateReply) -> EvaluateJson:
+    """Return measured search quality."""
+    rankings = tuple(
+        {
+            "name": ranking.name,
+            "measures": [{"name": name, **to_json(value)} for name, value in ranking.measures.items()],
+            "ours_ahead": to_json(ranking.ours_ahead),
+        }
+        for ranking in reply.rankings
+    )
+    missing = tuple(MissingDocument(document=name, reason=reason) for name, reason in reply.unknown)
+    return reply_from(reply, EvaluateJson, rankings=rankings, unknown=missing, failed=len(reply.problems))
+
+
+@OPERATIONS.declare(
+    "memory.stats",
+    EmptyRequest,
+    StatsReply,
+    commands=(ShellCommand("status index", summary="show the sizes of the index"),),
+)
+def stats(engine: Engine, request: EmptyRequest, call: RequestContext) -> StatsReply:
+    """Show the size of the index and the tokens of delivered memories: documents, chunks, vectors, bytes, days.
+
+    `project` has the sizes of this project alone, which search and list look into; all else is of all projects.
+    """
+    sizes, own = engine.store.stats(), engine.place.project.id
+    return reply_from(
+        sizes,
+        StatsReply,
+        project=ProjectStats(
+            id=own,
+            documents=sizes.project_documents.get(own, 0),
+            coverage=engine.store.coverage(Filters(projects=(own,))),
+        ),
+        projects=dict(sizes.projects),
+        coverage=engine.store.coverage(Filters()),
+        model=engine.model,
+        deliveries=_delivery_stats(engine),
+    )
+
+
+def _delivery_stats(engine: Engine) -> DeliveryStats:
+    from lorelog.services.usage.history import days_ago, sum_days
+
+    days = sum_days(engine.place.tenant_folder / "deliveries", days_ago(30))
+    week = days_ago(7)
+    return DeliveryStats(
+        tokens_7_days=sum(total.tokens for day, total in days.items() if day >= week),
+        tokens_30_days=sum(total.tokens for total in days.values()),
+        days=tuple(
+            DeliveryDay(day=day, deliveries=total.deliveries, tokens=total.tokens)
+            for day, total in reversed(days.items())
+        ),
+    )
+
+
+@OPERATIONS.declare("memory.metrics", EmptyRequest, MetricsReply)
+def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> MetricsReply:
+    """Show the counters of this process: calls, failures, durations, caches.
+
+    A command that runs without the daemon has counted nothing yet.
+    """
+    import os
+    import time
+
+    from lorelog.operations.meter import resident_bytes
+
+    return MetricsReply(
+        pid=os.getpid(),
+        uptime_s=round(time.monotonic() - call.meter.started, 3),
+        rss_bytes=resident_bytes(),
+        operations=tuple(
+            OperationLatency(
+                op=count.op,
+                count=count.count,
+                errors=count.errors,
+                p50_ms=round(count.quantile(0.5) * 1000, 3),
+                p90_ms=round(count.quantile(0.9) * 1000, 3),
+                p99_ms=round(count.quantile(0.99) * 1000, 3),
+            )
+            for count in call.meter.counts()
+        ),
+        cache=engine.caches.counters()._asdict(),
+    )
+
+
+@OPERATIONS.declare(
+    "memory.evaluate",
+    EvaluateRequest,
+    EvaluateReply,
+    errors=(NotFound, SourceError),
+    warms=True,
+    absent={"http": _ABSENT_READS_FILES, "mcp": _ABSENT_READS_FILES},
+    commands=(ShellCommand("eval", options={"k": "-k --k -n --limit --top-k"}, hidden=("projects", "lane")),),
+)
+def evaluate(engine: Engine, request: EvaluateRequest, call: RequestContext) -> EvaluateReply:
+    """Measure how well search answers judged questions: by keywords, by vectors, and by both."""
+    from pathlib import Path
+
+    from lorelog.services.evaluation import search_quality
+
+    if request.feedback and (request.queries or request.qrels):
+        raise UsageError(
+            "feedback cannot be combined with files of judgements", hint="use either files or feedback, not both"
+        )
+    if request.feedback:
+        judged = engine.lifecycle().judged_questions()
+    elif request.queries and request.qrels:
+        judged = search_quality.read_judged_questions(
+            Path(resolve_path(request.queries, call)), Path(resolve_path(request.qrels, call))
+        )
+    else:
+        raise UsageError("judged questions are missing", hint="give queries and qrels, or feedback")
+    options = search_quality.EvaluationOptions(
+        judged=judged,
+        options=engine.with_scope(
+            replace(engine.defaults.search, filters=read_filters(request, call)), all_projects=request.all_projects
+        ),
+        k=request.k,
+        lane=Lane(request.lane) if request.lane else None,
+        has_model=engine.embedder is not None,
+        is_hidden=partial(engine.lifecycle_index().hides, options=ListOptions()),
+    )
+    search = partial(engine.without_feedback().search, all_projects=True)
+    return search_quality.evaluate(search, engine.store, options, call.progress)
+
+
+CostGroup = Literal["day", "purpose", "project", "model"]
+if TYPE_CHECKING:
+    CostGroups = CostGroup | Iterable[CostGroup]
+else:
+    CostGroups = Sequence[CostGroup]
+
+
+class CostRequest(OperationRequest, frozen=True):
+    """The days to report, and how to group calls."""
+
+    since: Annotated[
+        Day,
+        Meta(min_length=1, max_length=40, description="From this day on: 2026-03-05, today, yesterday, 7d, 2w, 3m."),
+    ] = "7d"
+    by: Annotated[
+        Annotated[CostGroups, Meta(max_length=4)],
+        Meta(description="Group calls by these; by day, purpose and project if none are given."),
+    ] = []
+
+
+class GrowthRequest(OperationRequest, frozen=True):
+    """The days to report."""
+
+    since: Annotated[
+        Day,
+        Meta(min_length=1, max_length=40, description="From this day on: 2026-03-05, today, yesterday, 7d, 2w, 3m."),
+    ] = "1y"
+    all_projects: Annotated[bool, Meta(description="Count every project, not only this one and the global one.")] = (
+        False
+    )
+
+
+class GrowthReply(ReplyItems[GrowthDay], OperationReply, frozen=True, kw_only=True):
+    """Documents, chunks and bytes of Markdown by day, oldest first. Older ones are in the line of the first day."""
+
+    items_field = "days"
+
+    since: str
+    days: tuple[GrowthDay, ...]
+
+
+@OPERATIONS.declare(
+    "memory.cost",
+    CostRequest,
+    CostReply,
+    commands=(ShellCommand("status cost", metavars={"since": "DAY"}, summary="show calls and tokens of models"),),
+)
+def report_cost(engine: Engine, request: CostRequest, call: RequestContext) -> CostReply:
+    """Show the model calls and their cost in tokens, by day, purpose, project or model.
+
+    Covers all projects of the tenant. Tokens are those reported by the models, or the reserved number where a model
+    reports none. Embeddings from remote providers have the purpose `embedding`. The reply also has what is left of
+    today's limits.
+    """
+    from lorelog.services.llm import receipts
+
+    reply = receipts.report_cost(
+        receipts.Receipts.of_tenant(engine.place.tenant_folder),
+        engine.defaults.spending,
+        parse_past_day(request.since),
+        request.by or DEFAULT_COST_KEYS,
+    )
+    return replace(reply, notes=(*reply.notes, *engine.defaults.warnings))
+
+
+@OPERATIONS.declare("memory.growth", GrowthRequest, GrowthReply)
+def report_growth(engine: Engine, request: GrowthRequest, call: RequestContext) -> GrowthReply:
+    """Show how the index and the journals grew: documents, chunks and bytes of Markdown by the day of the document.
+
+    The day of a journal is in its name; other files count on the day of their text or of their last change.
+    """
+    since = parse_past_day(request.since)
+    listed = engine.memories().list(documents=True, limit=sys.maxsize, all_projects=request.all_projects)
+    return GrowthReply(since=since, days=measure_growth(listed.documents, since))

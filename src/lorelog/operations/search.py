@@ -1,0 +1,236 @@
+"""The operation `memory.search`: a family of its own, so that a cold search loads no other verb."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import fields, replace
+
+from lorelog.core.errors import ModelError
+from lorelog.core.freshness import FreshnessVerdict
+from lorelog.core.options import SearchOptions
+from lorelog.core.query import (
+    NO_LIFECYCLE_STATE,
+    BudgetReport,
+    Fusion,
+    Hit,
+    Lane,
+    LifecycleState,
+    PackedHit,
+    ScorePart,
+    SearchReply,
+    SupportingRecord,
+    TrustFilter,
+    ValueChange,
+    VectorCoverage,
+)
+from lorelog.core.record import Trust
+from lorelog.core.serializable import shows_as_json, to_json
+from lorelog.operations.arguments import read_filters
+from lorelog.operations.operation import OperationFamily, ShellCommand
+from lorelog.operations.replies import CodeAnswer, Json, OperationReply, VerificationHint, reply_from, verification_hint
+from lorelog.operations.requests import FilteredRequest, Text
+
+if TYPE_CHECKING:
+    from lorelog.core.code import CodeReply
+    from lorelog.core.document import Anchor
+    from lorelog.engine import Engine
+    from lorelog.operations.operation import RequestContext
+
+OPERATIONS = OperationFamily()
+MAX_HITS = 100_000
+"""Upper limit of `k`."""
+if TYPE_CHECKING:  # Python callers may pass enums, too
+    LaneName = Lane | Literal["hybrid", "lexical", "dense"]
+    FusionName = Fusion | Literal["convex", "rrf"]
+    TrustName = TrustFilter | Literal["any", "canonical", "verified"]
+else:
+    LaneName = Literal["hybrid", "lexical", "dense"]
+    FusionName = Literal["convex", "rrf"]
+    TrustName = Literal["any", "canonical", "verified"]
+
+
+class SearchRequest(FilteredRequest, frozen=True):
+    """A search query and its options."""
+
+    query: Annotated[Text, Meta(min_length=1, description="A question or keywords.")]
+    k: Annotated[
+        Annotated[int, Meta(ge=1, le=MAX_HITS)] | None, Meta(description="Number of hits; search.k if not given.")
+    ] = None
+    lane: Annotated[
+        LaneName | None,
+        Meta(
+            description="Search by keywords (lexical), by meaning (dense), or both (hybrid); search.lane if not given."
+        ),
+    ] = None
+    fusion: Annotated[
+        FusionName | None,
+        Meta(description="How the scores of both lanes are combined; search.fusion if not given."),
+    ] = None
+    token_budget: Annotated[
+        Annotated[int, Meta(ge=0, le=10_000_000)] | None,
+        Meta(
+            description="Return the best hits that fit into this many tokens, whole sections where they fit; search.token_budget if not given, 0: no budget."
+        ),
+    ] = None
+    min_relevance: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(
+            description="Omit hits that are less likely to be relevant than this, 0 to 1; search.min_relevance if not given."
+        ),
+    ] = None
+    explain: Annotated[bool, Meta(description="Include the parts of each score.")] = False
+    include_superseded: Annotated[bool, Meta(description="Include superseded memories.")] = False
+    include_expired: Annotated[bool, Meta(description="Include expired memories.")] = False
+    trust: Annotated[
+        TrustName,
+        Meta(description="Minimum trust of a hit: any, a record (canonical), or a record verified by a second writer."),
+    ] = "any"
+    one_per_memory: Annotated[
+        bool, Meta(description="Return only the best chunk of each memory, or of each section of other text.")
+    ] = False
+
+
+class ChunkLocation(OperationReply, frozen=True, kw_only=True):
+    """Where a chunk is, and what is known about it."""
+
+    id: str
+    source: str
+    start_line: int
+    end_line: int
+    heading: str
+    heading_level: int
+    heading_path: tuple[str, ...]
+    project: str
+    date: str
+    date_source: str
+    type: str
+    tags: tuple[str, ...]
+    content_hash: str
+    anchor: Json | None
+    origin: str
+    lifecycle: LifecycleState | UnsetType = UNSET
+
+
+class HitJson(ChunkLocation, frozen=True, kw_only=True):
+    """A search hit: its location, its text, and its score. With a token budget `packed` replaces the texts."""
+
+    score: float
+    content: str | UnsetType = UNSET
+    snippet: str | UnsetType = UNSET
+    matches: tuple[tuple[int, ...], ...] | UnsetType = UNSET
+    duplicates: tuple[str, ...]
+    relevance: float
+    confidence: str | None
+    tokens: int | UnsetType = UNSET
+    expand_tokens: int
+    trust: Trust
+    verification_hint: VerificationHint
+    grounding_refs: tuple[SupportingRecord, ...]
+    freshness: FreshnessVerdict
+    now_was: tuple[ValueChange, ...]
+    packed: PackedHit | UnsetType = UNSET
+    explanation: tuple[ScorePart, ...] | UnsetType = UNSET
+
+
+class SearchJson(OperationReply, frozen=True, kw_only=True):
+    """Search hits, best first."""
+
+    query: str
+    lane: str
+    hits: tuple[HitJson, ...]
+    weighing: str
+    coverage: VectorCoverage
+    packing: BudgetReport | None
+    notes: tuple[str, ...]
+    code: CodeAnswer | None
+
+
+_SEARCH_OPTIONS = tuple(field.name for field in fields(SearchOptions) if field.name in SearchRequest.__struct_fields__)
+"""Fields that a search request shares with `SearchOptions`; one that is not given keeps its setting."""
+_OPTION_ENUMS = {"lane": Lane, "fusion": Fusion, "trust": TrustFilter}
+
+
+@OPERATIONS.declare(
+    "memory.search",
+    SearchRequest,
+    SearchReply,
+    errors=(ModelError,),
+    warms=True,
+    commands=(ShellCommand("search", ("query...",), hidden=("projects", "one_per_memory")),),
+)
+def search(engine: Engine, request: SearchRequest, call: RequestContext) -> SearchReply:
+    """Search memories, notes and records, best hit first.
+
+    Keywords and vectors are searched together. Each hit has its location, its relevance and trust, and the number of
+    tokens it takes to read more.
+    """
+    options: dict[str, Any] = {
+        name: _OPTION_ENUMS[name](value) if name in _OPTION_ENUMS else value
+        for name in _SEARCH_OPTIONS
+        if (value := getattr(request, name)) is not None
+    }
+    reply = engine.search(
+        request.query,
+        replace(engine.defaults.search, filters=read_filters(request, call), **options),
+        all_projects=request.all_projects,
+    )
+    from lorelog.services.pipeline.search import add_code_answer
+
+    open_code = partial(engine.code, all_projects=request.all_projects)
+    answer = add_code_answer(reply, request.query, engine.place, open_code)
+    return replace(answer, explained=True) if request.explain else answer
+
+
+@shows_as_json(SearchReply, SearchJson)
+def search_json(reply: SearchReply) -> SearchJson:
+    """Return search hits, with score parts if requested."""
+    return reply_from(
+        reply,
+        SearchJson,
+        lane=str(reply.lane),
+        hits=tuple(hit_json(hit, explain=reply.explained) for hit in reply.hits),
+        code=_code_answer(reply.code),
+    )
+
+
+@shows_as_json(Hit, HitJson)
+def hit_json(hit: Hit, *, explain: bool = False) -> HitJson:
+    """Return one hit. With a token budget only `packed` holds text: the budget is for that."""
+    changed: dict[str, Any] = {
+        "anchor": anchor_json(hit.anchor),
+        "origin": hit.origin,
+        "lifecycle": lifecycle_json(hit.lifecycle),
+        "verification_hint": verification_hint(hit.trust),
+        "grounding_refs": tuple(hit.grounding),
+        "freshness": hit.verdict,
+        "explanation": hit.explanation.parts if explain else UNSET,
+    }
+    if hit.packed is None:
+        changed["packed"] = UNSET
+    else:
+        changed |= dict.fromkeys(("content", "snippet", "matches", "tokens"), UNSET)
+    return reply_from(hit, HitJson, **changed)
+
+
+def lifecycle_json(lifecycle: LifecycleState | None) -> Any:
+    """Return a lifecycle state, or UNSET if there is nothing to report."""
+    return UNSET if lifecycle is None or lifecycle == NO_LIFECYCLE_STATE else lifecycle
+
+
+def _code_answer(reply: CodeReply | None) -> CodeAnswer | None:
+    if reply is None:
+        return None
+    from lorelog.operations.code import code_answer
+
+    return code_answer(reply)
+
+
+def anchor_json(anchor: Anchor | None) -> Json | None:
+    """Return the non-empty fields of an anchor; of `covers` only the count, as `expand` lists the chunks."""
+    if anchor is None:
+        return None
+    fields: Json = {name: value for name, value in to_json(anchor).items() if value}
+    return fields | {"covers": len(anchor.covers)} if anchor.covers else fields

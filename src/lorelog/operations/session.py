@@ -1,0 +1,478 @@
+"""Operations on agents' sessions: `session.*`."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+
+from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.freshness import FreshnessVerdict
+from lorelog.core.memory import ListReply
+from lorelog.core.options import ListOptions
+from lorelog.core.query import Filters, SupportingRecord, ValueChange
+from lorelog.core.record import Trust
+from lorelog.core.serializable import ReplyItems, shows_as_json
+from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_iso_time
+from lorelog.engine import Engine
+from lorelog.hosts import HOSTS
+from lorelog.operations.arguments import parse_past_day
+from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
+from lorelog.operations.replies import OperationReply, VerificationHint, reply_from, verification_hint
+from lorelog.operations.requests import Day, EmptyRequest, OperationRequest, PathText, Since, Text, Until
+from lorelog.services.sessions.handoff import Handoff
+from lorelog.services.sessions.recall import RecalledMemory
+from lorelog.services.sessions.timeline import TimelineSession
+
+if TYPE_CHECKING:
+    from lorelog.core.document import StoredChunk
+    from lorelog.core.query import SearchReply
+    from lorelog.services.install.status import HostStatus
+    from lorelog.services.traces.error_history import ErrorHint
+
+OPERATIONS = OperationFamily()
+_ABSENT_FOR_HOOKS = "hooks of agents call it and show its reply themselves; search_memory finds the same memories"
+_ABSENT_WHY = "hooks of agents call it and show its reply themselves; debug.why answers in full"
+_ABSENT_READS_SESSIONS = "it reads conversations that the caller names; hooks on this machine call it"
+_HOST = f"The agent: {', '.join(HOSTS)}."
+
+
+class RecallRequest(OperationRequest, frozen=True):
+    """A prompt, and the session in which it was typed."""
+
+    prompt: Annotated[Text, Meta(description="The text of the prompt.")]
+    host: Annotated[str, Meta(max_length=64, description=_HOST)] = ""
+    session: Annotated[
+        str,
+        Meta(
+            max_length=500,
+            description="Id of its session. A session is shown each memory once, and none that was captured from it.",
+        ),
+    ] = ""
+    k: Annotated[
+        Annotated[int, Meta(ge=0, le=100)] | None,
+        Meta(description="Maximum number of hits of the search; session.hits if not given."),
+    ] = None
+    min_relevance: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(description="Minimum relevance; session.hits_relevance if not given."),
+    ] = None
+
+
+class CaptureRequest(OperationRequest, frozen=True):
+    """An event of an agent's session, as its hook recorded it."""
+
+    host: Annotated[str, Meta(min_length=1, max_length=64, description=_HOST)]
+    session: Annotated[str, Meta(min_length=1, max_length=500, description="The host's id of the session.")]
+    transcript: Annotated[
+        PathText, Meta(max_length=4096, description="The file with the conversation; a database holds several.")
+    ] = ""
+    moment: Annotated[
+        Literal["session-start", "prompt", "turn-end", "turn-failed", "compact", "session-end"],
+        Meta(description="The event; it determines which turns are finished."),
+    ] = "turn-end"
+    turn: Annotated[str, Meta(max_length=500, description="The host's id of the turn, or of its prompt.")] = ""
+    at: Annotated[str, Meta(max_length=40, description="Time of the event, ISO with a zone; now if not given.")] = ""
+    offset: Annotated[int, Meta(ge=-1440, le=1440, description="UTC offset of the local time, in minutes.")] = 0
+    directory: Annotated[
+        PathText, Meta(max_length=4096, description="Working directory of the session; the caller's if not given.")
+    ] = ""
+    branch: Annotated[str, Meta(max_length=500, description="The checked-out Git branch.")] = ""
+    commit: Annotated[str, Meta(max_length=64, description="The checked-out commit.")] = ""
+    agent: Annotated[str, Meta(max_length=200, description="Which of the host's agents it is.")] = ""
+    source: Annotated[
+        str,
+        Meta(
+            max_length=64, description="How the session began (startup, resume, clear, compact, fork) or why it ended."
+        ),
+    ] = ""
+    answer: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="First 16 hex digits of the SHA-256 of the last answer; capture waits until the transcript "
+            "contains it.",
+        ),
+    ] = ""
+    again: Annotated[bool, Meta(description="The turn had ended before and was continued.")] = False
+    everything: Annotated[bool, Meta(description="Capture all turns of the session, for backfilling.")] = False
+    since: Annotated[Day, Meta(max_length=40, description="With everything: only turns from this day on.")] = ""
+    dry_run: Annotated[bool, Meta(description="With everything: report the turns to capture, write nothing.")] = False
+    upgrade: Annotated[
+        bool, Meta(description="With everything: replace notes of an older version that nobody edited.")
+    ] = False
+
+
+class RecalledMemoryJson(OperationReply, frozen=True, kw_only=True):
+    """A memory that matches a prompt."""
+
+    id: str
+    memory: str
+    text: str
+    source: str
+    date: str
+    relevance: float
+    origin: str
+    trust: Trust
+    grounding_refs: tuple[SupportingRecord, ...]
+    verification_hint: VerificationHint
+    freshness: FreshnessVerdict
+    now_was: tuple[ValueChange, ...]
+    cue: str
+
+
+class RecallReply(ReplyItems[RecalledMemory], OperationReply, frozen=True, kw_only=True):
+    """Memories that match a prompt: first those with a topic that it is about, then the hits of a search."""
+
+    items_field = "hits"
+
+    hits: tuple[RecalledMemory, ...]
+
+
+class RecallJson(OperationReply, frozen=True, kw_only=True):
+    """Memories that match a prompt: first those with a topic that it is about, then the hits of a search."""
+
+    hits: tuple[RecalledMemoryJson, ...]
+
+
+class WhyHintRequest(OperationRequest, frozen=True):
+    """The output of a failed tool call, and the session in which it failed."""
+
+    text: Annotated[Text, Meta(description="The output of the command; its end is enough.")]
+    session: Annotated[
+        str, Meta(max_length=500, description="Id of the session. Its own errors are left out: it has seen them.")
+    ] = ""
+
+
+class WhyHint(OperationReply, frozen=True, kw_only=True):
+    """An earlier occurrence of the same error."""
+
+    id: str
+    text: str
+    date: str
+    files: tuple[str, ...]
+    signature: str
+
+
+class WhyHintReply(OperationReply, frozen=True, kw_only=True):
+    """What is known about the error of a failed tool call, best first."""
+
+    hints: tuple[WhyHint, ...]
+
+
+class TimelineRequest(OperationRequest, frozen=True, kw_only=True):
+    """Which days and sessions to list."""
+
+    session: Annotated[str, Meta(max_length=500, description="Only the session of this id.")] = ""
+    since: Since = None
+    until: Until = None
+    all_projects: Annotated[bool, Meta(description="Include all projects of the tenant.")] = False
+    limit: Annotated[int, Meta(ge=1, le=20_000, description="Maximum number of memories to arrange, newest first.")] = (
+        500
+    )
+
+
+class TimelineReply(ReplyItems[TimelineSession], OperationReply, frozen=True, kw_only=True):
+    """Sessions by day, newest first. `more`: older memories exist, and the last day may be incomplete."""
+
+    items_field = "sessions"
+
+    sessions: tuple[TimelineSession, ...]
+    more: bool
+
+
+class HostInfo(OperationReply, frozen=True, kw_only=True):
+    """An agent's host: whether lorelog is installed in it, and when it last captured. Times are ISO, UTC; empty: never."""
+
+    host: str
+    title: str
+    found: bool
+    installed: str
+    """current, stale, missing, or native (by the host's own installer)."""
+    approve: tuple[str, ...]
+    """What the user must still do in the host."""
+    warnings: tuple[str, ...]
+    last_event: str
+    last_capture: str
+    newest_session: str
+    today: int
+
+
+class HostsReply(ReplyItems[HostInfo], OperationReply, frozen=True, kw_only=True):
+    """All hosts that lorelog can be installed in."""
+
+    items_field = "hosts"
+
+    hosts: tuple[HostInfo, ...]
+
+
+class HandoffRequest(OperationRequest, frozen=True):
+    """The session to hand over, and to whom."""
+
+    to: Annotated[str, Meta(max_length=64, description="The agent that goes on: claude, codex, opencode, …")] = ""
+    session: Annotated[
+        str, Meta(max_length=500, description="Id of the session, or its beginning; the newest one if not given.")
+    ] = ""
+    inject: Annotated[
+        bool,
+        Meta(
+            description="Also show it at the start of the next session of that host in this project, once, until tomorrow."
+        ),
+    ] = False
+
+
+class HandoffReply(Handoff, frozen=True, kw_only=True):
+    """What the next agent needs of a session."""
+
+    text: str
+    """All of it as Markdown, ready to paste."""
+    until: str
+    """The last day on which a session that starts is shown it; empty without inject."""
+
+
+_MAX_HINT_CHARS = 300
+
+
+@OPERATIONS.declare(
+    "session.capture",
+    CaptureRequest,
+    CaptureReply,
+    errors=(StoreUnwritable, StoreBusy),
+    writes=True,
+    absent={"http": _ABSENT_READS_SESSIONS, "mcp": _ABSENT_READS_SESSIONS},
+)
+def capture_session(engine: Engine, request: CaptureRequest, call: RequestContext) -> CaptureReply:
+    """Write the finished turns of an agent's session to the journals of their days, each once.
+
+    Used for spooled hook events and for backfilling. The host's transcript is read in place; the journal gets a
+    redacted note of each turn, and an entry of its own type for every correction, preference, decision and plan of the
+    user. Repeated calls write nothing new.
+    """
+    from lorelog.services.sessions.capture import Backfill
+    from lorelog.services.sessions.capture import capture_session as capture_turns
+
+    if not call.own:
+        raise UsageError("only clients on this machine can choose a conversation", hint="lorelog backfill")
+    if request.at and parse_iso_time(request.at) is None:
+        raise UsageError(f"{request.at!r} is not a time", hint="write it as 2026-03-05T14:30:00.000Z")
+    fields = msgspec.structs.asdict(request)
+    fields["directory"] = request.directory or call.directory
+    if request.transcript:
+        fields["transcript"] = os.path.join(call.directory, os.path.expanduser(request.transcript))  # noqa: PTH111, PTH118
+    event = HookEvent.from_mapping(fields, datetime.now(UTC))
+    context = replace(engine.capture_context(), yield_write_lock=call.yield_write_slot, traces=engine.traces)
+    if not request.everything:
+        return capture_turns(event, context, progress=call.progress)
+    since = parse_past_day(request.since) if request.since else ""
+    backfill = Backfill(since, dry_run=request.dry_run, upgrade=request.upgrade)
+    return capture_turns(event, context, backfill, progress=call.progress)
+
+
+@OPERATIONS.declare("session.status", EmptyRequest, SessionStatus, errors=(StoreUnwritable, StoreBusy))
+def get_session_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> SessionStatus:
+    """Show the last capture of each host, the number of turns captured today, and the events still waiting."""
+    from lorelog.services.sessions.capture_context import session_status
+
+    return session_status(engine.place)
+
+
+@OPERATIONS.declare("session.timeline", TimelineRequest, TimelineReply)
+def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext) -> TimelineReply:
+    """List sessions by day, newest first: what was asked in them, what came of it, and what they were shown.
+
+    Memories that were added without a session are listed by day and project, sections of documents by file.
+    """
+    from lorelog.services.places.project import visible_projects
+    from lorelog.services.sessions.timeline import build_timeline, deliveries_between
+    from lorelog.services.usage.history import DeliveryFilter
+
+    everywhere = request.all_projects or engine.defaults.all_projects
+    projects = None if everywhere else visible_projects(engine.place.project, ())
+    since = parse_past_day(request.since) if request.since else ""
+    until = parse_past_day(request.until) if request.until else ""
+    filters = Filters(projects=projects, since=since, until=until)
+    if request.session:
+        found = ListReply((), tuple(engine.store.session_chunks(request.session, filters, request.limit)), more=False)
+    else:
+        options = ListOptions(include_superseded=True, include_expired=True)
+        found = engine.memories().list(filters, limit=request.limit, all_projects=everywhere, options=options)
+    oldest = min((stored.chunk.date[:10] for stored in found.memories), default="") if found.more else ""
+    shown = DeliveryFilter(projects=projects, session=request.session, since=max(since, oldest))
+    deliveries = deliveries_between(engine.place.tenant_folder / "deliveries", shown, until)
+    sessions = build_timeline(found.memories, found.lifecycles, deliveries)
+    return TimelineReply(sessions=tuple(sessions), more=found.more)
+
+
+@OPERATIONS.declare("session.hosts", EmptyRequest, HostsReply, errors=(StoreUnwritable, StoreBusy))
+def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> HostsReply:
+    """Show the agents' hosts on this machine: whether lorelog is installed, what is left to approve, the last capture."""
+    from lorelog.hosts import HOSTS
+    from lorelog.services.install.manifests import resolve_command
+    from lorelog.services.install.plan import InstallContext
+    from lorelog.services.install.status import HostCaptureStats, host_status
+    from lorelog.services.sessions.capture_context import session_status
+
+    user_home = Path(call.environment.get("HOME") or Path.home())
+    context = InstallContext(user_home, engine.place.home, resolve_command(call.environment), call.environment)
+    captures = {
+        host.host: HostCaptureStats(_parse_time(host.last_event), _parse_time(host.last_capture), host.today)
+        for host in session_status(engine.place).hosts
+    }
+    statuses = [host_status(host, context, captures.get(host, HostCaptureStats())) for host in HOSTS]
+    return HostsReply(hosts=tuple(map(_host_info, statuses)))
+
+
+def _host_info(status: HostStatus) -> HostInfo:
+    times = {name: _format_time(getattr(status, name)) for name in ("last_event", "last_capture", "newest_session")}
+    return reply_from(status, HostInfo, **times)
+
+
+def _parse_time(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
+
+
+def _format_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds") if seconds else ""
+
+
+@OPERATIONS.declare(
+    "session.recall",
+    RecallRequest,
+    RecallReply,
+    errors=(ModelError, StoreUnwritable, StoreBusy),
+    warms=True,
+    absent={"mcp": _ABSENT_FOR_HOOKS},
+)
+def recall_memories(engine: Engine, request: RecallRequest, call: RequestContext) -> RecallReply:
+    """Return the few memories that match a prompt, each at most once per session.
+
+    For the hook that a host runs on every prompt. Use memory.search for replies that do not depend on the session.
+    """
+    from lorelog.services.sessions import recall
+
+    def check_cancelled() -> None:
+        if call.progress is not None:
+            call.progress("recall", 0, 0)
+
+    prompt = recall.UserPrompt(request.host, request.session, request.prompt)
+    session = engine.defaults.session
+    options = replace(
+        engine.defaults.search,
+        k=session.hits if request.k is None else request.k,
+        min_relevance=session.hits_relevance if request.min_relevance is None else request.min_relevance,
+    )
+    hits = recall.recall_memories(prompt, options, engine.recall_sources(), check_cancelled)
+    return RecallReply(hits=tuple(hits))
+
+
+@shows_as_json(RecalledMemory, RecalledMemoryJson)
+def recalled_memory_json(memory: RecalledMemory) -> RecalledMemoryJson:
+    """Return a recalled memory."""
+    return reply_from(
+        memory,
+        RecalledMemoryJson,
+        grounding_refs=tuple(memory.grounding),
+        verification_hint=verification_hint(memory.trust),
+        freshness=memory.verdict,
+    )
+
+
+@shows_as_json(RecallReply, RecallJson)
+def recall_json(reply: RecallReply) -> RecallJson:
+    """Return recalled memories."""
+    return RecallJson(hits=tuple(map(recalled_memory_json, reply.hits)))
+
+
+@OPERATIONS.declare(
+    "session.why", WhyHintRequest, WhyHintReply, errors=(StoreUnwritable, StoreBusy), absent={"mcp": _ABSENT_WHY}
+)
+def find_why_hints(engine: Engine, request: WhyHintRequest, call: RequestContext) -> WhyHintReply:
+    """Return what fixed the same error in an earlier session, in a few words.
+
+    For the hook that a host runs after a failed tool call. Use debug.why for the whole history of an error.
+    """
+    from lorelog.ingest.redaction.redact import redact
+    from lorelog.services.places.project import visible_projects
+    from lorelog.services.traces.error_history import ErrorHistorySources, find_error_hints
+
+    projects = None if engine.defaults.all_projects else visible_projects(engine.place.project, ())
+
+    def get(memory: str) -> StoredChunk | None:
+        return engine.memories().get(memory).memory
+
+    def search(query: str, k: int) -> SearchReply:
+        return engine.search(query, replace(engine.defaults.search, k=k))
+
+    sources = ErrorHistorySources(engine.traces().tables(), search, get, projects)
+    text = request.text if request.text.isascii() else request.text.encode("utf-8", "replace").decode()
+    patterns = engine.defaults.capture.patterns
+    hints = find_error_hints(text, sources, lambda line: redact(line, patterns).text, request.session)
+    return WhyHintReply(hints=tuple(map(_why_hint, hints)))
+
+
+def _why_hint(hint: ErrorHint) -> WhyHint:
+    chunk = hint.memory.chunk if hint.memory is not None else None
+    memory = chunk.anchor.memory if chunk is not None and chunk.anchor is not None else ""
+    lines = [line for line in (chunk.text if chunk is not None else "").splitlines() if line.startswith("- ")]
+    return WhyHint(
+        id=memory or (hint.memory.id if hint.memory is not None else ""),
+        text=" ".join(lines)[:_MAX_HINT_CHARS],
+        date=datetime.fromtimestamp(hint.at / 1000, UTC).astimezone().date().isoformat(),
+        files=hint.files,
+        signature=hint.signature,
+    )
+
+
+@OPERATIONS.declare(
+    "session.handoff",
+    HandoffRequest,
+    HandoffReply,
+    errors=(NotFound, StoreUnwritable, StoreBusy),
+    writes=True,
+    once=True,
+    commands=(ShellCommand("handoff", metavars={"to": "HOST"}),),
+)
+def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> HandoffReply:
+    """Return what the next agent needs of a session: goal, state, decisions, files, open questions, failing command.
+
+    It is made from the notes of captured turns, so it works across hosts. No model is called.
+    """
+    from datetime import timedelta
+    from pathlib import Path
+
+    from msgspec import to_builtins
+
+    from lorelog.hosts import HOSTS, resolve_host
+    from lorelog.ingest.redaction.redact import redact
+    from lorelog.services.delivery.files import DeliveryFiles
+    from lorelog.services.sessions.handoff import make_handoff, render_handoff, write_pending
+    from lorelog.services.sessions.recent import RecentJournals, render_open_tasks
+
+    to = resolve_host(request.to)
+    if request.inject and request.to and not to:
+        raise UsageError(
+            f"--inject does not reach {request.to!r}",
+            hint=f"it reaches {', '.join(HOSTS)}; without --inject, the text is printed to be pasted",
+        )
+    place = engine.place
+    deletions = str(place.tenant_folder / "tombstones.jsonl")
+    today = datetime.now().astimezone().date()
+    files = DeliveryFiles(str(place.tenant_folder), place.project.id)
+    journals = RecentJournals(place.project.id, (str(place.journals),), today.isoformat(), deletions, files.own)
+    tasks = [line.removeprefix("- [ ] ") for line in render_open_tasks(deletions, place.project.id)]
+    handoff = make_handoff(journals, session=request.session, tasks=tasks)
+    text = redact(render_handoff(handoff, request.to), engine.defaults.capture.patterns).text
+    if request.inject and not handoff.is_own:
+        raise UsageError(
+            f"the session {handoff.session} was not captured on this machine", hint="read it, and paste it yourself"
+        )
+    until = ""
+    if request.inject:
+        until = (today + timedelta(days=1)).isoformat()
+        write_pending(Path(files.handoff), handoff, text, to=to, until=until)
+    return HandoffReply(**to_builtins(handoff), text=text, until=until)

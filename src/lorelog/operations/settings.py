@@ -1,0 +1,181 @@
+"""Operations on settings: `settings.list` and `settings.set`.
+
+They read and change the files as `lorelog config` does, with the same checks: both call `wiring`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from lorelog.core.errors import ConfigError, LorelogError, UsageError
+from lorelog.core.serializable import ReplyItems
+from lorelog.operations.operation import OperationFamily
+from lorelog.operations.replies import OperationReply
+from lorelog.operations.requests import EmptyRequest, OperationRequest, Text
+from lorelog.wiring import (
+    Location,
+    change_setting,
+    check_embedder,
+    format_setting,
+    resolve_location,
+    setting_declarations,
+    settings_at,
+    settings_file,
+)
+
+if TYPE_CHECKING:
+    from lorelog.engine import Engine
+    from lorelog.operations.operation import RequestContext
+
+OPERATIONS = OperationFamily()
+_ABSENT_FOR_PERSONS = "settings belong to the person at this machine: the page, 'lorelog config' and Python change them"
+JsonValue = str | int | float | bool | tuple[str, ...]
+
+
+class SettingRequest(OperationRequest, frozen=True):
+    """A setting to write to a settings file, or to remove from it."""
+
+    key: Annotated[str, Meta(min_length=1, max_length=200, description="Name of the setting, such as search.k.")]
+    value: Annotated[
+        Text | None,
+        Meta(description="The new value, as in 'lorelog config set'; not given, the setting is removed from the file."),
+    ] = None
+    local: Annotated[bool, Meta(description="Use this project's .lorelog.toml instead of ~/.lorelog/config.toml.")] = (
+        False
+    )
+
+
+class SettingInfo(OperationReply, frozen=True, kw_only=True):
+    """A setting: its value, the origin of the value, and the values it accepts."""
+
+    key: str
+    section: str
+    value: JsonValue
+    text: str
+    """The value as 'lorelog config set' takes it."""
+    layer: str
+    """`default`, `user`, `project`, `environment` or `flag`."""
+    origin: str
+    """The layer with its file or variable."""
+    default: JsonValue
+    kind: str
+    choices: tuple[str, ...]
+    accepts: str
+    meaning: str
+    variable: str
+    project_allowed: bool
+
+
+class SettingsReply(ReplyItems[SettingInfo], OperationReply, frozen=True, kw_only=True):
+    """All settings, and the files that they can be changed in."""
+
+    items_field = "settings"
+
+    settings: tuple[SettingInfo, ...]
+    user_file: str
+    project_file: str
+    notes: tuple[str, ...]
+
+
+class SettingReply(OperationReply, frozen=True, kw_only=True):
+    """A setting after a change."""
+
+    key: str
+    path: str
+    changed: bool
+    """False if there was nothing to remove."""
+    setting: SettingInfo
+    notes: tuple[str, ...]
+
+
+MODEL_KEYS = frozenset({"embedding.provider", "embedding.model", "embedding.dimensions", "embedding.api_key"})
+"""Settings after whose change vectors are missing."""
+
+
+@OPERATIONS.declare(
+    "settings.list", EmptyRequest, SettingsReply, absent={"http": _ABSENT_FOR_PERSONS, "mcp": _ABSENT_FOR_PERSONS}
+)
+def list_settings(engine: Engine, request: EmptyRequest, call: RequestContext) -> SettingsReply:
+    """List every setting with its value, the origin of the value, and the values that it accepts."""
+    location = _location(engine, request, call)
+    return SettingsReply(
+        settings=tuple(_read_settings(location).values()),
+        user_file=str(settings_file(location, of_project=False)),
+        project_file=str(settings_file(location, of_project=True)),
+        notes=tuple(settings_at(location).warnings),
+    )
+
+
+@OPERATIONS.declare(
+    "settings.set",
+    SettingRequest,
+    SettingReply,
+    errors=(ConfigError,),
+    absent={"http": _ABSENT_FOR_PERSONS, "mcp": _ABSENT_FOR_PERSONS},
+)
+def set_setting(engine: Engine, request: SettingRequest, call: RequestContext) -> SettingReply:
+    """Change a setting in your settings file or the project's, or remove it from there.
+
+    The value is checked as 'lorelog config set' checks it; the file keeps its comments. `setting` is the effective value
+    afterwards.
+    """
+    if call.agent:
+        raise UsageError(f"{call.agent} cannot change settings", hint="a person changes them in the page or the shell")
+    location = _location(engine, request, call)
+    changed = change_setting(location, request.key, request.value, of_project=request.local)
+    path = str(settings_file(location, of_project=request.local))
+    setting = _read_settings(location)[request.key]
+    notes = model_notes(location) if changed and request.key in MODEL_KEYS else ()
+    if request.value is not None and not setting.origin.endswith(path):
+        notes = (f"{setting.origin} takes precedence: {setting.key} is {setting.text}", *notes)
+    return SettingReply(key=request.key, path=path, changed=changed, setting=setting, notes=notes)
+
+
+def model_notes(location: Location) -> tuple[str, ...]:
+    """Return what is missing for the embedding model that is configured now, and how its vectors are made."""
+    notes = []
+    try:
+        check_embedder(location, settings_at(location))
+    except LorelogError as error:
+        notes.append(f"{error.message}; {error.hint}" if error.hint else error.message)
+    if (location.home / "cache").exists():
+        notes.append("what is indexed needs new vectors: 'lorelog index --reembed' makes them")
+    return tuple(notes)
+
+
+def _location(engine: Engine, request: OperationRequest, call: RequestContext) -> Location:
+    return resolve_location(
+        home=engine.place.home,
+        project=request.project,
+        directory=call.directory,
+        environment=call.environment,
+        tenant=request.tenant,
+    )
+
+
+def _read_settings(location: Location) -> dict[str, SettingInfo]:
+    chosen = {setting.key: setting for setting in settings_at(location)}
+    return {
+        declared.key: SettingInfo(
+            key=declared.key,
+            section=declared.section,
+            value=chosen[declared.key].value,
+            text=_as_typed(chosen[declared.key].value),
+            layer=chosen[declared.key].origin.partition(":")[0],
+            origin=chosen[declared.key].origin,
+            default=declared.default,
+            kind=str(declared.kind),
+            choices=declared.choices,
+            accepts=declared.accepts,
+            meaning=declared.meaning,
+            variable=declared.variable,
+            project_allowed=declared.project_allowed,
+        )
+        for declared in setting_declarations()
+    }
+
+
+def _as_typed(value: object) -> str:
+    return value if isinstance(value, str) else format_setting(value)

@@ -1,0 +1,180 @@
+"""The memories of a project: added to its journals, and shown with their trust, lifecycle and origin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
+from lorelog.core.errors import StoreError, StoreUnwritable
+from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
+from lorelog.core.options import ListOptions
+from lorelog.core.query import Filters, LifecycleState
+from lorelog.services.pipeline.scope import ProjectScope
+from lorelog.services.places.roots import Root
+from lorelog.services.places.workspace import CODE_DATABASE
+from lorelog.services.standing.ownership import STANDING_TYPES, Ownership
+
+if TYPE_CHECKING:
+    from lorelog.core.memory import AddReply, DeleteReply, ExpandReply, GetReply, ListReply, NewMemory
+    from lorelog.services.code.scope import CodeScope
+    from lorelog.services.memories.edit import EditReply
+
+
+class ProjectMemories(Struct, frozen=True):
+    """Memories as seen from one project. Every change ends with a refresh of the files that hooks read."""
+
+    scope: ProjectScope
+    code: Callable[[], CodeScope]
+
+    def expand(self, identity: str, *, lines: int | None = None) -> ExpandReply:
+        """Return the whole section around a chunk, or `lines` lines around it."""
+        from lorelog.services.memories.expand import expand
+        from lorelog.services.memory_state.lifecycle_index import attach_sources
+
+        lifecycle = self.scope.lifecycle_index()
+        reply = lifecycle.annotate(expand(identity, self.scope.store, lines=lines))
+        reply = attach_sources(reply, self.scope.store, lifecycle.summary_links)
+        reply = replace(reply, chunk=self._ownership.with_shown_anchor(reply.chunk, self.scope.store))
+        return self.scope.record_pages.annotate_section(reply, around=bool(lines))
+
+    def check_freshness(self, chunk: StoredChunk) -> FreshnessVerdict:
+        """Return how the code that a memory of this project names has changed since."""
+        if chunk.project != self.scope.place.project.id or not self.scope.defaults.search.freshness:
+            return UNCHECKED_VERDICT
+        from lorelog.services.freshness.checker import FreshnessChecker, claim_of
+
+        tables = self.code().tables if (self.scope.place.cache_folder / CODE_DATABASE).exists() else None
+        verdicts = FreshnessChecker(self.scope.place, tables).verdicts({chunk.id: claim_of(chunk.chunk, chunk.project)})
+        return verdicts.get(chunk.id, UNCHECKED_VERDICT)
+
+    def list(
+        self,
+        filters: Filters | None = None,
+        *,
+        documents: bool = False,
+        limit: int = 20,
+        all_projects: bool = False,
+        options: ListOptions | None = None,
+    ) -> ListReply:
+        """List memories or documents, newest first; superseded or expired memories only if `options` include them."""
+        from lorelog.services.memories.listing import explain_filters, list_documents, list_memories
+
+        scoped = self.scope.scoped(filters or Filters(), all_projects=all_projects)
+        if documents:
+            return list_documents(self.scope.store, scoped, limit, self.scope.lifecycle_index())
+        reply = list_memories(self.scope.store, scoped, limit, self.scope.lifecycle_index(), options)
+        if not reply.memories:
+            return replace(reply, notes=explain_filters(self.scope.store, scoped))
+        ownership = self._ownership
+        return replace(
+            reply, memories=tuple(ownership.with_shown_anchor(memory, self.scope.store) for memory in reply.memories)
+        )
+
+    def get(self, identity: str) -> GetReply:
+        """Return a memory by its id, or whether the id is deleted or unknown."""
+        from lorelog.services.memories.delete import get_memory
+
+        reply = get_memory(identity, self.scope.store, self.scope.tombstones())
+        if reply.memory is None:
+            return reply
+        trust, newer = self.scope.record_pages.chunk_trust(reply.memory)
+        state = LifecycleState(superseded_by=newer) if newer else self.scope.lifecycle_index().state_of(reply.memory)
+        memory = self._ownership.with_shown_anchor(reply.memory, self.scope.store)
+        return replace(reply, memory=memory, lifecycle=state, trust=trust)
+
+    def add(
+        self, memories: Sequence[NewMemory], *, to_global: bool = False, keep_secrets: bool = False
+    ) -> Sequence[AddReply]:
+        """Append memories to today's journal, all or none, and index them. Secrets are redacted unless they are kept."""
+        from lorelog.services.memories.add import find_same_memory, redact_memories
+
+        redacted: Sequence[dict[str, int]] = [{} for _ in memories]
+        if not keep_secrets:
+            memories, redacted = redact_memories(memories, self.scope.defaults.capture.patterns)
+        with suppress(StoreUnwritable):  # a project's memory is kept in the project even if the home is read-only
+            self.scope.place.create()
+        root = self.scope.place.journal_root(to_global=to_global)
+        lifecycle = self.scope.lifecycle_index()
+        same = [
+            find_same_memory(memory, root, self.scope.store, self.scope.authored(), lifecycle) for memory in memories
+        ]
+        new = [memory for memory, reply in zip(memories, same, strict=True) if reply is None]
+        added = iter(self._add_new(new, root) if new else ())
+        replies = [reply or next(added) for reply in same]
+        return [replace(reply, redacted=kinds) for reply, kinds in zip(replies, redacted, strict=True)]
+
+    def _add_new(self, given: Sequence[NewMemory], root: Root) -> Sequence[AddReply]:
+        from lorelog.services.memories.add import add, describe_new_project, with_git_head, with_replaced_note
+
+        to_global = root.project == GLOBAL_PROJECT
+        given = given if to_global else with_git_head(given, self.scope.place.project.root)
+        memories = self._supersede_contradicted(given, to_global=to_global)
+        notes = () if to_global else describe_new_project(self.scope.place)
+        replies = add(memories, root, self.scope.job((root,)), self.scope.store, self.scope.embedder)
+        replies = [
+            reply if memory.supersedes == before.supersedes else with_replaced_note(reply, memory)
+            for reply, memory, before in zip(replies, memories, given, strict=True)
+        ]
+        replies[0] = replace(replies[0], notes=(*replies[0].notes, *notes))
+        with suppress(StoreError):  # the memory is safe, and journals are found without being registered
+            self.scope.roots.remember([root])
+        self.register([replace(memory, id=reply.memory) for reply, memory in zip(replies, memories, strict=True)])
+        self.scope.refresh_delivery()
+        return replies
+
+    def _supersede_contradicted(self, memories: Sequence[NewMemory], *, to_global: bool) -> Sequence[NewMemory]:
+        """Return memories that name the standing memories of the same scope which they contradict."""
+        if not any(memory.type in STANDING_TYPES for memory in memories):
+            return memories
+        from lorelog.services.delivery.files import DeliveryFiles, read_standing
+        from lorelog.services.standing.rules import supersede_contradicted
+
+        files = DeliveryFiles(str(self.scope.place.tenant_folder), "" if to_global else self.scope.place.project.id)
+        return supersede_contradicted(memories, read_standing(files.standing[:1]), STANDING_TYPES)
+
+    def register(self, memories: Sequence[NewMemory]) -> None:
+        """Register memories as written on this machine. They are safe in their files even if the home is read-only."""
+        with suppress(StoreUnwritable):
+            self.scope.authored().record(memories, self.scope.place.project.id)
+
+    def delete(self, identity: str) -> DeleteReply:
+        """Hide a memory from every search and list. Its file is not touched, and `restore` shows it again."""
+        from lorelog.services.memories.delete import delete_memory
+
+        self.scope.place.create()
+        self.scope.record_pages.reject_record_id(identity)
+        reply = delete_memory(identity, self.scope.store, self.scope.tombstones())
+        self.scope.refresh_delivery()
+        return reply
+
+    def restore(self, identity: str) -> DeleteReply:
+        """Show a deleted memory again."""
+        from lorelog.services.memories.delete import restore_memory
+
+        self.scope.place.create()
+        reply = restore_memory(identity, self.scope.store, self.scope.tombstones(), self.scope.job(()))
+        self.scope.refresh_delivery()
+        return reply
+
+    def edit(self, identity: str, before: str, after: str, *, keep_secrets: bool = False) -> EditReply:
+        """Replace the section of a memory in its file. Raise SourceChanged if the file says something else by now."""
+        from lorelog.services.memories.edit import MemoryEditor
+
+        self.scope.record_pages.reject_record_id(identity)
+        editor = MemoryEditor(
+            self.scope.store,
+            self.scope.embedder,
+            self.scope.job(()),
+            self.scope.authored(),
+            self.scope.refresh_delivery,
+        )
+        return editor.edit(identity, before, after, None if keep_secrets else self.scope.defaults.capture.patterns)
+
+    @property
+    def _ownership(self) -> Ownership:
+        return Ownership(self.scope.place, self.scope.authored())

@@ -1,0 +1,320 @@
+"""The scope of an engine: one tenant, one model and one project; its dependencies and defaults, and what is visible.
+
+Records and databases beside the index are opened on first use.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Self
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from lorelog.core.errors import LorelogError, StoreError, UsageError
+from lorelog.core.options import (
+    CacheOptions,
+    CaptureOptions,
+    ChunkOptions,
+    RerankOptions,
+    ScanOptions,
+    SearchOptions,
+    SessionOptions,
+    SpendOptions,
+    TraceOptions,
+)
+from lorelog.core.paths import cache_folder
+from lorelog.core.ports import Embedder, Reranker, Store
+from lorelog.core.query import Filters
+from lorelog.retrieval.token_estimate import estimate_tokens
+from lorelog.services.places.project import visible_projects
+from lorelog.services.places.roots import Root, Roots
+from lorelog.services.places.workspace import CODE_DATABASE, Workspace, has_pending_plans
+from lorelog.services.records.pages import RecordPages
+
+if TYPE_CHECKING:
+    from lorelog.code.tables import CodeTables
+    from lorelog.language.analyser import WordAnalyser
+    from lorelog.retrieval.cache import Caches
+    from lorelog.services.indexing.run import IndexJob
+    from lorelog.services.llm.metered import MeteredLlm
+    from lorelog.services.memories.transcript_access import TranscriptAccess
+    from lorelog.services.memory_state.authored import AuthoredMemories
+    from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
+    from lorelog.services.memory_state.tombstones import Tombstones
+    from lorelog.services.records.keyring import Keyring
+    from lorelog.services.records.store import RecordStore
+    from lorelog.services.search.searcher import Searcher
+    from lorelog.services.sessions.summarizer import LlmSummarizer
+    from lorelog.services.traces.recorder import TraceStore
+
+
+TRACES_DATABASE = "traces.db"
+
+
+class SideDatabases:
+    """A tenant's databases of code and traces. Threads may share it; the owner of a shared one closes it."""
+
+    def __init__(self, folder: Path, tracing: TraceOptions) -> None:
+        self._folder = folder
+        self._tracing = tracing
+        self._lock = Lock()
+        self._code: CodeTables | None = None
+        self._traces: TraceStore | None = None
+
+    def code(self) -> CodeTables:
+        """Return the code database. Nothing is created on disk before the first write."""
+        with self._lock:
+            if self._code is None:
+                from lorelog.code.tables import CodeTables
+
+                self._code = CodeTables(Path(cache_folder(self._folder)) / CODE_DATABASE)
+            return self._code
+
+    def traces(self) -> TraceStore:
+        """Return the trace database."""
+        with self._lock:
+            if self._traces is None:
+                from lorelog.services.traces.recorder import TraceStore
+
+                self._traces = TraceStore(self._folder / TRACES_DATABASE, self._tracing)
+            return self._traces
+
+    def close(self) -> None:
+        """Close open databases; they are opened again on next use."""
+        with self._lock:
+            for database in (self._code, self._traces):
+                if database is not None:
+                    database.close()
+            self._code, self._traces = None, None
+
+
+class EngineDefaults(Struct, frozen=True, kw_only=True):
+    """Options that apply unless a call sets others."""
+
+    scan: ScanOptions
+    chunking: ChunkOptions
+    search: SearchOptions
+    all_projects: bool = False
+    batch_size: int = 32
+    rerank: RerankOptions = field(default_factory=RerankOptions)
+    caching: CacheOptions = field(default_factory=CacheOptions)
+    session: SessionOptions = field(default_factory=SessionOptions)
+    capture: CaptureOptions = field(default_factory=CaptureOptions)
+    spending: SpendOptions = field(default_factory=SpendOptions)
+    compact_prompt: str = ""
+    """A file with the prompt for summaries; empty uses the built-in one."""
+    warnings: tuple[str, ...] = ()
+    """Warnings about the settings for the user."""
+
+
+class OpenRecords(Struct, frozen=True):
+    """A tenant's records, and the identity that writes them."""
+
+    book: RecordStore
+    keyring: Keyring
+    agent: str = ""
+
+
+class LazyRecords:
+    """A tenant's records, opened on first use: a search in a home without records must not load their code."""
+
+    def __init__(self, make: Callable[[], OpenRecords], *, lent: bool = False) -> None:
+        self._make = make
+        self._is_shared = lent
+        self._opened: OpenRecords | None = None
+
+    def open(self) -> OpenRecords:
+        """Return the records, opened on the first call."""
+        if self._opened is None:
+            self._opened = self._make()
+        return self._opened
+
+    def close(self) -> None:
+        """Close the records unless they are shared. May be called twice."""
+        if self._opened is not None and not self._is_shared:
+            self._opened.book.close()
+
+
+def _raise_no_records() -> OpenRecords:
+    raise UsageError("this engine has no records", hint="open the engine with `wiring`")
+
+
+class EngineDeps(Struct, frozen=True, kw_only=True):
+    """Models and caches. With `caches`, they and the store are shared, and the engine does not close them."""
+
+    analyser: WordAnalyser
+    embedder: Embedder | None = None
+    reranker: Reranker | None = None
+    caches: Caches | None = None
+    summarizer: Callable[[], LlmSummarizer | None] = lambda: None
+    """Returns the model for session notes; None extracts sentences instead."""
+    records: LazyRecords = field(default_factory=lambda: LazyRecords(_raise_no_records))
+    count_tokens: Callable[[str], int] = estimate_tokens
+    """Returns the tokens of a text; one that loads a tokenizer may raise ModelUnavailable."""
+    language: Callable[[str], MeteredLlm | None] = lambda _: None
+    """Returns the configured language model, or the one named; None if there is none."""
+    side_databases: SideDatabases = field(
+        default_factory=lambda: SideDatabases(Path(os.devnull), TraceOptions(enabled=False))
+    )
+    previous_embedder: Callable[[str], Embedder | None] = lambda _: None
+    """Returns the embedder of a previous provider and model; None if it is not available."""
+
+
+class ProjectScope:
+    """Store, models and defaults of one tenant, as seen from one project."""
+
+    def __init__(self, *, store: Store, deps: EngineDeps, workspace: Workspace, defaults: EngineDefaults) -> None:
+        from lorelog.retrieval.cache import Caches
+
+        self.store = store
+        self.deps = deps
+        self.embedder = deps.embedder
+        self.place = workspace
+        self.defaults = defaults
+        self.caches = Caches.from_options(defaults.caching) if deps.caches is None else deps.caches
+        self.roots = Roots(workspace.tenant_folder / "roots.json")
+        self.record_pages = RecordPages(store, lambda: deps.records.open().book, workspace, defaults.chunking)
+        self._uses_feedback = True
+
+    def with_embedder(self, change: Callable[[Embedder], Embedder]) -> Self:
+        """Return a copy with a wrapped embedder, if there is one. Only the original needs closing."""
+        changed = self._copy()
+        changed.embedder = None if self.embedder is None else change(self.embedder)
+        return changed
+
+    def without_feedback(self) -> Self:
+        """Return a copy that ranks without the user's judgements: they must not improve the ranking they measure."""
+        changed = self._copy()
+        changed._uses_feedback = False  # noqa: SLF001
+        return changed
+
+    def _copy(self) -> Self:
+        from copy import copy
+
+        return copy(self)
+
+    @property
+    def model(self) -> str:
+        """The embedding model as provider/model; `none` for the lexical lane only."""
+        return f"{self.embedder.provider}/{self.embedder.model}" if self.embedder else "none"
+
+    def searcher(self, embedder: Embedder | None) -> Searcher:
+        """Return a searcher of the store; without an embedder it uses keywords only."""
+        from lorelog.services.search.searcher import SearchDeps, Searcher
+
+        deps = SearchDeps(self.deps.reranker, self.defaults.rerank, lifecycle=self.lifecycle_index())
+        return Searcher(self.store, embedder, self.deps.analyser, deps, self.caches)
+
+    def lifecycle_index(self) -> LifecycleIndex:
+        """Return the lifecycle of memories as of today."""
+        from datetime import date
+
+        from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
+
+        today = date.today()  # noqa: DTZ011  (the user's local day)
+        return LifecycleIndex(self.store, self.place.tenant_folder, today, uses_feedback=self._uses_feedback)
+
+    def authored(self) -> AuthoredMemories:
+        """Return the registry of memories that were written on this machine."""
+        from lorelog.services.memory_state.authored import AuthoredMemories
+
+        return AuthoredMemories.of_tenant(self.place.tenant_folder)
+
+    def transcript_access(self, environment: Mapping[str, str]) -> TranscriptAccess:
+        """Return what decides which transcripts the anchors of memories lead to; `environment` is the caller's."""
+        from lorelog.services.memories.transcript_access import TranscriptAccess
+
+        return TranscriptAccess(self.authored(), environment)
+
+    def tombstones(self) -> Tombstones:
+        """Return the deletions."""
+        from lorelog.services.memory_state.tombstones import Tombstones
+
+        return Tombstones(self.place.tenant_folder / "tombstones.jsonl")
+
+    def job(self, roots: tuple[Root, ...]) -> IndexJob:
+        """Return an index job over the roots, with the defaults."""
+        from lorelog.services.indexing.run import IndexJob
+        from lorelog.services.places.root_selection import find_journal_roots
+
+        tombstones = self.tombstones()
+        with suppress(StoreError):  # the run reports it
+            tombstones.keep_omitted(self.store.documents)
+        return IndexJob(
+            roots=roots,
+            known_roots=self.known_roots(),
+            scan=self.record_pages.exclude_pages(self.defaults.scan),
+            chunking=self.defaults.chunking,
+            batch_size=self.defaults.batch_size,
+            journals=frozenset(root.path for root in find_journal_roots(self.place)),
+            tombstones=tombstones,
+            previous_embedder=self.deps.previous_embedder,
+        )
+
+    def known_roots(self) -> tuple[Root, ...]:
+        """Return the roots, none if the list cannot be read: a memory is written to its journal in any case."""
+        try:
+            return self.roots.all()
+        except StoreError:
+            return ()
+
+    def has_interrupted_forget(self) -> bool:
+        """Return True if a forget was interrupted, and text is left that should be gone."""
+        return has_pending_plans(str(self.place.tenant_folder))
+
+    def with_scope(self, options: SearchOptions, *, all_projects: bool) -> SearchOptions:
+        """Return the options with scoped filters."""
+        return replace(options, filters=self.scoped(options.filters, all_projects=all_projects))
+
+    def visible_projects(self) -> tuple[str, ...]:
+        """Return the projects that are searched by default, the current one first."""
+        return visible_projects(self.place.project, () if self.place.project.git else self.store.projects())
+
+    def scoped(self, filters: Filters, *, all_projects: bool) -> Filters:
+        """Return the filters with the visible projects, and with a real path as source prefix."""
+        filters.check()
+        if filters.source_prefix:
+            from lorelog.services.places.root_selection import real_path
+
+            filters = replace(filters, source_prefix=real_path(filters.source_prefix))
+        if filters.projects is not None or all_projects or self.defaults.all_projects:
+            return filters
+        return replace(filters, projects=self.visible_projects())
+
+    def refresh_delivery(self, *, check_code: bool = False) -> None:
+        """Bring the files that hooks read up to date: standing memories and cues.
+
+        Called after every operation that changes memories, in the process that changed them. It is cheap if nothing
+        changed, and a failure is ignored: the files are derived, and the next call writes them. With `check_code`, the
+        memories of this project are checked against the code they mention.
+        """
+        from datetime import date
+
+        from lorelog.services.standing.source import DeliverySource
+
+        check = None
+        with suppress(LorelogError, OSError):
+            if check_code:
+                from lorelog.services.freshness.checker import FreshnessChecker
+                from lorelog.services.standing.refresh import code_check
+
+                tables = self.deps.side_databases.code()
+                check = code_check(FreshnessChecker(self.place, tables).without_time_limit())
+            source = DeliverySource(
+                store=self.store,
+                workspace=self.place,
+                lifecycle=self.lifecycle_index(),
+                authored=self.authored(),
+                today=date.today(),  # noqa: DTZ011  (the user's local day)
+            )
+            marks = source.read_marks()
+            if check is not None or not source.is_current(marks):
+                from lorelog.services.standing.refresh import write_memories
+
+                write_memories(source, marks, check)
+            source.write_own_entries(self.place.project.id, [str(self.place.journals)])

@@ -1,0 +1,550 @@
+"""File formats of exported memories and records: JSON lines, Markdown, Open Memory Format and Open Knowledge Format.
+
+JSON lines: one record each, without its position in the ledger. Lines of a ledger's own files are accepted as well;
+their position is ignored, and their hash only reveals that a line was changed.
+
+Markdown: a section for each record, with the record itself as JSON in a comment. Only the comments are read back. The
+visible text is quoted line by line, so that no record's text can pass for a comment.
+
+OMF 1.0, as memd reads and writes it (https://fmschulz.github.io/memd/omf/): a document with `memories`, each a text
+with tags and a time. The whole record is under `extensions.lorelog`. Of other programs' documents only text, type and
+tags are imported: their claims about lifecycle and trust cannot be checked.
+
+OKF 0.2, the Open Knowledge Format: a bundle is a folder of Markdown files with front matter, and an index.
+
+In a bundle, trust is computed, not copied: `verified` lists the verifications that count in this ledger, and only those. Text from tools and imports
+is never listed as verified, and a record that another replaced is `deprecated`. Front matter values are written as JSON, which
+is YAML.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from typing import IO, Any
+
+from msgspec import Struct
+
+from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, StoredChunk
+from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError
+from lorelog.core.grammar import nearest_name
+from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, Trust, TrustTier
+from lorelog.core.version import VERSION
+from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
+from lorelog.ingest.importers.source import SkippedItem
+from lorelog.ingest.transcripts.json_files import read_members
+from lorelog.ingest.transcripts.turns import TranscriptStats
+from lorelog.records.chain import LINE_FORMAT_VERSION, MAX_RECORD_BYTES, decode_line
+from lorelog.records.kinds import FIELDS, search_text
+from lorelog.records.redaction import REDACTED_KEY
+from lorelog.records.trust import assess_records
+from lorelog.services.records.markdown import strip_control_chars
+from lorelog.services.records.store import RecordStore
+
+_TEXT_FIELDS = (
+    *("id", "at", "kind", "project", "task", "thread", "agent", "session", "reply_to", "relation", "supersedes"),
+    *("origin", "status", "signature"),
+)
+_REQUIRED_FIELDS = ("id", "at", "kind")
+_LEDGER_FIELDS = ("#", "v", "seq", "prev", "more", REDACTED_KEY)
+UNVERIFIED_FIELD = "unverified"
+"""Marks a record after a break in its ledger's hash chain; it is not restored as one's own backup."""
+MAX_LINE_BYTES = 2 * MAX_RECORD_BYTES
+
+
+class ForeignMemory(Struct, frozen=True):
+    """A memory from another program or home, without its claims about trust."""
+
+    text: str
+    type: str = ""
+    tags: tuple[str, ...] = ()
+    at: datetime | None = None
+    """When it was written there, in local time."""
+    known_id: str = ""
+    """Its id in the lorelog that exported it; empty if another program did."""
+
+
+class ExportedMemory(Struct, frozen=True, kw_only=True):
+    """A journal memory to export."""
+
+    text: str
+    memory: str
+    type: str
+    tags: tuple[str, ...]
+    project: str
+    at: str
+    origin: str = ""
+    expires: str = ""
+
+
+class ImportItem(Struct, frozen=True, kw_only=True):
+    """One record or memory of a file, or the reason why it cannot be read."""
+
+    place: int
+    """Line number; in an OMF document, the number of the item."""
+    draft: RecordDraft | None = None
+    memory: ForeignMemory | None = None
+    problem: str = ""
+    unverified: bool = False
+    redacted: bool = False
+    """Whether its texts had been replaced by their hashes."""
+    archived: bool = False
+    """Whether the other program had archived it."""
+
+
+def record_to_json(record: Record) -> dict[str, Any]:
+    """Return a record as JSON, without empty fields."""
+    values: dict[str, Any] = {"v": LINE_FORMAT_VERSION}
+    values |= {name: value for name in _TEXT_FIELDS if (value := getattr(record, name))}
+    if record.supports_claim is not None:
+        values["supports_claim"] = record.supports_claim
+    if record.fields:
+        values["fields"] = dict(record.fields)
+    if not record.verified:
+        values[UNVERIFIED_FIELD] = True
+    if record.redacted:
+        values[REDACTED_KEY] = record.hash
+    return values
+
+
+def draft_from_json(values: object) -> RecordDraft:
+    """Return the draft of a record from its JSON. Raise UsageError for any other shape."""
+    if not isinstance(values, Mapping):
+        raise UsageError("it is not a JSON object")
+    for name in values:
+        if name not in (*_TEXT_FIELDS, *_LEDGER_FIELDS, "supports_claim", "fields", UNVERIFIED_FIELD):
+            near = nearest_name(str(name), _TEXT_FIELDS)
+            raise UsageError(
+                f"a record has no field {str(name)[:100]!r}" + (f"; did you mean {near!r}?" if near else "")
+            )
+    if values.get("v") != LINE_FORMAT_VERSION:
+        raise UsageError(f"its format is {str(values.get('v'))[:20]!r}, not {LINE_FORMAT_VERSION}")
+    for name in _REQUIRED_FIELDS:
+        if not values.get(name):
+            raise UsageError(f"{name!r} is missing")
+    for name in _TEXT_FIELDS:
+        if not isinstance(values.get(name, ""), str):
+            raise UsageError(f"its {name!r} is not text")
+    claim, fields = values.get("supports_claim"), values.get("fields", {})
+    if claim is not None and not isinstance(claim, bool):
+        raise UsageError("its 'supports_claim' is neither true nor false")
+    if not isinstance(fields, dict):
+        raise UsageError("its 'fields' is not an object")
+    texts = {name: values[name] for name in _TEXT_FIELDS if name != "kind" and name in values}
+    return RecordDraft(values["kind"], supports_claim=claim, fields=fields, **texts)
+
+
+def write_jsonl(records: Iterator[Record]) -> Iterator[str]:
+    """Yield records as JSON lines."""
+    for record in records:
+        yield encode_compact_json(record_to_json(record)) + "\n"
+
+
+def read_jsonl(stream: IO[bytes]) -> Iterator[ImportItem]:
+    """Yield the records of a file of JSON lines, including the unreadable ones."""
+    for place, line in read_bounded_lines(stream):
+        if not line.strip():
+            continue
+        yield parse_import_line(place, line)
+
+
+def parse_import_line(place: int, text: bytes) -> ImportItem:
+    """Return the record of a JSON line, or its problem."""
+    if len(text) > MAX_LINE_BYTES:
+        return ImportItem(place=place, problem=f"it is longer than {MAX_LINE_BYTES:,} bytes")
+    try:
+        values = json.loads(text)
+        if isinstance(values, dict) and "#" in values:
+            line = decode_line(text.strip())
+            if line is None or not line.is_intact:
+                raise UsageError("it was changed after it was written")
+        if isinstance(values, dict) and values.get("item") == "memory":  # a line of `lorelog export`
+            return _parse_omf_memory(
+                place, {**values, "content": values.get("text"), "created_at": values.get("date")}, values
+            )
+        if isinstance(values, dict) and values.get("item") == "record":
+            values = values.get("record")
+        draft = draft_from_json(values)
+    except LorelogError as error:
+        return ImportItem(place=place, problem=error.message)
+    except (ValueError, RecursionError):
+        return ImportItem(place=place, problem="it is not valid JSON")
+    unverified, redacted = values.get(UNVERIFIED_FIELD) is True, REDACTED_KEY in values
+    return ImportItem(place=place, draft=draft, unverified=unverified, redacted=redacted)
+
+
+def read_bounded_lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield lines with their numbers; an overlong line is cut just above the limit, so that the caller rejects it."""
+    place = 0
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        place += 1
+        yield place, line
+        while not line.endswith(b"\n") and (line := stream.readline(MAX_LINE_BYTES + 1)):
+            pass
+
+
+def encode_compact_json(values: Mapping[str, Any]) -> str:
+    """Return JSON in the canonical form of the ledger."""
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+MARKDOWN_HEADER = "<!-- lorelog:ledger v1 -->"
+_COMMENT_OPEN, _COMMENT_CLOSE = "<!-- lorelog:record ", " -->"
+_ESCAPED_CHARS = re.compile(r"[<>\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+"""Characters that would end a comment or affect a terminal. In JSON they occur only inside strings."""
+_SHOWN_FIELDS = ("task", "reply_to", "relation", "supersedes", "project", "session", "origin")
+
+
+def write_markdown(records: Iterator[Record]) -> Iterator[str]:
+    """Yield a Markdown file of records."""
+    yield f"# Records\n\n{MARKDOWN_HEADER}\n"
+    for record in records:
+        yield "\n".join(["", *_render_section(record), ""])
+
+
+def read_markdown(stream: IO[bytes]) -> Iterator[ImportItem]:
+    """Yield the records of a Markdown file, including the unreadable ones."""
+    opening, closing = _COMMENT_OPEN.encode(), _COMMENT_CLOSE.encode()
+    for place, line in read_bounded_lines(stream):
+        if not line.startswith(opening):
+            continue
+        text = line.rstrip(b"\r\n")
+        if not text.endswith(closing):
+            yield ImportItem(place=place, problem="its comment is not closed")
+            continue
+        yield parse_import_line(place, text[len(opening) : -len(closing)])
+
+
+def _render_section(record: Record) -> Iterator[str]:
+    kind = record.kind.replace("_", " ")
+    name = _escape_line(record.id).replace('"', "&quot;")
+    yield f'<a id="{name}"></a>'
+    yield ""
+    at = record.at[:16].replace("T", " ")
+    yield f"## {' · '.join(filter(None, map(_escape_line, (kind, record.agent, at, record.status))))}"
+    yield ""
+    text = _ESCAPED_CHARS.sub(lambda match: f"\\u{ord(match[0]):04x}", encode_compact_json(record_to_json(record)))
+    yield f"{_COMMENT_OPEN}{text}{_COMMENT_CLOSE}"
+    yield ""
+    for name in _SHOWN_FIELDS:
+        value = getattr(record, name)
+        if value:
+            yield f"- {name}: `{_escape_line(value)}`"
+    if record.supports_claim is not None:
+        yield f"- supports what it replies to: {'yes' if record.supports_claim else 'no'}"
+    for name in (*FIELDS, *(other for other in record.fields if other not in FIELDS)):
+        if name in record.fields:
+            yield from ("", f"**{_escape_line(name.replace('_', ' '))}**", "", *_quote_lines(record.fields[name]))
+
+
+def _quote_lines(value: Json) -> Iterator[str]:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        for item in value:
+            first, *rest = str(item).splitlines() or [""]
+            yield f"> - {_escape_line(first)}"
+            yield from (f">   {_escape_line(line)}" for line in rest)
+        return
+    text = value if isinstance(value, str) else encode_compact_json({"": value})[4:-1]
+    yield from (f"> {_escape_line(line)}".rstrip() for line in text.splitlines() or [""])
+
+
+def _escape_line(text: str) -> str:
+    """Return one line without terminal controls, tags or code spans."""
+    return strip_control_chars(text).replace("\n", " ").replace("`", "'").replace("<", "&lt;")
+
+
+OMF_VERSION = "1.0"
+EXTENSION_KEY = "lorelog"
+_EXTENSION_VERSION = 1
+
+
+def write_omf(records: Iterator[Record], memories: Iterable[ExportedMemory] = ()) -> Iterator[str]:
+    """Yield an OMF document, one item per line."""
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    source = encode_compact_json({"app": EXTENSION_KEY, "version": VERSION})
+    yield f'{{"omf":"{OMF_VERSION}","exported_at":"{now}","source":{source},"memories":['
+    separator = "\n"
+    for item in _omf_items(records, memories):
+        yield separator + encode_compact_json(item)
+        separator = ",\n"
+    yield "\n]}\n"
+
+
+def read_omf(path: str) -> Iterator[ImportItem]:
+    """Yield the items of an OMF document. Raise UsageError at the end if the document has another format."""
+    tally = TranscriptStats()
+    version: object = None
+    place = 0
+    for name, value in read_members(path, frozenset({"memories"}), tally):
+        if name == "memories":
+            place += 1
+            yield _parse_omf_item(place, value)
+        elif name == "omf":
+            version = value
+    if tally.broken:
+        yield ImportItem(place=place + 1, problem="the document ends here unexpectedly")
+    elif version != OMF_VERSION:
+        raise UsageError(
+            f"{path} is not an OMF {OMF_VERSION} document", hint='it begins {"omf": "1.0", …, "memories": […]}'
+        )
+
+
+def _omf_items(records: Iterator[Record], memories: Iterable[ExportedMemory]) -> Iterator[dict[str, Any]]:
+    for record in records:
+        tags = dict.fromkeys(filter(None, (record.kind, record.status, record.text("challenge_id"))))
+        ours = {"v": _EXTENSION_VERSION, "record": record_to_json(record)}
+        yield _omf_item(search_text(record), record.project, tags, record.at, ours)
+    for memory in memories:
+        ours = {"v": _EXTENSION_VERSION, "memory": memory.memory, "type": memory.type, "project": memory.project}
+        yield _omf_item(memory.text, memory.project, memory.tags, memory.at, ours)
+
+
+def _omf_item(content: str, project: str, tags: Iterable[str], at: str, ours: dict[str, Any]) -> dict[str, Any]:
+    item = {
+        "content": content,
+        "category": PurePath(project).name,
+        "tags": list(tags),
+        "created_at": at,
+        "extensions": {EXTENSION_KEY: ours},
+    }
+    return {name: value for name, value in item.items() if value}
+
+
+def _parse_omf_item(place: int, item: object) -> ImportItem:
+    if not isinstance(item, dict):
+        return ImportItem(place=place, problem="it is not an object")
+    ours = _get_object(_get_object(item, "extensions"), EXTENSION_KEY)
+    return _parse_omf_record(place, ours) if "record" in ours else _parse_omf_memory(place, item, ours)
+
+
+def _parse_omf_record(place: int, ours: Mapping[str, Any]) -> ImportItem:
+    if ours.get("v") != _EXTENSION_VERSION:
+        return ImportItem(place=place, problem=f"its record has the unknown format {str(ours.get('v'))[:20]!r}")
+    try:
+        text = encode_compact_json(_get_object(ours, "record")).encode()
+    except (ValueError, RecursionError):
+        return ImportItem(place=place, problem="its record is not valid JSON")
+    return parse_import_line(place, text)
+
+
+def _parse_omf_memory(place: int, item: Mapping[str, Any], ours: Mapping[str, Any]) -> ImportItem:
+    entry = read_omf_memory({**item, "extensions": {**_get_object(item, "extensions"), EXTENSION_KEY: ours}}, "")
+    if isinstance(entry, SkippedItem):
+        return ImportItem(place=place, problem=entry.reason)
+    known = ours.get("memory")
+    memory = ForeignMemory(entry.text, entry.type, entry.tags, entry.at, known if isinstance(known, str) else "")
+    return ImportItem(place=place, memory=memory, archived=is_inactive(item))
+
+
+def _get_object(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = values.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+OKF_VERSION = "0.2"
+_MAX_TITLE_CHARS = 80
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_MARKUP = re.compile(r"[*_`#>\[\]]+")
+
+
+def write_bundle(
+    path: str, memories: Iterable[ExportedMemory], store: RecordStore, projects: tuple[str, ...] | None
+) -> dict[str, int]:
+    """Write a bundle into a new folder, completely or not at all; return how much it holds. Raise UsageError if it exists."""
+    target = Path(path)
+    if os.path.lexists(target):
+        raise UsageError(f"{target} exists", hint="choose another name: an export is never written over anything")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
+    try:
+        temporary.mkdir(mode=0o700, parents=False)
+        counts = _write_concepts(temporary, memories, store, projects)
+        temporary.rename(target)
+    except OSError as error:
+        raise StoreUnwritable(
+            f"{target} cannot be written: {error.strerror or error}", hint="nothing was written; choose another folder"
+        ) from error
+    finally:
+        with suppress(OSError):
+            shutil.rmtree(temporary)
+    return counts
+
+
+def _write_concepts(
+    folder: Path, memories: Iterable[ExportedMemory], store: RecordStore, projects: tuple[str, ...] | None
+) -> dict[str, int]:
+    listed: dict[str, list[tuple[str, str]]] = {"memories": [], "records": []}
+    for memory in memories:
+        name = f"memories/{memory.at[:10] or 'undated'}-{_file_word(memory.memory)[-12:]}.md"
+        listed["memories"].append((name, _write(folder / name, _memory_matter(memory), memory.text)))
+    records = [record for record in store.ledger.read() if record.kind != REDACTION_KIND]
+    trust = assess_records(records, store.signer)
+    by_id = {record.id: record for record in reversed(records)}
+    replaced = {record.supersedes for record in records if record.supersedes}
+    for record in records:
+        if (
+            by_id[record.id] is not record
+            or record.redacted
+            or (projects is not None and record.project not in projects)
+        ):
+            continue
+        name = f"records/{_file_word(record.id)}.md"
+        matter = _record_matter(record, trust[record.id], by_id, is_replaced=record.id in replaced)
+        listed["records"].append((name, _write(folder / name, matter, search_text(record))))
+    _write_index(folder, listed)
+    return {name: len(items) for name, items in listed.items()}
+
+
+def _file_word(text: str) -> str:
+    return _UNSAFE.sub("-", text).strip("-.")[:100] or "unnamed"
+
+
+def _memory_matter(memory: ExportedMemory) -> dict[str, Any]:
+    actor = {"user": "human:user", "import": f"process:import-{VERSION}"}.get(memory.origin, f"lorelog/{VERSION}")
+    return {
+        "type": memory.type or "note",
+        "title": _title(memory.text),
+        "tags": list(memory.tags),
+        "generated": {"by": actor, "at": memory.at} if memory.at else {"by": actor},
+        "stale_after": memory.expires,
+        "lorelog": {"memory": memory.memory, "origin": memory.origin},
+    }
+
+
+def _record_matter(record: Record, trust: Trust, by_id: Mapping[str, Record], *, is_replaced: bool) -> dict[str, Any]:
+    counted = () if trust.tainted or trust.tier is TrustTier.DIGEST else trust.verified_by
+    verified = [{"by": _actor(by_id[name]), "at": by_id[name].at} for name in counted if name in by_id]
+    return {
+        "type": record.kind.replace("_", " "),
+        "title": _title(search_text(record)),
+        "generated": {"by": _actor(record), "at": record.at},
+        "verified": verified,
+        "status": "deprecated" if is_replaced else "",
+        "lorelog": {"record": record.id, "trust": trust.tier.value, "task": record.task},
+    }
+
+
+def _actor(record: Record) -> str:
+    """Return the writer of a record as an actor of OKF. Only a person's own record is a human's."""
+    name = _file_word(record.agent or "unknown")
+    if record.origin == "user":
+        return f"human:{name}"
+    return f"process:{name}" if record.origin in UNTRUSTED_ORIGINS else f"{name}/unversioned"
+
+
+def _title(text: str) -> str:
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    line = " ".join(_MARKUP.sub(" ", strip_control_chars(line)).split())
+    return line if len(line) <= _MAX_TITLE_CHARS else line[: _MAX_TITLE_CHARS - 1].rstrip() + "…"
+
+
+def _write(path: Path, matter: Mapping[str, Any], text: str) -> str:
+    """Write one concept and return its title."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in matter.items() if value]
+    data = "\n".join(("---", *lines, "---", "", text.strip("\n"), "")).encode("utf-8", "replace")
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+    return str(matter["title"] or path.stem)
+
+
+def _write_index(folder: Path, listed: Mapping[str, list[tuple[str, str]]]) -> None:
+    lines = ["---", f'okf_version: "{OKF_VERSION}"', "---", ""]
+    for name, items in listed.items():
+        if items:
+            lines += [f"# {name.capitalize()}", ""]
+            lines += [f"* [{_MARKUP.sub(' ', title).strip() or file}]({file})" for file, title in items]
+            lines.append("")
+    (folder / "index.md").write_text("\n".join(lines), "utf-8")
+
+
+_HEADING_LINE = re.compile(r"\A#{1,6} [^\n]*\n")
+_COMMENT = re.compile(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
+
+
+def exported_projects(visible: Iterable[str], *, all_projects: bool, with_global: bool) -> tuple[str, ...] | None:
+    """Return the projects to export; None for all. Global memories are private notes of a person: they are left out unless asked for."""
+    if all_projects:
+        return None
+    return tuple(project for project in dict.fromkeys(visible) if with_global or project != GLOBAL_PROJECT)
+
+
+class ExportCounts(Struct):
+    """How much was exported."""
+
+    memories: int = 0
+    records: int = 0
+
+
+def export_jsonl(
+    memories: Iterable[StoredChunk],
+    records: Iterable[Record],
+    read_text: Callable[[str], str],
+    counts: ExportCounts,
+) -> Iterator[str]:
+    """Yield one line per memory, then one per record."""
+    for memory, text in _with_texts(memories, read_text, counts):
+        chunk, anchor = memory.chunk, memory.chunk.anchor
+        values = {
+            "item": "memory",
+            "memory": anchor.memory if anchor else "",
+            "id": memory.id,
+            "text": text,
+            "type": chunk.type,
+            "tags": list(chunk.tags),
+            "date": chunk.date,
+            "origin": anchor.origin if anchor else "",
+            "project": memory.project,
+            "source": chunk.source,
+            "line": chunk.start_line,
+        }
+        yield json.dumps(values, ensure_ascii=False) + "\n"
+    for record in records:
+        counts.records += 1
+        yield json.dumps({"item": "record", "record": record_to_json(record)}, ensure_ascii=False) + "\n"
+
+
+def export_markdown(
+    memories: Iterable[StoredChunk], read_text: Callable[[str], str], counts: ExportCounts
+) -> Iterator[str]:
+    """Yield the memories of each project, newest first and undated ones last, under headings for project, day and time."""
+    by_project: dict[str, list[StoredChunk]] = {}
+    for memory in memories:
+        by_project.setdefault(memory.project, []).append(memory)
+    for project in sorted(by_project):
+        yield f"# {project if project != GLOBAL_PROJECT else 'Global'}\n\n"
+        last = "none yet"
+        for memory, text in _with_texts(sorted(by_project[project], key=_is_undated), read_text, counts):
+            day, _, time = ("" if _is_undated(memory) else memory.chunk.date).partition("T")
+            if day != last:
+                yield f"## {day or 'Without a date'}\n\n"
+                last = day
+            details = [memory.chunk.type, *(f"#{tag}" for tag in memory.chunk.tags)]
+            title = " ".join(filter(None, (time, *details))) or memory.chunk.heading or memory.id
+            yield f"### {title}\n\n{text}\n\n"
+
+
+def _is_undated(memory: StoredChunk) -> bool:
+    return memory.chunk.date_source == DATE_OF_FILE
+
+
+def _with_texts(
+    memories: Iterable[StoredChunk], read_text: Callable[[str], str], counts: ExportCounts
+) -> Iterator[tuple[StoredChunk, str]]:
+    for memory in memories:
+        try:
+            text = read_text(memory.id)
+        except LorelogError:  # its file is gone; the index still has its beginning
+            text = memory.chunk.content
+        text = _HEADING_LINE.sub("", text, count=1)
+        while _COMMENT.match(text):
+            text = _COMMENT.sub("", text, count=1)
+        if text.strip():
+            counts.memories += 1
+            yield memory, text.strip()

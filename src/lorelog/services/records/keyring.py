@@ -1,0 +1,566 @@
+"""Identities of a home: private keys, trusted public keys, signing, and the check of a ledger's signatures.
+
+A signature covers everything the writer states (`signed_bytes`) and is stored as `ed25519:<public key>:<signature>`. It
+counts only if it is valid and its key is trusted here under the writer's name: a key that comes with a record proves
+nothing.
+
+`known.json` lists the trusted keys. Only a person changes it, with `lorelog identity`; removing a name there
+invalidates its signatures and changes neither records nor keys. Records without a signature load no cryptography.
+
+A private key file is PEM, and with a passphrase it is encrypted with a key derived by scrypt: PKCS#8 as OpenSSL writes it derives the
+key with only 2,048 rounds, of which a machine tries millions per second.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from lorelog.core.atomic_file import write_atomic
+from lorelog.core.errors import ConfigError, MissingExtra, NotFound, StoreError, StoreUnwritable, UsageError
+from lorelog.core.extras import require_extra
+from lorelog.core.ids import new_id
+from lorelog.core.processes import acquire_file_lock
+from lorelog.core.record import Record, RecordDraft, signed_bytes
+from lorelog.records.chain import LedgerVerification
+from lorelog.records.trust import writer_identity
+from lorelog.services.records.store import RecordStore
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+SCHEME = "ed25519"
+KEYS_VERSION = 1
+_PUBLIC_KEY_BYTES = 32
+_MAX_NAME_CHARS = 100
+_MAX_FILE_BYTES = 1_000_000
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_PRIME = 2**255 - 19
+_WEAK_KEYS = frozenset(
+    {
+        0,
+        1,
+        _PRIME - 1,
+        0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7,
+        0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826,
+    }
+)
+"""Low-order points: anyone can make signatures that are valid under them."""
+
+
+class TrustedKey(Struct, frozen=True):
+    """A public key trusted under a name."""
+
+    name: str
+    key: str
+    """Base64url without padding."""
+    since: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """Short hash for people to compare; also identifies the writer."""
+        return fingerprint(self.key)
+
+
+class KeyIdentity(Struct, frozen=True):
+    """A name with its keys."""
+
+    name: str
+    keys: tuple[TrustedKey, ...]
+    """Trusted keys; empty after `forget`."""
+    path: str = ""
+    """Private key file; empty for other people's identities."""
+    public: str = ""
+    """Public key of that file."""
+
+
+def parse_public_key(text: str) -> str:
+    """Return the public key in `ed25519:…` or in a whole public line. Raise UsageError for anything else."""
+    word = (text.split() or [""])[0]
+    scheme, _, key = word.rpartition(":")
+    raw = decode_base64url(key)
+    if scheme not in {"", SCHEME} or raw is None or len(raw) != _PUBLIC_KEY_BYTES:
+        raise UsageError(
+            "this is not a public key", hint="'lorelog identity export NAME' prints one: ed25519:… with 43 characters"
+        )
+    height = int.from_bytes(raw, "little") & ~(1 << 255)
+    if height >= _PRIME or height in _WEAK_KEYS:
+        raise UsageError("this public key is weak: anyone could sign with it", hint="ask for another one")
+    return key
+
+
+def encode_base64url(raw: bytes) -> str:
+    """Return bytes as base64url without padding."""
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def decode_base64url(text: str) -> bytes | None:
+    """Return the decoded bytes; None if the text is not their canonical encoding."""
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return raw if encode_base64url(raw) == text else None
+
+
+def fingerprint(key: str) -> str:
+    """Return a public key's fingerprint."""
+    return hashlib.sha256(decode_base64url(key) or b"").hexdigest()[:32]
+
+
+def format_public_line(name: str, key: str) -> str:
+    """Return the line to give to others: public key and name."""
+    return f"{SCHEME}:{key} {name}"
+
+
+class KeyFolder:
+    """The folder with a home's identities. Reading creates no file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file = folder / "known.json"
+        self._stamp: tuple[int, int, int] | None = None
+        self._known: tuple[TrustedKey, ...] = ()
+
+    def trusted_keys(self) -> tuple[TrustedKey, ...]:
+        """Return the trusted keys. A damaged file is an error: ignoring it would distrust every key."""
+        try:
+            status = self._file.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except OSError as error:
+            raise _unreadable_error(self._file, error) from error
+        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+        if stamp != self._stamp:
+            self._known = _parse_known(self._file)
+            self._stamp = stamp
+        return self._known
+
+    def identities(self) -> list[KeyIdentity]:
+        """Return all identities, sorted by name."""
+        identities: dict[str, KeyIdentity] = {}
+        for trusted in self.trusted_keys():
+            folded = writer_identity(trusted.name)
+            before = identities.get(folded, KeyIdentity(trusted.name, ()))
+            identities[folded] = KeyIdentity(before.name, (*before.keys, trusted))
+        for path in sorted(self.folder.glob("*.key")):
+            public = self._read_public_key(path.with_suffix(".pub"))
+            name = public.partition(" ")[2] or path.stem
+            before = identities.get(writer_identity(name), KeyIdentity(name, ()))
+            key = public.partition(" ")[0].rpartition(":")[2]
+            identities[writer_identity(name)] = KeyIdentity(before.name, before.keys, str(path), key)
+        return sorted(identities.values(), key=lambda identity: writer_identity(identity.name))
+
+    def get(self, name: str) -> KeyIdentity:
+        """Return an identity by its name. Raise NotFound."""
+        for identity in self.identities():
+            if writer_identity(identity.name) == writer_identity(name):
+                return identity
+        raise NotFound(f"there is no identity {name!r}", hint="lorelog identity list")
+
+    def private_path(self, name: str) -> Path:
+        """Return the path of a name's private key."""
+        return self.folder / f"{quote(writer_identity(name), safe='')}.key"
+
+    def create(self, name: str, passphrase: str = "") -> KeyIdentity:
+        """Create a key for a name and trust it. A passphrase encrypts the key file."""
+        _check_name(name)
+        require_extra("signing", "an identity with a key")
+        text, public = generate_key(passphrase)
+        key = encode_base64url(public)
+        path = self.private_path(name)
+        with self._exclusive():
+            if path.exists() or self.keys_of(name):
+                raise UsageError(
+                    f"the identity {name!r} exists already",
+                    hint="see 'lorelog identity show NAME'; use another name for another writer",
+                )
+            write_atomic(path, text, exclusive=True)
+            write_atomic(path.with_suffix(".pub"), format_public_line(name, key).encode() + b"\n")
+            self._write_known([*self.trusted_keys(), TrustedKey(name, key, _utc_now())])
+        return self.get(name)
+
+    def read_private_key(self, name: str) -> bytes:
+        """Return the content of a private key file. Raise ConfigError if it is missing or readable by others."""
+        path = self.private_path(name)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            raise ConfigError(
+                f"the identity {name!r} has no private key",
+                hint="'lorelog identity create' makes one; records.identity selects it",
+            ) from None
+        except OSError as error:
+            raise _unreadable_error(path, error) from error
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077 or status.st_uid != os.geteuid():
+                raise ConfigError(f"{path} is readable by others", hint=f"chmod 600 {path}, if nobody has copied it")
+            return file.read(_MAX_FILE_BYTES)
+
+    def trust(self, name: str, text: str, *, also: bool = False) -> TrustedKey:
+        """Trust a public key under a name. `also` keeps the keys the name has: a second machine, or a new key."""
+        _check_name(name)
+        key = parse_public_key(text)
+        with self._exclusive():
+            before = self.trusted_keys()
+            for trusted in before:
+                if trusted.key == key and writer_identity(trusted.name) == writer_identity(name):
+                    return trusted
+                if trusted.key == key:
+                    raise UsageError(
+                        f"this is the key of {trusted.name!r}",
+                        hint="a key belongs to one writer; ask the other writer for theirs",
+                    )
+            if not also and self.keys_of(name):
+                raise UsageError(
+                    f"another key is trusted as {name!r}",
+                    hint="if that is right, --also keeps both, and 'lorelog identity forget' removes them",
+                )
+            added = TrustedKey(name, key, _utc_now())
+            self._write_known([*before, added])
+        return added
+
+    def forget(self, name: str) -> tuple[TrustedKey, ...]:
+        """Remove the trusted keys of a name, and return them."""
+        with self._exclusive():
+            removed = self.keys_of(name)
+            if not removed:
+                raise NotFound(f"no key is trusted as {name!r}", hint="lorelog identity list")
+            self._write_known([trusted for trusted in self.trusted_keys() if trusted not in removed])
+        return removed
+
+    def keys_of(self, name: str) -> tuple[TrustedKey, ...]:
+        """Return the trusted keys of a name."""
+        return tuple(
+            trusted for trusted in self.trusted_keys() if writer_identity(trusted.name) == writer_identity(name)
+        )
+
+    def _read_public_key(self, path: Path) -> str:
+        try:
+            return path.read_text("utf-8")[:1000].strip()
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+    def _write_known(self, keys: Sequence[TrustedKey]) -> None:
+        values = {"version": KEYS_VERSION, "keys": [to_builtins(trusted) for trusted in keys]}
+        write_atomic(self._file, json.dumps(values, ensure_ascii=False, indent=1).encode() + b"\n")
+        self._stamp = None
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Create the folder, and lock it against changes by other processes."""
+        try:
+            self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            self.folder.chmod(0o700)
+            descriptor = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                acquire_file_lock(descriptor)
+                yield
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise StoreUnwritable(
+                f"{error.filename or self.folder} cannot be written: {error.strerror}", hint="nothing was changed"
+            ) from error
+
+
+def _check_name(name: str) -> None:
+    if not writer_identity(name) or len(name) > _MAX_NAME_CHARS or _UNPRINTABLE.search(name) or name != name.strip():
+        raise UsageError(
+            f"{name[:_MAX_NAME_CHARS]!r} is not a valid name of an identity",
+            hint=f"use an agent's id: one line of at most {_MAX_NAME_CHARS} characters",
+        )
+
+
+def _utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _parse_known(path: Path) -> tuple[TrustedKey, ...]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            values = json.loads(file.read(_MAX_FILE_BYTES))
+        if values["version"] != KEYS_VERSION:
+            raise ConfigError(f"{path} was written by a newer lorelog", hint="upgrade lorelog")
+        return tuple(
+            TrustedKey(str(value["name"]), parse_public_key(str(value["key"])), str(value.get("since", "")))
+            for value in values["keys"]
+        )
+    except OSError as error:
+        raise _unreadable_error(path, error) from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError) as error:
+        raise ConfigError(
+            f"{path} is damaged, so signatures cannot be checked",
+            hint="restore a copy, or move it away and trust the keys again (lorelog identity trust)",
+        ) from error
+
+
+def _unreadable_error(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(f"{path} cannot be read: {error.strerror or error}", hint="make it a file that you can read")
+
+
+PASSPHRASE_VARIABLE = "LORELOG_IDENTITY_PASSPHRASE"  # noqa: S105  (the name of a variable)
+_SIGNATURE_BYTES = 64
+_MAX_CACHED_CHECKS = 100_000
+
+
+class SignatureState(StrEnum):
+    """Result of checking a record's signature."""
+
+    NONE = "none"
+    VALID = "valid"
+    UNKNOWN_KEY = "unknown key"
+    WRONG_NAME = "wrong name"
+    BROKEN = "broken"
+
+
+class SignatureStatus(Struct, frozen=True):
+    """State of a record's signature, and its key."""
+
+    state: SignatureState
+    key: str = ""
+    """Fingerprint of the key in the signature; empty if there is none."""
+
+    @property
+    def meaning(self) -> str:
+        """The state as a sentence."""
+        return _STATE_TEXTS[self.state]
+
+
+_STATE_TEXTS = {
+    SignatureState.NONE: "it is not signed",
+    SignatureState.VALID: "it is signed with its writer's trusted key",
+    SignatureState.UNKNOWN_KEY: "it is signed with a key that is not trusted here",
+    SignatureState.WRONG_NAME: "it is signed with a key that is trusted under another name",
+    SignatureState.BROKEN: "its signature does not match its content",
+}
+_UNSIGNED = SignatureStatus(SignatureState.NONE)
+
+
+class Keyring:
+    """The keys of one home; signs as `name`, or not at all if empty. Safe to share between threads."""
+
+    def __init__(self, folder: Path, name: str = "", passphrase: str = "") -> None:
+        self.folder = folder
+        self.name = name
+        self.files = KeyFolder(folder)
+        self._passphrase = passphrase
+        self._private_key: Ed25519PrivateKey | None = None
+        self._checked: dict[bytes, bool] = {}
+        """Results by hash of signature and content: verifying a signature takes longer than hashing it."""
+
+    def sign(self, draft: RecordDraft) -> RecordDraft:
+        """Return the draft signed as `name`, with id and time set; unchanged if no name is configured."""
+        if not self.name:
+            return draft
+        if writer_identity(draft.agent) != writer_identity(self.name):
+            raise UsageError(
+                f"{draft.agent!r} cannot sign as the identity {self.name!r}",
+                hint="write as that identity, or select another one (records.identity; empty signs nothing)",
+            )
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        draft = replace(draft, id=draft.id or new_id(), at=draft.at or now, signature="")
+        try:
+            payload = signed_bytes(draft)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(
+                f"this {draft.kind} cannot be signed: {error}",
+                hint="use UTF-8 text, finite numbers and plain JSON values",
+            ) from error
+        private = self._load_private_key()
+        public = encode_base64url(private.public_key().public_bytes_raw())
+        if not any(trusted.key == public for trusted in self.files.keys_of(self.name)):
+            raise ConfigError(
+                f"the key of {self.name!r} is not trusted any more",
+                hint=f"lorelog identity trust {self.name} {SCHEME}:{public}, or select another identity",
+            )
+        return replace(draft, signature=f"{SCHEME}:{public}:{encode_base64url(private.sign(payload))}")
+
+    def signing_key(self, record: RecordDraft | Record) -> str:
+        """Return the fingerprint of the trusted key that signed a record as its writer; empty if there is none."""
+        if not record.signature:
+            return ""
+        try:
+            status = self.signature_status(record)
+        except (ConfigError, MissingExtra):  # neither a damaged known.json nor a missing package must fail a search
+            return ""
+        return status.key if status.state is SignatureState.VALID else ""
+
+    def signature_status(self, record: RecordDraft | Record) -> SignatureStatus:
+        """Return the state of a record's signature, and its key."""
+        if not record.signature:
+            return _UNSIGNED
+        scheme, _, rest = record.signature.partition(":")
+        key, _, signature = rest.partition(":")
+        raw, proof = decode_base64url(key), decode_base64url(signature)
+        if scheme != SCHEME or not raw or not proof or (len(raw), len(proof)) != (_PUBLIC_KEY_BYTES, _SIGNATURE_BYTES):
+            return SignatureStatus(SignatureState.BROKEN)
+        names = [trusted.name for trusted in self.files.trusted_keys() if trusted.key == key]
+        if not self._signature_fits(record, raw, proof):
+            return SignatureStatus(SignatureState.BROKEN, fingerprint(key))
+        if not names:
+            return SignatureStatus(SignatureState.UNKNOWN_KEY, fingerprint(key))
+        if writer_identity(record.agent) not in {writer_identity(name) for name in names}:
+            return SignatureStatus(SignatureState.WRONG_NAME, fingerprint(key))
+        return SignatureStatus(SignatureState.VALID, fingerprint(key))
+
+    def _signature_fits(self, record: RecordDraft | Record, key: bytes, proof: bytes) -> bool:
+        try:
+            payload = signed_bytes(record)
+        except (TypeError, ValueError, RecursionError):
+            return False
+        digest = hashlib.sha256(key + proof + payload).digest()
+        fits = self._checked.get(digest)
+        if fits is None:
+            if len(self._checked) >= _MAX_CACHED_CHECKS:
+                self._checked.clear()
+            fits = self._checked[digest] = _verify_signature(key, proof, payload)
+        return fits
+
+    def _load_private_key(self) -> Ed25519PrivateKey:
+        """Return the private key. Error messages contain neither the key nor the passphrase."""
+        if self._private_key is not None:
+            return self._private_key
+
+        require_extra("signing", "a signature")
+        text = self.files.read_private_key(self.name)
+        if is_encrypted(text) and not self._passphrase:
+            raise ConfigError(
+                f"the key of {self.name!r} needs its passphrase",
+                hint=f"set the environment variable {PASSPHRASE_VARIABLE}",
+            )
+        try:
+            private = load_private_key(text, self._passphrase)
+        except ValueError:
+            why = (
+                f"the passphrase in {PASSPHRASE_VARIABLE} does not decrypt it"
+                if is_encrypted(text)
+                else "its file is not a private key"
+            )
+            raise ConfigError(
+                f"the key of {self.name!r} cannot be used: {why}", hint="'lorelog identity show' prints its path"
+            ) from None
+        self._private_key = private
+        return private
+
+
+def _verify_signature(key: bytes, proof: bytes, payload: bytes) -> bool:
+    require_extra("signing", "the check of a signature")
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(proof, payload)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+class UnprovenSignature(Struct, frozen=True):
+    """A record whose signature does not prove its writer."""
+
+    id: str
+    agent: str
+    signature: SignatureStatus
+
+
+class LedgerCheck(Struct, frozen=True):
+    """Result of checking a ledger: its hash chain and its signatures."""
+
+    chain: LedgerVerification
+    states: Counter[SignatureState]
+    """Number of signatures by state; unsigned records are not counted."""
+    unproven: tuple[UnprovenSignature, ...]
+    """The first signatures that prove nothing."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every line is unchanged and no signature is false. A signature with an unknown key is not false."""
+        return self.chain.ok and not (self.states[SignatureState.BROKEN] or self.states[SignatureState.WRONG_NAME])
+
+
+def check_ledger(store: RecordStore, keyring: Keyring, limit: int) -> LedgerCheck:
+    """Check the hash chain and then the signatures, reading the ledger twice."""
+    with suppress(StoreError):  # a redaction that cannot be completed now is a fault
+        store.ledger.complete_redactions()
+    chain = store.ledger.verify()
+    states: Counter[SignatureState] = Counter()
+    unproven: list[UnprovenSignature] = []
+    for record in store.ledger.read():
+        if not record.signature:
+            continue
+        status = keyring.signature_status(record)
+        states[status.state] += 1
+        if status.state is not SignatureState.VALID and len(unproven) < limit:
+            unproven.append(UnprovenSignature(record.id, record.agent, status))
+    return LedgerCheck(chain, states, tuple(unproven))
+
+
+_ENCRYPTED_HEADER = re.compile(rb"lorelog scrypt v1 ([0-9a-f]{32})\n")
+_SCRYPT_COST, _SCRYPT_BLOCK_SIZE, _SCRYPT_PARALLELISM = 2**15, 8, 1
+
+
+def generate_key(passphrase: str) -> tuple[bytes, bytes]:
+    """Return the content of a new private key file, and the raw public key."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    private = Ed25519PrivateKey.generate()
+    header = b""
+    encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
+    if passphrase:
+        salt = os.urandom(16)
+        header = b"lorelog scrypt v1 " + salt.hex().encode() + b"\n"
+        encryption = serialization.BestAvailableEncryption(_derive_passphrase(passphrase, salt))
+    text = private.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+    return header + text, private.public_key().public_bytes_raw()
+
+
+def is_encrypted(text: bytes) -> bool:
+    """Return True if a key file needs a passphrase."""
+    return _ENCRYPTED_HEADER.match(text) is not None
+
+
+def load_private_key(text: bytes, passphrase: str) -> Ed25519PrivateKey:
+    """Return the private key of a file. Raise ValueError if it is not one, or for a wrong passphrase."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    header = _ENCRYPTED_HEADER.match(text)
+    secret = _derive_passphrase(passphrase, bytes.fromhex(header[1].decode())) if header else None
+    try:
+        private = load_pem_private_key(text[header.end() if header else 0 :], secret)
+    except (TypeError, UnsupportedAlgorithm):
+        raise ValueError("not a private key") from None
+    if not isinstance(private, Ed25519PrivateKey):
+        raise ValueError("not an Ed25519 key")  # noqa: TRY004  (callers handle one kind of error)
+    return private
+
+
+def _derive_passphrase(passphrase: str, salt: bytes) -> bytes:
+    from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
+    key = Scrypt(salt, 32, _SCRYPT_COST, _SCRYPT_BLOCK_SIZE, _SCRYPT_PARALLELISM).derive(
+        passphrase.encode("utf-8", "surrogateescape")
+    )
+    return key.hex().encode()

@@ -1,0 +1,380 @@
+"""Exports and imports records and journal memories.
+
+An import is someone else's statement: an unsigned record is stored with the origin `import`, so it is tainted and
+supports nothing, unless a person restores their own backup. A signed record keeps its origin if its key is trusted here
+and its signature is valid. If it is a reply, its parent must be proven too: a signature names the parent's id but
+cannot show that the parent was changed on the way. Secrets are always removed, which invalidates a signature.
+
+Memories of a file are passed on; `services/imports` writes them.
+
+A record that was redacted here stays redacted: an older copy of it is refused. A record that was redacted in the other
+ledger is imported without its texts and always counts as imported; that ledger's redaction records are left out, since
+they are about its lines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from lorelog.core.document import StoredChunk
+from lorelog.core.errors import LorelogError, StoreBusy, UsageError
+from lorelog.core.paths import is_below
+from lorelog.core.processes import acquire_file_lock
+from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, signed_bytes
+from lorelog.ingest.redaction.redact import redact
+from lorelog.ingest.transcripts.json_files import open_stream, read_file_head
+from lorelog.records.chain import GENESIS_HASH, encode_line
+from lorelog.records.kinds import check_draft
+from lorelog.services.records.exports import (
+    MARKDOWN_HEADER,
+    ExportedMemory,
+    ForeignMemory,
+    ImportItem,
+    read_jsonl,
+    read_markdown,
+    read_omf,
+    write_jsonl,
+    write_markdown,
+    write_omf,
+)
+from lorelog.services.records.keyring import Keyring, SignatureState
+from lorelog.services.records.store import RecordStore
+from lorelog.services.records.writer import redact_draft
+
+_HEADING_LINE = re.compile(r"\A#{1,6} [^\n]*\n")
+_LEADING_COMMENT = re.compile(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
+
+
+def iter_journal_memories(
+    memories: Iterable[StoredChunk], read_text: Callable[[str], str], pages: Path
+) -> Iterator[ExportedMemory]:
+    """Yield the whole memories of journals, without record pages."""
+    for memory in memories:
+        chunk, anchor = memory.chunk, memory.chunk.anchor
+        if anchor is None or not anchor.memory or is_below(chunk.source, str(pages)):
+            continue
+        try:
+            text = read_text(memory.id)
+        except LorelogError:  # its file is gone; the index still has its beginning
+            text = chunk.content
+        text = _LEADING_COMMENT.sub("", _HEADING_LINE.sub("", text, count=1), count=1).strip()
+        if text:
+            yield ExportedMemory(
+                text=text,
+                memory=anchor.memory,
+                type=chunk.type,
+                tags=chunk.tags,
+                project=memory.project,
+                at=chunk.date,
+                origin=anchor.origin,
+                expires=anchor.expires,
+            )
+
+
+FORMATS = ("jsonl", "markdown", "omf")
+_BATCH_SIZE = 500
+_MAX_BATCH_BYTES = 8 * 1024 * 1024
+_MAX_PROBLEMS = 100
+_LOCK_WAIT_S = 10.0
+_REFERENCE_FIELDS = ("id", "task", "reply_to", "supersedes", "project")
+_OMF_START = re.compile(rb'\{\s*($|"(omf|exported_at|source|memories)"\s*:)')
+
+
+class ImportProblem(Struct, frozen=True):
+    """A record or memory that was changed on import, or rejected."""
+
+    place: int
+    id: str
+    message: str
+
+
+class ImportOptions(Struct, frozen=True):
+    """Options of an import."""
+
+    restore: bool = False
+    """Trust the file as one's own backup: records keep their origin."""
+    dry_run: bool = False
+    project: str | None = None
+    """Project for the records that have one."""
+    archived: bool = False
+    """Import archived memories as well."""
+    patterns: tuple[str, ...] = ()
+    """Regular expressions of additional text to redact."""
+
+
+class ImportReport(Struct):
+    """Counts and problems of an import."""
+
+    read: int = 0
+    written: int = 0
+    already_present: int = 0
+    """Identical records that existed."""
+    refused: int = 0
+    tainted: int = 0
+    """Written records with an untrusted origin."""
+    unsigned: int = 0
+    """Written records that lost a signature, because it proves nothing here."""
+    redacted: int = 0
+    """Written records from which secrets were removed."""
+    dangling: int = 0
+    """Written records that name a task or record that is neither here nor in the file."""
+    memories: int = 0
+    """Memories passed on."""
+    archived: int = 0
+    """Archived memories that were skipped."""
+    problems: list[ImportProblem] = field(default_factory=list)
+    """The first problems."""
+
+    def add_problem(self, place: int, identity: str, message: str) -> None:
+        """Add a problem, up to the limit."""
+        if len(self.problems) < _MAX_PROBLEMS:
+            self.problems.append(ImportProblem(place, identity, message))
+
+
+def export_records(
+    records: Iterator[Record], format_: str, memories: Iterable[ExportedMemory] | None = None
+) -> Iterator[str]:
+    """Yield records, as OMF also memories, as pieces of a file."""
+    if format_ == "omf":
+        return write_omf(records, memories or ())
+    return write_markdown(records) if format_ == "markdown" else write_jsonl(records)
+
+
+def detect_format(path: str) -> str:
+    """Return a file's format, from its beginning."""
+    head = read_file_head(path)[:65_536].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if MARKDOWN_HEADER.encode() in head or head.startswith((b"#", b"---")):
+        return "markdown"
+    return "omf" if _OMF_START.match(head.partition(b"\n")[0].strip()) else "jsonl"
+
+
+def read_import_file(path: str, format_: str) -> Iterator[ImportItem]:
+    """Yield the items of a file without loading it whole."""
+    if format_ == "omf":
+        yield from read_omf(path)
+        return
+    with open_stream(path) as stream:
+        yield from (read_markdown if format_ == "markdown" else read_jsonl)(stream)
+
+
+class _KnownRecord(Struct, frozen=True):
+    """Facts about a record that others refer to."""
+
+    digest: bytes
+    foreign: bool
+    proven: bool
+    redacted: bool = False
+
+
+class RecordImporter:
+    """Imports a file into a ledger. `add_memories` receives the memories in batches, also in a dry run."""
+
+    def __init__(
+        self,
+        store: RecordStore,
+        keyring: Keyring,
+        options: ImportOptions,
+        add_memories: Callable[[Sequence[ForeignMemory]], None],
+    ) -> None:
+        self._store = store
+        self._keyring = keyring
+        self._options = options
+        self._add_memories = add_memories
+        self._report = ImportReport()
+        self._file_ids: set[str] = set()
+        """Ids of the records and tasks in the file."""
+        self._planned: dict[str, _KnownRecord] = {}
+        """Records that a dry run would have written."""
+        self._tables = store.tables()
+
+    def run(self, read: Callable[[], Iterator[ImportItem]]) -> ImportReport:
+        """Import a file. It is read twice: first for its ids, so that records may refer to each other in any order."""
+        for item in read():
+            if item.draft is not None:
+                self._file_ids.add(item.draft.id)
+                if item.draft.kind == "task_start":
+                    self._file_ids.add(item.draft.task)
+        with self._import_lock():
+            for batch in _batches(read()):
+                self._import_batch(batch)
+        return self._report
+
+    def _import_batch(self, batch: Sequence[ImportItem]) -> None:
+        report = self._report
+        report.read += len(batch)
+        known = self._load_known([item.draft for item in batch if item.draft is not None])
+        drafts: list[RecordDraft] = []
+        memories: list[ForeignMemory] = []
+        for item in batch:
+            if item.memory is None:
+                draft = self._select_draft(item, known)
+                if draft is not None:
+                    drafts.append(draft)
+                    known[draft.id] = self._known_record(draft)
+            elif item.archived and not self._options.archived:
+                report.archived += 1
+            else:
+                memories.append(item.memory)
+        report.written += len(drafts)
+        report.memories += len(memories)
+        if self._options.dry_run:
+            self._planned |= {draft.id: known[draft.id] for draft in drafts}
+        elif drafts:
+            self._store.append(drafts)
+        if memories:
+            self._add_memories(memories)
+
+    def _load_known(self, drafts: Sequence[RecordDraft]) -> dict[str, _KnownRecord]:
+        """Return the records that drafts refer to, by id."""
+        named = {name for draft in drafts for name in (draft.id, draft.reply_to, draft.supersedes) if name}
+        known = {name: self._planned[name] for name in named if name in self._planned}
+        self._tables = self._store.tables()
+        for record in self._tables.by_ids(named):
+            known.setdefault(record.id, self._known_record(record))
+        return known
+
+    def _known_record(self, record: RecordDraft | Record) -> _KnownRecord:
+        return _KnownRecord(
+            _record_digest(record),
+            foreign=record.origin in UNTRUSTED_ORIGINS,
+            proven=self._is_proven(record),
+            redacted=isinstance(record, Record) and record.redacted,
+        )
+
+    def _select_draft(self, item: ImportItem, known: Mapping[str, _KnownRecord]) -> RecordDraft | None:
+        """Return the draft to write; None if the item is present already or rejected."""
+        report, draft = self._report, item.draft
+        if draft is not None and draft.kind == REDACTION_KIND:
+            return None
+        name = draft.id if draft is not None else ""
+        try:
+            if draft is None:
+                raise UsageError(item.problem)
+            check_draft(draft)
+            clean, secrets = redact_draft(draft, self._options.patterns)
+            _check_references(draft, self._options.patterns)
+            prepared = self._prepare_draft(item, clean, known, changed=bool(secrets))
+            encode_line(prepared, 1, GENESIS_HASH)
+            before = known.get(draft.id)
+            if before is not None:
+                if before.redacted and not item.redacted:
+                    raise UsageError("its text was redacted here")
+                if before.redacted:
+                    report.already_present += 1
+                    return None
+                if before.digest not in {_record_digest(draft), _record_digest(prepared)}:
+                    raise UsageError("a record with this id exists and differs")
+                report.already_present += 1
+                return None
+            _check_superseded(prepared, known)
+        except LorelogError as error:
+            report.refused += 1
+            report.add_problem(item.place, name, error.message)
+            return None
+        report.redacted += bool(secrets)
+        report.tainted += prepared.origin in UNTRUSTED_ORIGINS
+        report.unsigned += bool(draft.signature and not prepared.signature)
+        self._note_missing(item.place, prepared, known)
+        return prepared
+
+    def _prepare_draft(
+        self, item: ImportItem, draft: RecordDraft, known: Mapping[str, _KnownRecord], *, changed: bool
+    ) -> RecordDraft:
+        """Return the draft with its project and origin here."""
+        project = self._options.project
+        moved = project is not None and bool(draft.project) and draft.project != project
+        prepared = replace(draft, project=project or "") if moved else draft
+        if self._options.restore and not item.unverified and not item.redacted:
+            return replace(prepared, signature="") if moved or changed else prepared
+        parent = known.get(draft.reply_to)
+        # The parent must be the one the writer saw, as far as that can be proven.
+        if not moved and self._is_proven(draft) and (parent is None or parent.proven or not parent.foreign):
+            return prepared
+        return replace(prepared, origin="import", signature="")
+
+    def _is_proven(self, record: RecordDraft | Record) -> bool:
+        return bool(record.signature) and self._keyring.signature_status(record).state is SignatureState.VALID
+
+    def _note_missing(self, place: int, draft: RecordDraft, known: Mapping[str, _KnownRecord]) -> None:
+        missing = [
+            f"the record {name}"
+            for name in dict.fromkeys((draft.reply_to, draft.supersedes))
+            if name and name not in known and name not in self._file_ids
+        ]
+        if draft.task and draft.task not in self._file_ids and self._tables.task(draft.task) is None:
+            missing.append(f"the task {draft.task}")
+        if missing:
+            self._report.dangling += 1
+            self._report.add_problem(
+                place, draft.id, f"imported, but {' and '.join(missing)} is neither here nor in the file"
+            )
+
+    @contextmanager
+    def _import_lock(self) -> Iterator[None]:
+        """Exclude another import, which might bring the same ids."""
+        if self._options.dry_run:
+            yield
+            return
+        folder = self._store.ledger.folder
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(folder / "ledger.import", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            if not acquire_file_lock(descriptor, _LOCK_WAIT_S):
+                raise StoreBusy("another import into this ledger is running", hint="nothing was written; try again")
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _batches(items: Iterator[ImportItem]) -> Iterator[list[ImportItem]]:
+    """Yield batches, limited by number and size."""
+    batch: list[ImportItem] = []
+    size = 0
+    for item in items:
+        batch.append(item)
+        size += _item_size(item)
+        if len(batch) >= _BATCH_SIZE or size >= _MAX_BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _item_size(item: ImportItem) -> int:
+    if item.memory is not None:
+        return len(item.memory.text)
+    return sum(len(str(value)) for value in item.draft.fields.values()) if item.draft is not None else 0
+
+
+def _record_digest(record: RecordDraft | Record) -> bytes:
+    """Return a hash that identical records share."""
+    return hashlib.sha256(signed_bytes(record) + record.signature.encode()).digest()
+
+
+def _check_references(draft: RecordDraft, patterns: Sequence[str]) -> None:
+    """Raise UsageError for a secret in a reference: removing it would change what the record refers to."""
+    for name in _REFERENCE_FIELDS:
+        if redact(getattr(draft, name), patterns).kinds:
+            raise UsageError(f"its {name!r} contains a secret")
+    for name in ("related_artifact_ids", "parent_task_id"):
+        if any(redact(text, patterns).kinds for text in _iter_texts(draft.fields.get(name))):
+            raise UsageError(f"its {name!r} contains a secret")
+
+
+def _iter_texts(value: Json) -> Iterator[str]:
+    yield from (text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str))
+
+
+def _check_superseded(prepared: RecordDraft, known: Mapping[str, _KnownRecord]) -> None:
+    """Raise UsageError if an imported record would supersede one written here."""
+    before = known.get(prepared.supersedes)
+    if prepared.origin == "import" and before is not None and not before.foreign:
+        raise UsageError(f"it would supersede {prepared.supersedes}, which was written here; imported records cannot")

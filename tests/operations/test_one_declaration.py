@@ -1,0 +1,141 @@
+"""An operation is declared once: surfaces and documentation follow from the declaration."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from msgspec import Meta
+from scripts.generate_reference import render_operations
+
+from lorelog import AsyncLorelog, Lorelog
+from lorelog.core.errors import UsageError
+from lorelog.engine import Engine
+from lorelog.operations import catalogue
+from lorelog.operations.dispatch import ClientIdentity, Dispatcher
+from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
+from lorelog.operations.replies import OperationReply
+from lorelog.operations.requests import OperationRequest
+from lorelog.surfaces.cli import commands
+from lorelog.surfaces.cli.derive import render_options
+from lorelog.surfaces.cli.main import main
+from lorelog.surfaces.cli.parser import command_parser
+from lorelog.surfaces.http.openapi import describe_api
+from lorelog.surfaces.mcp.calls import call_tool
+from lorelog.surfaces.python.methods import Awaited, Blocking, ModeT, OperationMethods, method
+
+OPERATIONS = OperationFamily()
+
+
+class GreetRequest(OperationRequest, frozen=True):
+    """Whom to greet."""
+
+    name: Annotated[str, Meta(min_length=1, description="Name of the person.")]
+    times: Annotated[int, Meta(ge=1, le=9, description="Number of greetings.")] = 1
+
+
+class Greeting(OperationReply, frozen=True, kw_only=True):
+    """A greeting."""
+
+    text: str
+
+
+@OPERATIONS.declare("made.greet", GreetRequest, Greeting, commands=(ShellCommand("greet", ("name",)),))
+def greet(engine: Engine, request: GreetRequest, call: RequestContext) -> Greeting:
+    """Greet a person."""
+    return Greeting(text=" ".join([f"hello {request.name}"] * request.times))
+
+
+class MadeNamespace(OperationMethods[ModeT]):
+    """Made-up operations."""
+
+    greet = method(GreetRequest, greet)
+
+
+FAKE = {"embedding.provider": "fake"}
+
+
+@pytest.fixture(autouse=True)
+def declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Add the family to the catalogue."""
+    monkeypatch.setitem(catalogue.FAMILIES, "made", (__name__,))
+    catalogue.all_operations.cache_clear()
+    yield
+    catalogue.all_operations.cache_clear()
+
+
+def test_python_has_a_method_with_parameters_and_help(tmp_path: Path) -> None:
+    """The method takes the fields of the request by position and name, and describes them."""
+    assert str(inspect.signature(MadeNamespace.greet)).startswith("(self, name: str, *, times: int = 1, project:")
+    assert "    times: Number of greetings." in (MadeNamespace.greet.__doc__ or "")
+    with Lorelog(tmp_path, settings=FAKE) as memory:
+        made = MadeNamespace[Blocking](memory.run_traced)
+        assert made.greet("Mara", times=2) == Greeting(text="hello Mara hello Mara")
+        with pytest.raises(UsageError, match="'times'"):
+            made.greet("Mara", tims=2)  # type: ignore[call-arg]
+
+
+def test_async_python_has_the_same_method(tmp_path: Path) -> None:
+    """The same declaration is a coroutine for an asynchronous client."""
+
+    async def use() -> str:
+        async with AsyncLorelog(tmp_path, settings=FAKE) as memory:
+            return (await MadeNamespace[Awaited](memory.run_traced).greet("Mara")).text
+
+    assert asyncio.run(use()) == "hello Mara"
+
+
+def test_the_shell_has_a_command_with_typed_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command's options, their types and help come from the request; `call` and `batch` reach it by name."""
+    options = tmp_path / "options.jsonl"
+    options.write_text(render_options(OPERATIONS.values()), "utf-8")
+    monkeypatch.setattr(commands, "OPTIONS_FILE", str(options))
+    parser = command_parser("greet")
+
+    assert "number of greetings" in parser.format_help()
+    assert vars(parser.parse_args(["Mara", "--times", "2"])).items() >= {("name", "Mara"), ("times", 2)}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
+    assert main(["--daemon", "off", "call", "made.greet", "--json", json.dumps({"name": "Mara"})]) == 0
+    assert json.loads(capsys.readouterr().out) == {"text": "hello Mara"}
+
+
+def test_http_has_a_route_with_schemas() -> None:
+    """OpenAPI describes the route, its request and its reply."""
+    described = describe_api(secured=False)
+    schemas = described["components"]["schemas"]
+
+    assert described["paths"]["/api/call/made.greet"]["post"]["summary"] == "Greet a person."
+    assert schemas["GreetRequest"]["properties"]["times"]["description"] == "Number of greetings."
+    assert schemas["Greeting"]["required"] == ["text"]
+
+
+def test_agents_reach_it_over_mcp(tmp_path: Path) -> None:
+    """`memory_call` calls it, and explains its arguments."""
+    client = ClientIdentity(
+        str(tmp_path), {"LORELOG_EMBEDDING_PROVIDER": "fake", "LORELOG_HOME": str(tmp_path / "home")}
+    )
+    dispatcher = Dispatcher()
+
+    def call(op: str, arguments: dict[str, object]) -> dict[str, object]:
+        return dispatcher.call(op, arguments, client)
+
+    reply = call_tool("memory_call", {"op": "made.greet", "arguments": {"name": "Mara"}}, call)
+    explained = call_tool("memory_call", {"op": "help", "arguments": {"op": "made.greet"}}, call)
+    assert reply.structured["text"] == "hello Mara"
+    assert explained.structured["arguments"]["properties"]["name"]["description"] == "Name of the person."
+
+
+def test_the_reference_describes_it() -> None:
+    """The generated page of operations has its fields."""
+    page = render_operations()
+
+    assert "## made.greet" in page
+    assert "| `times` | whole number | `1` | Number of greetings. |" in page
