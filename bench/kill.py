@@ -25,7 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from lorelog import Lorelog
-from lorelog.services.records.keys.keyring import KeyFolder
+from lorelog.services.records.keyring import KeyFolder
 from lorelog.services.records.store import RecordStore
 
 SETTINGS = {"embedding.provider": "none"}
@@ -127,7 +127,7 @@ def cycle(desk: Desk, writers: int, chance: random.Random, *, finish: bool) -> t
 
 def look(desk: Desk, told: set[str], tally: Tally) -> int:
     """Compare the ledger with the acknowledged ids; return the number of records."""
-    from lorelog.services.records.keys.keyring import Keyring
+    from lorelog.services.records.keyring import Keyring
 
     keyring = Keyring(desk.home / "identities")
     book = RecordStore(desk.tenant, keyring.signing_key)

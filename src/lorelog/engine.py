@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from lorelog.services.compact.compactor import Compactor
     from lorelog.services.context.scope import ContextScope
     from lorelog.services.forget.forgetter import Forgetter
-    from lorelog.services.imports.importer import Importer
+    from lorelog.services.imports.memory_importer import Importer
     from lorelog.services.maintenance.index import IndexMaintenance
     from lorelog.services.memories.lifecycle import MemoryLifecycle
     from lorelog.services.pipeline.memories import ProjectMemories
-    from lorelog.services.records.scope import RecordScope
+    from lorelog.services.records.record_scope import RecordScope
     from lorelog.services.sessions.capture_context import CaptureContext, YieldWriteLock
     from lorelog.services.sessions.recall import RecallSources
     from lorelog.services.sessions.topics import TopicReader
@@ -189,13 +189,13 @@ class Engine(ProjectScope):
 
     def importer(self) -> Importer:
         """Return the writer of other tools' memories."""
-        from lorelog.services.imports.importer import Importer
+        from lorelog.services.imports.memory_importer import Importer
 
         return Importer(self.capture_context(), self.tombstones(), self.defaults.capture.patterns)
 
     def records(self) -> RecordScope:
         """Return the tenant's records as visible from this project."""
-        from lorelog.services.records.scope import RecordScope
+        from lorelog.services.records.record_scope import RecordScope
 
         records = self.deps.records.open()
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lorelog.retrieval.cache import Caches
     from lorelog.services.llm.metered import MeteredLlm
     from lorelog.services.llm.receipts import Receipts
-    from lorelog.services.records.keys.keyring import Keyring
+    from lorelog.services.records.keyring import Keyring
     from lorelog.services.records.store import RecordStore
     from lorelog.services.sessions.summarizer import LlmSummarizer
 
@@ -627,7 +627,7 @@ def _open_records(settings: Settings, location: Location, workspace: Workspace) 
 
 def _open_book(location: Location, workspace: Workspace) -> RecordStore:
     """Return a tenant's records. The trusted keys are those of the home, for every caller."""
-    from lorelog.services.records.keys.keyring import Keyring
+    from lorelog.services.records.keyring import Keyring
     from lorelog.services.records.store import RecordStore
 
     return RecordStore(workspace.tenant_folder, Keyring(location.home / IDENTITIES_FOLDER).signing_key)
@@ -635,7 +635,7 @@ def _open_book(location: Location, workspace: Workspace) -> RecordStore:
 
 def _open_keyring(settings: Settings, location: Location) -> Keyring:
     """Return the keys of a home, unlocked for the caller's identity."""
-    from lorelog.services.records.keys.keyring import Keyring
+    from lorelog.services.records.keyring import Keyring
 
     passphrase = location.environment.get("LORELOG_IDENTITY_PASSPHRASE", "")
     return Keyring(location.home / IDENTITIES_FOLDER, settings.record_options().identity, passphrase)

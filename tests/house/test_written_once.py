@@ -51,3 +51,39 @@ def test_one_module_replaces_files() -> None:
     found = {name for name, function in candidates if replaces_what_it_writes(function)}
 
     assert found == set(), "use write_atomic or AtomicFile of core/atomic_file.py"
+
+
+def test_one_module_connects_to_databases() -> None:
+    """SQLite files are opened by core/sqlite_file.py alone."""
+    found = {
+        name
+        for name, function in functions("sqlite3.connect")
+        if any(called == "sqlite3.connect" for called, _ in calls(function))
+    }
+
+    assert found == {"core/sqlite_file.py"}, "use SqliteFile, connect or connect_readonly"
+
+
+def test_one_module_starts_git() -> None:
+    """Git is started by code/git.py alone, which decides what a repository may do in our process."""
+    found = {
+        name
+        for name, function in functions('"git"')
+        for called, call in calls(function)
+        if called in {".run", ".Popen", ".check_output", ".call", ".check_call", "run", "Popen"}
+        and any(isinstance(node, ast.Constant) and node.value == "git" for node in ast.walk(call))
+    }
+
+    assert found == {"code/git.py"}, "use Git or run_git of code/git.py"
+
+
+def test_logs_are_opened_in_one_module() -> None:
+    """Files are opened for appending by core/atomic_file.py, except the spools and logs of processes that may lose a line."""
+    found = {
+        name
+        for name, function in functions("O_APPEND")
+        if any(isinstance(node, ast.Attribute) and node.attr == "O_APPEND" for node in ast.walk(function))
+    }
+
+    lossy = {"services/traces/recorder.py", "surfaces/daemon/process.py", "surfaces/cli/hook/tool_call.py"}
+    assert found - lossy == {"core/atomic_file.py"}, "use AppendLog, append_line or append_lines"

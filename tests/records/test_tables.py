@@ -22,7 +22,7 @@ from lorelog.core.errors import StoreUnwritable
 from lorelog.core.ids import new_id
 from lorelog.core.record import Promotion, Record, RecordDraft
 from lorelog.records.ledger import Ledger
-from lorelog.records.tables import NamedSubject, RecordQuery, RecordRelation, RecordTables
+from lorelog.records.tables import RecordQuery, RecordRelation, RecordTables
 from lorelog.records.trust import assess_records
 
 
@@ -255,22 +255,19 @@ def test_threads_replies_and_relations_are_found(fixture: LedgerFixture) -> None
 
 
 def test_what_records_name_is_found(fixture: LedgerFixture) -> None:
-    """Datasets, entities, challenges and contributors are counted, and records are record by them."""
+    """Records are found by the datasets, entities and challenges that they name, and entities of a kind are counted."""
     about: dict[str, Any] = {
         "dataset_refs": [{"name": "scifact", "version": "1"}],
         "entity_refs": [{"name": "redis", "entity_type": "service"}],
         "challenge_id": "c-1",
-        "contributors": ["otto"],
     }
     at = "2026-03-05T14:30:00.000Z"
     fixture.write(draft(fields=about, id="a", project="p", at=at), draft(fields=about, id="b", at=at), draft(id="c"))
     tables = fixture.tables
 
-    assert tables.datasets() == [NamedSubject("scifact", "1", 2, at)]
-    assert tables.entities("p") == [NamedSubject("redis", "service", 1, at)]
-    assert tables.challenges() == [NamedSubject("c-1", "", 2, at)]
-    assert tables.contributors("q") == []
-    assert tables.contributors() == [NamedSubject("otto", "", 2, at)]
+    assert tables.entity_counts("service") == {"redis": 2}
+    assert tables.entity_counts("service", "p") == {"redis": 1}
+    assert tables.entity_counts("person") == {}
     for query in (RecordQuery(dataset="scifact"), RecordQuery(entity="redis"), RecordQuery(challenge="c-1")):
         assert ids(tables.find(query)) == ["b", "a"]
     assert tables.counts() == {"decision": 3}

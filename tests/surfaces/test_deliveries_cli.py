@@ -11,8 +11,9 @@ from tests.docs.test_json_debug import declared
 from tests.docs.test_json_page import documented, fields
 from tests.surfaces.conftest import Shell
 
+from lorelog.core.atomic_file import append_line
 from lorelog.operations.delivery import DeliveryListReply, UnusedReply
-from lorelog.services.delivery.log import append_delivery, append_line, session_log
+from lorelog.services.delivery.log import append_delivery, session_log
 from lorelog.services.places.project import find_project
 from lorelog.services.usage.history import used_file
 

@@ -173,7 +173,7 @@ def test_flags_go_before_settings(otters: OtterProject) -> None:
     settled = otters.search("--explain").json
 
     assert (len(settled["hits"]), settled["lane"]) == (2, "dense")
-    for flag in ("-k", "--top-k"):
+    for flag in ("-k", "--top-k", "--limit", "-n"):
         assert len(otters.search(flag, 6).json["hits"]) == 6
     assert otters.search("--lane", "lexical").json["lane"] == "lexical"
     chosen = otters.search("--lane", "hybrid", "--fusion", "convex", "--explain").json["hits"][0]["explanation"]

@@ -15,7 +15,7 @@ from tests.services.records.scopes import record_scope, say, say_verified
 from tests.surfaces.conftest import Shell, command_line, write
 
 from lorelog.core.record import DIGEST_MARK
-from lorelog.services.records.scope import RecordScope
+from lorelog.services.records.record_scope import RecordScope
 
 
 @pytest.fixture

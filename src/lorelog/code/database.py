@@ -15,17 +15,15 @@ replaces it and notes that.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
-from urllib.parse import quote
 
+from lorelog.core import sqlite_file
 from lorelog.core.code import NameUse, UseKind
-from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
-from lorelog.core.processes import enable_wal
+from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x6C6F7263  # "lorc"
@@ -165,135 +163,68 @@ def unpack_uses(name: str, packed: bytes) -> list[NameUse]:
     return uses
 
 
-_BUSY_TIMEOUT_S = 30.0
-_REBUILD_HINT = "rebuild it with 'lorelog code index'; it is derived from your files"
+REBUILD_HINT = "rebuild it with 'lorelog code index'; it is derived from your files"
 _DAMAGE_SUFFIX = "-damaged"
 """Marker file of a reader that found damage: the next index run may not read the damaged page."""
-_FILE_SUFFIXES = ("", "-wal", "-shm", _DAMAGE_SUFFIX)
 
 
-class CodeSchemaMismatch(Exception):
-    """The tables are missing, of another version, or of another program."""
+_DATABASE = DatabaseSchema(
+    SCHEMA,
+    SCHEMA_VERSION,
+    application=APPLICATION_ID,
+    is_derived=True,
+    hint=REBUILD_HINT,
+    pragmas=(
+        "synchronous = NORMAL",  # derived data: indexed again after a power failure
+        "cache_size = -65536",  # rows of uses are spread over the whole table
+        "wal_autocheckpoint = 4000",
+        "journal_size_limit = 67108864",
+    ),
+    busy_s=30.0,
+)
 
 
 def open_readonly(path: Path) -> sqlite3.Connection | None:
     """Open code.db without changing anything; return None if it does not exist or has another version."""
     if not path.is_file():
         return None
-    try:
-        return _open_checked(path, "mode=ro")
-    except CodeSchemaMismatch:
-        return None
-    except sqlite3.OperationalError:
-        # A database in WAL mode writes beside itself even for reading. If that is forbidden and there is no log, the file
-        # is complete.
-        log = path.with_name(f"{path.name}-wal")
-        if os.access(path.parent, os.W_OK) or (log.exists() and log.stat().st_size):
-            raise
-    with suppress(CodeSchemaMismatch):
-        return _open_checked(path, "immutable=1")
-    return None
+    db = SqliteFile(path, _DATABASE).open_readonly()
+    if db is not None:
+        db.execute("PRAGMA cache_size = -16384")
+    return db
 
 
 def open_writable(path: Path) -> tuple[sqlite3.Connection, str]:
     """Open or create code.db; the caller holds the writer lock. Also return a note if an unusable file was replaced."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    note = f"{path.name} was damaged and has been rebuilt"
+    file = SqliteFile(path, _DATABASE)
+    note = f"{path.name} was damaged"
+    if Path(f"{path}{_DAMAGE_SUFFIX}").exists():
+        delete_database(path)
+    else:
+        note = ""
+    db = file.open()
     try:
-        if not Path(f"{path}{_DAMAGE_SUFFIX}").exists():
-            return _open_or_create(path), ""
-    except CodeSchemaMismatch:
-        note = f"{path.name} was written by another version and has been rebuilt"
+        # Read a page: damage shows here instead of in the middle of a run.
+        db.execute("SELECT count(*) FROM roots").fetchone()
     except sqlite3.OperationalError:
+        db.close()
         raise
     except sqlite3.DatabaseError as error:
-        note = f"{path.name} was damaged ({error}) and has been rebuilt"
-    delete_database(path)
-    return _open_or_create(path), note
+        db.close()
+        note = f"{path.name} was damaged ({error})"
+        delete_database(path)
+        db = file.open()
+    note = note or file.replaced
+    return db, f"{note} and has been rebuilt" if note else ""
 
 
 def delete_database(path: Path) -> None:
     """Delete code.db. Open readers keep reading the deleted file."""
-    for suffix in _FILE_SUFFIXES:
-        with suppress(FileNotFoundError):
-            Path(f"{path}{suffix}").unlink()
+    sqlite_file.delete_database(path)
+    Path(f"{path}{_DAMAGE_SUFFIX}").unlink(missing_ok=True)
 
 
 def mark_damaged(path: Path) -> None:
     """Make the next writer rebuild code.db."""
     with suppress(OSError):
         Path(f"{path}{_DAMAGE_SUFFIX}").touch(mode=0o600)
-
-
-def is_corruption(error: BaseException) -> bool:
-    """Return True if an SQLite error means that the file is corrupt."""
-    name = getattr(error, "sqlite_errorname", "") or ""
-    return isinstance(error, sqlite3.DatabaseError) and name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
-
-
-def translate_error(error: sqlite3.Error | OSError, path: Path) -> StoreError:
-    """Translate an error of SQLite or the operating system."""
-    if isinstance(error, OSError):
-        return StoreUnwritable(
-            f"{error.filename or path} cannot be used: {error.strerror or error}",
-            hint="make it writable, or free some space",
-        )
-    name = getattr(error, "sqlite_errorname", "") or ""
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return StoreBusy(f"{path} is being written by another process", hint="try again")
-    if name.startswith(("SQLITE_READONLY", "SQLITE_FULL", "SQLITE_CANTOPEN", "SQLITE_IOERR")):
-        return StoreUnwritable(f"{path} cannot be used: {error}", hint="make it writable, or free some space")
-    return StoreDamaged(f"{path} is damaged: {error}", hint=_REBUILD_HINT)
-
-
-def _open_or_create(path: Path) -> sqlite3.Connection:
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    db = _connect(path, "mode=rw")
-    try:
-        if _version_marks(db) == (0, 0) and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            enable_wal(db, _BUSY_TIMEOUT_S)
-            db.execute("BEGIN IMMEDIATE")
-            for statement in filter(str.strip, SCHEMA.split(";")):
-                db.execute(statement)
-            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            db.execute("COMMIT")
-        _check_version(db)
-        enable_wal(db, _BUSY_TIMEOUT_S)
-        db.execute("PRAGMA synchronous = NORMAL")  # derived data: indexed again after a power failure
-        db.execute("PRAGMA cache_size = -65536")  # rows of uses are spread over the whole table
-        db.execute("PRAGMA wal_autocheckpoint = 4000")
-        db.execute("PRAGMA journal_size_limit = 67108864")
-        # Read a page: damage shows here instead of in the middle of a run.
-        db.execute("SELECT count(*) FROM roots").fetchone()
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _open_checked(path: Path, mode: str) -> sqlite3.Connection:
-    db = _connect(path, mode)
-    try:
-        _check_version(db)
-        db.execute("PRAGMA cache_size = -16384")
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    address = f"file:{quote(str(path))}?{mode}"
-    return sqlite3.connect(address, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-
-
-def _check_version(db: sqlite3.Connection) -> None:
-    if _version_marks(db) != (APPLICATION_ID, SCHEMA_VERSION):
-        raise CodeSchemaMismatch
-
-
-def _version_marks(db: sqlite3.Connection) -> tuple[int, int]:
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    return int(application), int(version)

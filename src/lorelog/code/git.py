@@ -1,4 +1,4 @@
-"""Read-only Git commands on a working tree, run so that the repository's configuration cannot start a program.
+"""Runs Git. Every Git process is started by `run_git`; `Git` and `GitHistory` ask a working tree, and change nothing.
 
 A repository may be untrusted. Git itself refuses repositories of other owners (`safe.directory`), and that stays.
 Everything else that can start a program or a connection is switched off: hooks, file system monitors, pagers, external
@@ -16,9 +16,10 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 _SAFE_OPTIONS = (
     "--no-pager",
@@ -70,7 +71,6 @@ class Git:
         (`merge-tree` writes some), so that the repository does not change; its own objects are still found.
         `ok_statuses` are exit statuses that are not failures (`grep` exits with 1 if nothing matches).
         """
-        words = ["git", *_SAFE_OPTIONS, *_safe_arguments(args)]
         environment = _environment()
         if objects:
             own = self.run("rev-parse", "--path-format=absolute", "--git-path", "objects")
@@ -78,20 +78,12 @@ class Git:
                 return None
             environment["GIT_OBJECT_DIRECTORY"] = objects
             environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.fsdecode(own).rstrip("\n")
+        words = [*_SAFE_OPTIONS, *_safe_arguments(args)]
         try:
-            child = subprocess.Popen(
-                words,
-                cwd=self.root,
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # the terminal's signals are not for it
-            )
+            done = run_git(words, environment, cwd=self.root, stdin=stdin, timeout_s=timeout_s, max_bytes=max_bytes)
         except (OSError, ValueError):  # no Git, no such directory, a NUL in a name
             return None
-        output = _communicate(child, stdin, timeout_s, max_bytes)
-        return output if child.returncode in ok_statuses else None
+        return done.output if done.status in ok_statuses else None
 
     def run_text(self, *args: str, timeout_s: float = _TIMEOUT_S) -> str | None:
         """Return the output of a command as text without the last line break; None as in `run`."""
@@ -159,11 +151,7 @@ def _safe_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _environment() -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT_VARIABLES}
-    return own | {
-        "LC_ALL": "C",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_OPTIONAL_LOCKS": "0",
+    return clean_environment(os.environ, _KEPT_VARIABLES) | {
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "",
         "GIT_PAGER": "cat",
@@ -172,35 +160,74 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _communicate(child: subprocess.Popen[bytes], stdin: bytes, timeout_s: float, max_bytes: int) -> bytes | None:
-    """Write to a process and read its output; kill it if it takes too long or prints too much."""
-    pieces: list[bytes] | None = None
+class GitResult(NamedTuple):
+    """What a Git process printed."""
+
+    status: int | None
+    """None if it was killed, because it took too long or printed too much."""
+    output: bytes
+    errors: bytes
+
+    @property
+    def error_text(self) -> str:
+        return self.errors.decode("utf-8", "replace").strip()
+
+
+def clean_environment(environment: Mapping[str, str], kept: Collection[str]) -> dict[str, str]:
+    """Return an environment in which Git asks nothing, and is directed by no variable of a surrounding Git command."""
+    own = {name: value for name, value in environment.items() if not name.startswith("GIT_") or name in kept}
+    return own | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+
+
+def run_git(
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    cwd: str | None = None,
+    stdin: bytes = b"",
+    timeout_s: float = _TIMEOUT_S,
+    max_bytes: int = _MAX_OUTPUT_BYTES,
+) -> GitResult:
+    """Run Git and return what it printed; kill it if it takes too long or prints too much. Raise OSError without Git."""
+    child = subprocess.Popen(
+        ["git", *words],
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,  # the terminal's signals are not for it
+    )
+    printed: tuple[bytes, bytes] | None = None
     try:
-        pieces = _read_output(child, memoryview(stdin), time.monotonic() + timeout_s, max_bytes)
-        if pieces is not None:
+        printed = _read_output(child, memoryview(stdin), time.monotonic() + timeout_s, max_bytes)
+        if printed is not None:
             child.wait(timeout=timeout_s)
     except (OSError, subprocess.TimeoutExpired):
-        pieces = None
+        printed = None
     finally:
         if child.poll() is None:
             child.kill()
             child.wait()
-        for stream in (child.stdin, child.stdout):
+        for stream in (child.stdin, child.stdout, child.stderr):
             with suppress(OSError):
                 if stream is not None:
                     stream.close()
-    return None if pieces is None else b"".join(pieces)
+    return GitResult(None, b"", b"") if printed is None else GitResult(child.returncode, *printed)
 
 
 def _read_output(
     child: subprocess.Popen[bytes], stdin: memoryview, deadline: float, max_bytes: int
-) -> list[bytes] | None:
+) -> tuple[bytes, bytes] | None:
+    """Return the output and the error messages of a process; None if it takes too long or prints too much."""
     assert child.stdin is not None  # noqa: S101
     assert child.stdout is not None  # noqa: S101
-    pieces: list[bytes] = []
+    assert child.stderr is not None  # noqa: S101
+    pieces: dict[int, list[bytes]] = {child.stdout.fileno(): [], child.stderr.fileno(): []}
     size = 0
     with selectors.DefaultSelector() as selector:
         selector.register(child.stdout, selectors.EVENT_READ)
+        selector.register(child.stderr, selectors.EVENT_READ)
         if stdin:
             os.set_blocking(child.stdin.fileno(), False)
             selector.register(child.stdin, selectors.EVENT_WRITE)
@@ -219,13 +246,14 @@ def _read_output(
                     selector.unregister(child.stdin)
                     child.stdin.close()
                 elif piece := os.read(key.fd, _CHUNK_BYTES):
-                    pieces.append(piece)
+                    pieces[key.fd].append(piece)
                     size += len(piece)
                     if size > max_bytes:
                         return None
                 else:
-                    selector.unregister(child.stdout)
-    return pieces
+                    selector.unregister(key.fileobj)
+    output, errors = (b"".join(parts) for parts in pieces.values())
+    return output, errors
 
 
 _HEX = frozenset("0123456789abcdef")

@@ -22,15 +22,15 @@ from msgspec import Struct
 from lorelog.code.database import (
     BASES_SEPARATOR,
     MAX_PER_FILE,
-    is_corruption,
+    REBUILD_HINT,
     mark_damaged,
     open_readonly,
-    translate_error,
     unpack_uses,
 )
 from lorelog.code.names import Similarity, module_ends_with, module_tail, name_patterns, split_qualified
 from lorelog.core.code import ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind
 from lorelog.core.document import FileStamp
+from lorelog.core.sqlite_file import is_corruption, translate_error
 
 
 class CodeRoot(Struct, frozen=True):
@@ -372,7 +372,7 @@ class CodeTables:
                 self.close()
                 if is_corruption(error):
                     mark_damaged(self.path)
-                raise translate_error(error, self.path) from error
+                raise translate_error(error, self.path, REBUILD_HINT) from error
 
     def _reopen(self) -> sqlite3.Connection | None:
         try:

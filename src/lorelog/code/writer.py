@@ -17,16 +17,16 @@ from typing import NamedTuple
 
 from lorelog.code.database import (
     MAX_PER_FILE,
+    REBUILD_HINT,
     delete_database,
-    is_corruption,
     open_writable,
     pack_numbers,
-    translate_error,
     unpack_deltas,
 )
 from lorelog.code.parsed_file import ParsedFile
 from lorelog.core.errors import StoreBusy, StoreDamaged
 from lorelog.core.processes import acquire_file_lock
+from lorelog.core.sqlite_file import is_corruption, translate_error
 
 _COMMIT_EVERY_S = 5.0
 _MAX_CACHED_NAMES = 100_000
@@ -268,7 +268,7 @@ class CodeWriter:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise translate_error(error, self._path) from error
+            raise translate_error(error, self._path, REBUILD_HINT) from error
 
 
 @contextmanager
@@ -282,7 +282,7 @@ def open_writer(path: Path, *, wait_s: float) -> Iterator[CodeWriter]:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise translate_error(error, lock) from error
+        raise translate_error(error, lock, REBUILD_HINT) from error
     try:
         if not acquire_file_lock(descriptor, wait_s):
             raise StoreBusy(

@@ -1,8 +1,8 @@
-"""Atomic replacement of files: readers see the old content or the new one, also after a crash.
+"""Files are replaced atomically and logs appended to: readers see the old content or the new one, also after a crash.
 
 The content goes to a hidden file beside the target, is flushed, and is renamed over it; then the folder is flushed. A link at the
 target is replaced, never followed: a caller that wants to write through a link passes its real path. OSError is for the caller,
-who knows the thing that the file is. Hooks import this module, so it imports nothing that Python has not loaded by itself.
+who knows the thing that the file is. A log is a file of lines: a line counts when it is complete. Hooks import this module, so it imports nothing that Python has not loaded by itself.
 """
 
 from __future__ import annotations
@@ -122,12 +122,54 @@ def write_atomic(
         file.write(data)
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes, *, durable: bool = True) -> None:
     """Write all bytes to an open file and flush it to disk."""
     remaining = memoryview(data)
     while remaining:
         remaining = remaining[os.write(descriptor, remaining) :]
-    os.fsync(descriptor)
+    if durable:
+        os.fsync(descriptor)
+
+
+def open_to_append(path: str | os.PathLike[str], mode: int = PRIVATE_MODE) -> int:
+    """Open or create a regular file for appending. A link is not followed, and a pipe not waited for."""
+    descriptor = os.open(
+        path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode
+    )
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(0, "it is not a regular file", os.fspath(path))
+
+
+def append_lines(descriptor: int, data: bytes, *, is_exclusive: bool = False, durable: bool = True) -> None:
+    """Append complete lines. A torn one before them, which a killed process left, is ended first.
+
+    With `is_exclusive` the caller holds the file's lock: then a torn line is cut off, and a failed write is undone.
+    """
+    size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        if is_exclusive:
+            while size and os.pread(descriptor, 1, size - 1) != b"\n":
+                size -= 1
+            os.ftruncate(descriptor, size)
+        else:
+            data = b"\n" + data
+    try:
+        write_all(descriptor, data, durable=durable)
+    except OSError:
+        if is_exclusive:
+            os.ftruncate(descriptor, size)
+        raise
+
+
+def append_line(path: str | os.PathLike[str], line: bytes, *, durable: bool = False) -> None:
+    """Append one line to a log that several processes write without a lock."""
+    descriptor = open_to_append(path)
+    try:
+        append_lines(descriptor, line + b"\n", durable=durable)
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(path: str | os.PathLike[str], folder: int | None = None) -> None:

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lorelog.services.records.filters import RecordFilter
-    from lorelog.services.records.scope import RatedRecord
+    from lorelog.services.records.record_scope import RatedRecord
     from lorelog.services.records.search import RecordHit
 
 OPERATIONS = OperationFamily()
@@ -299,7 +299,7 @@ def write_verification(engine: Engine, request: VerificationRequest, call: Reque
 def get_task(engine: Engine, request: TaskGetRequest, call: RequestContext) -> TaskGetReply:
     """Show a task: its status, and all its records, oldest first."""
     from lorelog.services.records.filters import resolve_task_id
-    from lorelog.services.records.scope import rate_records
+    from lorelog.services.records.record_scope import rate_records
 
     records = engine.records().records
     tables = records.tables()
@@ -356,7 +356,7 @@ def search_tasks(engine: Engine, request: TaskSearchRequest, call: RequestContex
 def get_artifact(engine: Engine, request: ArtifactGetRequest, call: RequestContext) -> ArtifactGetReply:
     """Show a record, its replies, and the records that supersede it; or report that it does not exist."""
     from lorelog.services.records.filters import resolve_record
-    from lorelog.services.records.scope import rate_records
+    from lorelog.services.records.record_scope import rate_records
 
     records = engine.records().records
     tables = records.tables()
@@ -378,7 +378,7 @@ def get_artifact(engine: Engine, request: ArtifactGetRequest, call: RequestConte
 def list_thread(engine: Engine, request: ListThreadRequest, call: RequestContext) -> ThreadReply:
     """Show a thread, named by its id or by one of its records, oldest record first."""
     from lorelog.services.records.filters import resolve_record, resolve_task_id
-    from lorelog.services.records.scope import rate_records
+    from lorelog.services.records.record_scope import rate_records
 
     store = engine.records().records
     tables = store.tables()

@@ -177,7 +177,7 @@ def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> Re
 )
 def export(engine: Engine, request: ExportRequest, call: RequestContext) -> ExportReply:
     """Export memories as Markdown, or memories and records as JSON Lines: of this project, or of all."""
-    from lorelog.services.backup.export import ExportCounts, export_jsonl, export_markdown, exported_projects
+    from lorelog.services.records.exports import ExportCounts, export_jsonl, export_markdown, exported_projects
 
     _check_own(call)
     scope = engine.records()

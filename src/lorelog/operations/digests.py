@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lorelog.records.digest_builders import TaskDigestLine
     from lorelog.records.digests import Digest, DigestItem
-    from lorelog.services.records.digests import CompiledDigest
+    from lorelog.services.records.record_scope import CompiledDigest
 
 OPERATIONS = OperationFamily()
 
@@ -229,7 +229,7 @@ def resume(engine: Engine, request: ResumeRequest, call: RequestContext) -> Resu
     Each list has every entry once, newest first, from records that are not superseded. Text from a tool or an import is
     quoted.
     """
-    from lorelog.services.records.digests import compile_resume
+    from lorelog.services.records.record_scope import compile_resume
 
     compiled = compile_resume(engine.records(), request.task_id, query=request.query, k=request.k)
     content = compiled.content
@@ -293,7 +293,7 @@ def find_highlights(engine: Engine, request: LibraryRequest, call: RequestContex
 )
 def brief_project(engine: Engine, request: BriefRequest, call: RequestContext) -> BriefReply:
     """Summarize a project for a newcomer on one page: tasks, failures, decisions, evidence."""
-    from lorelog.services.records.digests import compile_brief
+    from lorelog.services.records.record_scope import compile_brief
 
     compiled = compile_brief(
         engine.records(), query=request.query, k=request.k, related=request.include_related_projects
@@ -338,7 +338,7 @@ def read_wiki(engine: Engine, request: WikiRequest, call: RequestContext) -> Wik
 
 
 def _library(engine: Engine, request: LibraryRequest, role: DigestRole) -> LibraryReply:
-    from lorelog.services.records.digests import compile_library
+    from lorelog.services.records.record_scope import compile_library
 
     compiled = compile_library(
         engine.records(), role, query=request.query, k=request.k, all_projects=request.all_projects

@@ -71,7 +71,7 @@ def verify(engine: Engine, request: VerifyRequest, call: RequestContext) -> Veri
     Reads the whole ledger. `ok` is false for faults and for signatures that are broken or made under another name. A
     signature with an unknown key counts as unsigned and is not a fault.
     """
-    from lorelog.services.records.keys.keyring import SignatureState, check_ledger
+    from lorelog.services.records.keyring import SignatureState, check_ledger
 
     archive = engine.records()
     check = check_ledger(archive.records, archive.keyring, request.limit)

@@ -336,7 +336,7 @@ def feedback(engine: Engine, request: FeedbackRequest, call: RequestContext) -> 
 )
 def find_near_duplicates(engine: Engine, request: NearDuplicatesRequest, call: RequestContext) -> DuplicatesReply:
     """Find memories that say nearly the same, and suggest which one to keep. Changes nothing."""
-    from lorelog.services.memories.near_duplicates import NearDuplicateOptions
+    from lorelog.services.memories.lifecycle import NearDuplicateOptions
 
     options = NearDuplicateOptions(Filters(types=tuple(request.types)), request.threshold, request.limit)
     return engine.lifecycle().near_duplicates(options, all_projects=request.all_projects)

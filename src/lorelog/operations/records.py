@@ -16,7 +16,7 @@ from lorelog.records.kinds import FIELDS
 
 if TYPE_CHECKING:
     from lorelog.records.tables import Task, ToolRun
-    from lorelog.services.records.scope import RatedRecord
+    from lorelog.services.records.record_scope import RatedRecord
     from lorelog.services.records.search import RecordHit, TaskHit
     from lorelog.services.records.writer import WrittenRecord
 

@@ -27,7 +27,7 @@ from lorelog.operations.requests import OperationRequest
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES
 from lorelog.services.sync.exchange import Exchange, SyncFolder, SyncSettings, absolute_remote, project_name
-from lorelog.services.sync.plan import find_writer
+from lorelog.services.sync.exchange_plan import find_writer
 from lorelog.services.sync.syncer import SyncDeps, Syncer, SyncReport, failed_report
 
 OPERATIONS = OperationFamily()

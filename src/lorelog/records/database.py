@@ -7,19 +7,15 @@ does not change, so records are only ever added; a task's row has its current st
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
 from operator import attrgetter
-from pathlib import Path
 
-from lorelog.core.errors import StoreBusy, StoreError, StoreUnwritable
-from lorelog.core.processes import enable_wal
 from lorelog.core.record import Json, Record
+from lorelog.core.sqlite_file import DatabaseSchema
 from lorelog.records.trust import source_ids
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 APPLICATION_ID = 0x6C6F7265  # "lore"
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -55,13 +51,11 @@ CREATE TABLE entities (name TEXT NOT NULL, type TEXT NOT NULL, role TEXT NOT NUL
 CREATE INDEX entities_by_name ON entities (name, place);
 CREATE TABLE challenges (id TEXT NOT NULL, task TEXT NOT NULL, project TEXT NOT NULL, place INTEGER NOT NULL);
 CREATE INDEX challenges_by_id ON challenges (id, place);
-CREATE TABLE contributors (name TEXT NOT NULL, task TEXT NOT NULL, project TEXT NOT NULL, place INTEGER NOT NULL);
-CREATE INDEX contributors_by_name ON contributors (name, place);
 CREATE TABLE relations (source TEXT NOT NULL, target TEXT NOT NULL, relation TEXT NOT NULL, place INTEGER NOT NULL);
 CREATE INDEX relations_by_source ON relations (source);
 CREATE INDEX relations_by_target ON relations (target, place);
 """
-TABLES = ("records", "tasks", "runs", "datasets", "entities", "challenges", "contributors", "relations", "meta")
+TABLES = ("records", "tasks", "runs", "datasets", "entities", "challenges", "relations", "meta")
 COLUMNS = (
     *("id", "seq", "kind", "at", "project", "task", "thread", "agent", "session", "reply_to", "relation"),
     *("supports_claim", "supersedes", "origin", "status", "fields", "signature", "hash", "verified", "redacted"),
@@ -94,8 +88,6 @@ def insert_record(db: sqlite3.Connection, record: Record) -> None:
         db.execute("INSERT INTO entities VALUES (?, ?, ?, ?, ?, ?)", (*entity, *origin))
     if record.text("challenge_id"):
         db.execute("INSERT INTO challenges VALUES (?, ?, ?, ?)", (record.text("challenge_id"), *origin))
-    for name in record.texts("contributors"):
-        db.execute("INSERT INTO contributors VALUES (?, ?, ?, ?)", (name, *origin))
 
 
 def row_to_record(row: tuple[object, ...]) -> Record:
@@ -213,79 +205,16 @@ def _iter_texts(value: Json, *names: str) -> Iterator[tuple[str, ...]]:
             yield tuple(text if isinstance(text := item.get(name), str) else "" for name in names)
 
 
-_BUSY_TIMEOUT_S = 30.0
-_REBUILD_HINT = "delete that file; it is rebuilt from the ledger"
-
-
-def open_tables(path: Path | None) -> sqlite3.Connection:
-    """Open or create the tables; in memory without a path. A damaged file, or one of another version, is replaced."""
-    try:
-        return _connect(path)
-    except sqlite3.OperationalError:
-        raise
-    except sqlite3.DatabaseError:
-        if path is None:
-            raise
-    # Not a valid database, or not ours; the ledger has everything.
-    for suffix in ("", "-wal", "-shm"):
-        with suppress(FileNotFoundError):
-            Path(f"{path}{suffix}").unlink()
-    return _connect(path)
-
-
-def translate_error(error: sqlite3.Error | OSError, path: Path | None) -> StoreError:
-    """Return our error for one of SQLite or of the system."""
-    if isinstance(error, OSError):
-        return StoreUnwritable(
-            f"{error.filename or path} cannot be used: {error.strerror or error}",
-            hint="make it writable, or free some space",
-        )
-    name = getattr(error, "sqlite_errorname", "")
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return StoreBusy(f"{path} is locked by another process", hint="try again")
-    if name.startswith(("SQLITE_READONLY", "SQLITE_FULL", "SQLITE_CANTOPEN", "SQLITE_IOERR")):
-        return StoreUnwritable(f"{path} cannot be written: {error}", hint="make it writable, or free some space")
-    return StoreError(f"{path}: {error}", hint=_REBUILD_HINT)
-
-
-def _connect(path: Path | None) -> sqlite3.Connection:
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    db = sqlite3.connect(path or ":memory:", timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-    try:
-        enable_wal(db, _BUSY_TIMEOUT_S)
-        # Derived data: changes lost in a power failure are applied again.
-        db.execute("PRAGMA synchronous = NORMAL")
-        db.execute("PRAGMA secure_delete = ON")  # rows are only deleted by a rebuild, often because text was redacted
-        db.execute("PRAGMA cache_size = -32768")  # keeps the indexes cached while a long ledger is replayed
-        _create_schema(db)
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _create_schema(db: sqlite3.Connection) -> None:
-    if _read_schema_ids(db) == (APPLICATION_ID, SCHEMA_VERSION):
-        return
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        if _read_schema_ids(db) == (0, 0):  # another process may have been faster
-            for statement in filter(str.strip, SCHEMA.split(";")):
-                db.execute(statement)
-            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        db.execute("COMMIT")
-    except BaseException:
-        with suppress(sqlite3.Error):
-            db.execute("ROLLBACK")
-        raise
-    if _read_schema_ids(db) != (APPLICATION_ID, SCHEMA_VERSION):
-        raise sqlite3.DatabaseError("the schema has another version")
-
-
-def _read_schema_ids(db: sqlite3.Connection) -> tuple[int, int]:
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    return int(application), int(version)
+DATABASE = DatabaseSchema(
+    SCHEMA,
+    SCHEMA_VERSION,
+    application=APPLICATION_ID,
+    is_derived=True,
+    hint="delete that file; it is rebuilt from the ledger",
+    pragmas=(
+        "synchronous = NORMAL",  # derived data: changes lost in a power failure are applied again
+        "secure_delete = ON",  # rows are only deleted by a rebuild, often because text was redacted
+        "cache_size = -32768",  # keeps the indexes cached while a long ledger is replayed
+    ),
+    busy_s=30.0,
+)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import sync_folder, write_all, write_atomic
+from lorelog.core.atomic_file import open_to_append, sync_folder, write_all, write_atomic
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.processes import acquire_file_lock
@@ -272,7 +271,7 @@ class Ledger:
             author.draft(redactions[start : start + MAX_REDACTIONS_PER_RECORD])
             for start in range(0, len(redactions), MAX_REDACTIONS_PER_RECORD)
         ]
-        os.close(_open_for_writing(self._redacting))
+        os.close(open_to_append(self._redacting))
         sync_folder(self.folder)
         try:
             self._append(lock, drafts)
@@ -345,7 +344,7 @@ class Ledger:
 
     def _write(self, size: int, text: bytes) -> None:
         path = self._segments.open_path
-        descriptor = _open_for_writing(path)
+        descriptor = open_to_append(path)
         try:
             try:
                 write_all(descriptor, text)
@@ -412,10 +411,10 @@ class Ledger:
 
     def _move_torn_tail(self, size: int) -> None:
         """Move the bytes after the last complete batch to a separate file."""
-        descriptor = _open_for_writing(self._segments.open_path)
+        descriptor = open_to_append(self._segments.open_path)
         try:
             torn = os.pread(descriptor, os.fstat(descriptor).st_size - size, size)
-            aside = _open_for_writing(self._torn)
+            aside = open_to_append(self._torn)
             try:
                 write_all(aside, torn + b"\n")
             finally:
@@ -426,7 +425,7 @@ class Ledger:
             os.close(descriptor)
 
     def _seal(self, segment: int) -> None:
-        descriptor = _open_for_writing(self._segments.open_path)
+        descriptor = open_to_append(self._segments.open_path)
         try:
             os.fsync(descriptor)
         finally:
@@ -471,13 +470,3 @@ class Ledger:
 def _read_head(descriptor: int) -> _LedgerEnd | None:
     match = _HEAD_PATTERN.fullmatch(os.pread(descriptor, 200, 0))
     return _LedgerEnd(int(match[3]), int(match[4]), int(match[1]), match[2].decode()) if match else None
-
-
-def _open_for_writing(path: Path) -> int:
-    descriptor = os.open(
-        path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600
-    )
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
-    raise OSError(0, "it is not a regular file", str(path))

@@ -12,7 +12,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,9 @@ from msgspec.structs import fields
 from lorelog.core.errors import StoreBusy
 from lorelog.core.ids import new_id
 from lorelog.core.record import Record
+from lorelog.core.sqlite_file import SqliteFile, transaction
 from lorelog.records.chain import LedgerPosition
-from lorelog.records.database import COLUMNS, TABLES, insert_record, open_tables, row_to_record, translate_error
+from lorelog.records.database import COLUMNS, DATABASE, TABLES, insert_record, row_to_record
 from lorelog.records.ledger import Ledger
 from lorelog.records.trust import source_ids
 
@@ -65,16 +66,6 @@ class ToolRun(Struct, frozen=True, kw_only=True):
     finished_at: str
     finish: str
     """Id of the record that ended it; empty while it is open."""
-
-
-class NamedSubject(Struct, frozen=True):
-    """A dataset, entity, challenge or contributor that records name, with the number of records and the last time."""
-
-    name: str
-    kind: str
-    """An entity's type, or a dataset's version."""
-    records: int
-    last_at: str
 
 
 class RecordRelation(Struct, frozen=True):
@@ -179,8 +170,9 @@ class RecordTables:
         self._lock = threading.RLock()
         self._last_file_stats: object = None
         """The state of the ledger's files when the tables last caught up with them."""
+        self._file = SqliteFile(path, DATABASE)
         with self._translate_errors():
-            self._db = open_tables(path)
+            self._db = self._file.open()
 
     def close(self) -> None:
         """Close the database."""
@@ -393,21 +385,14 @@ class RecordTables:
         )
         return [ToolRun(**dict(zip(_RUN_COLUMNS, row, strict=True))) for row in rows]
 
-    def datasets(self, project: str | None = None, limit: int = 100) -> list[NamedSubject]:
-        """Return the datasets that records name, the most recently named first."""
-        return self._named_subjects("datasets", "version", project, limit)
-
-    def entities(self, project: str | None = None, limit: int = 100) -> list[NamedSubject]:
-        """Return the entities that records name, the most recently named first."""
-        return self._named_subjects("entities", "type", project, limit)
-
-    def challenges(self, project: str | None = None, limit: int = 100) -> list[NamedSubject]:
-        """Return the challenges that records belong to, the most recently named first."""
-        return self._named_subjects("challenges", "''", project, limit, name="id")
-
-    def contributors(self, project: str | None = None, limit: int = 100) -> list[NamedSubject]:
-        """Return the contributors that records name, the most recently named first."""
-        return self._named_subjects("contributors", "''", project, limit)
+    def entity_counts(self, kind: str, project: str | None = None, limit: int = 100) -> dict[str, int]:
+        """Return the entities of a kind that records name, with the number of records, the most recently named first."""
+        rows = self._rows(
+            "SELECT name, count(*) FROM entities WHERE type = ?1 AND (?2 IS NULL OR project = ?2)"
+            " GROUP BY name ORDER BY max(place) DESC LIMIT ?3",
+            (kind, project, limit),
+        )
+        return dict(rows)
 
     def related_projects(self, projects: Sequence[str], limit: int = 5) -> list[RelatedProject]:
         """Return other projects that name the same entities, datasets or challenges, the most shared names first."""
@@ -453,17 +438,6 @@ class RecordTables:
     def _tasks(self, clause: str, values: Sequence[object]) -> list[Task]:
         rows = self._rows(f"SELECT {', '.join(_TASK_COLUMNS)} FROM tasks {clause}", values)
         return [Task(**dict(zip(_TASK_COLUMNS, row, strict=True))) for row in rows]
-
-    def _named_subjects(
-        self, table: str, kind: str, project: str | None, limit: int, *, name: str = "name"
-    ) -> list[NamedSubject]:
-        where, values = ("WHERE t.project = ?", [project]) if project is not None else ("", [])
-        rows = self._rows(
-            f"SELECT t.{name}, {kind}, count(*), max(r.at) FROM {table} t JOIN records r ON r.place = t.place {where}"
-            f" GROUP BY t.{name}, {kind} ORDER BY max(t.place) DESC LIMIT ?",
-            [*values, limit],
-        )
-        return [NamedSubject(*row) for row in rows]
 
     def _load_into(self, ids: Iterable[str], records: dict[str, Record]) -> None:
         for record in self.by_ids(ids):
@@ -523,15 +497,8 @@ class RecordTables:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._translate_errors():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._translate_errors(), transaction(self._db):
+            yield self._db
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -540,7 +507,7 @@ class RecordTables:
             try:
                 yield
             except (sqlite3.Error, OSError) as error:
-                raise translate_error(error, self._path) from error
+                raise self._file.translate(error) from error
 
 
 def _select_stamp(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> tuple[int, ...] | None:

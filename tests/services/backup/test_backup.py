@@ -19,8 +19,8 @@ from lorelog.core.errors import NotFound, StoreDamaged, StoreUnwritable, UsageEr
 from lorelog.records.ledger import Ledger
 from lorelog.services.backup import archive
 from lorelog.services.backup.archive import BackupWriter, read_backup
-from lorelog.services.backup.merge import read_entries
-from lorelog.services.records.keys.keyring import KeyFolder
+from lorelog.services.backup.restore import read_entries
+from lorelog.services.records.keyring import KeyFolder
 
 
 @pytest.fixture

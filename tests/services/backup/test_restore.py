@@ -14,8 +14,7 @@ from tests.services.backup.homes import WORDS, BackedUpHome, data_files
 from lorelog.core.errors import StoreUnwritable
 from lorelog.services.backup import restore
 from lorelog.services.backup.archive import BackupWriter
-from lorelog.services.backup.merge import read_entries
-from lorelog.services.backup.restore import Restorer, RestoreReport, undo_restore
+from lorelog.services.backup.restore import Restorer, RestoreReport, read_entries, undo_restore
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memory_key
 
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lorelog.core.atomic_file import append_line
 from lorelog.services.delivery.log import (
     append_delivery,
-    append_line,
     call_digest,
     estimate_tokens,
     read_deliveries,

@@ -47,7 +47,7 @@ class Repository:
     def __init__(self, place: Path, *init: str) -> None:
         self.root, self._home = place / "repo", place / "home"
         self.root.mkdir()
-        self.write("config/layers.py", LOAD)
+        self.write("config/settings.py", LOAD)
         self.write("other.py", OTHER)
         self.write("Makefile", "test:\n\tpytest\n")
         self.write("defaults.toml", "[search]\nkind = 5\nsearch.depth = 3\n")

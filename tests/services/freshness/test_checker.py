@@ -29,7 +29,7 @@ def repository(tmp_path: Path) -> Repository:
 
 SYMBOL = "The team agreed on `parse_config`."
 METHOD = "The team agreed on what Engine.search does."
-FILE = "The team agreed on config/layers.py."
+FILE = "The team agreed on config/settings.py."
 
 Change = Callable[[Repository], None]
 
@@ -39,52 +39,52 @@ def _nothing(_: Repository) -> None:
 
 
 def _beside(repository: Repository) -> None:
-    repository.edit("config/layers.py", "LIMIT = 3", "LIMIT = 4\nMORE = 1")
+    repository.edit("config/settings.py", "LIMIT = 3", "LIMIT = 4\nMORE = 1")
 
 
 def _layout(repository: Repository) -> None:
     repository.edit(
-        "config/layers.py", "    text = open(path).read()\n", "\n    # why not\n    text = open(path).read()\n"
+        "config/settings.py", "    text = open(path).read()\n", "\n    # why not\n    text = open(path).read()\n"
     )
 
 
 def _edited(repository: Repository) -> None:
-    repository.edit("config/layers.py", "dict(values)", "dict(values[1:])")
+    repository.edit("config/settings.py", "dict(values)", "dict(values[1:])")
 
 
 def _signature(repository: Repository) -> None:
-    repository.edit("config/layers.py", "def parse_config(path)", "def parse_config(path, strict=False)")
+    repository.edit("config/settings.py", "def parse_config(path)", "def parse_config(path, strict=False)")
 
 
 def _renamed(repository: Repository) -> None:
-    repository.edit("config/layers.py", "parse_config", "read_settings")
+    repository.edit("config/settings.py", "parse_config", "read_settings")
 
 
 def _renamed_and_edited(repository: Repository) -> None:
-    repository.edit("config/layers.py", "def parse_config(path):", "def read_settings(path):\n    print(path)")
+    repository.edit("config/settings.py", "def parse_config(path):", "def read_settings(path):\n    print(path)")
 
 
 def _moved(repository: Repository) -> None:
     start, end = LOAD.index("def parse_config"), LOAD.index("class Engine")
-    repository.write("config/layers.py", LOAD[:start] + LOAD[end:])
+    repository.write("config/settings.py", LOAD[:start] + LOAD[end:])
     repository.write("config/reading.py", LOAD[start:end])
 
 
 def _deleted(repository: Repository) -> None:
-    repository.write("config/layers.py", LOAD[: LOAD.index("def parse_config")] + LOAD[LOAD.index("class Engine") :])
+    repository.write("config/settings.py", LOAD[: LOAD.index("def parse_config")] + LOAD[LOAD.index("class Engine") :])
 
 
 def _file_moved(repository: Repository) -> None:
     (repository.root / "settings").mkdir()
-    repository.git("mv", "config/layers.py", "settings/load.py")
+    repository.git("mv", "config/settings.py", "settings/load.py")
 
 
 def _file_renamed_unstaged(repository: Repository) -> None:
-    (repository.root / "config/layers.py").rename(repository.root / "config/loading.py")
+    (repository.root / "config/settings.py").rename(repository.root / "config/loading.py")
 
 
 def _file_deleted(repository: Repository) -> None:
-    (repository.root / "config/layers.py").unlink()
+    (repository.root / "config/settings.py").unlink()
 
 
 CASES: list[tuple[str, Change, Freshness, str]] = [
@@ -101,19 +101,19 @@ CASES: list[tuple[str, Change, Freshness, str]] = [
     (METHOD, _edited, Freshness.FRESH, ""),
     (METHOD, _file_deleted, Freshness.GONE, "Engine.search is gone"),
     (FILE, _nothing, Freshness.FRESH, ""),
-    (FILE, _edited, Freshness.DRIFTED, "config/layers.py has changed since"),
-    (FILE, _file_moved, Freshness.DRIFTED, "config/layers.py moved to settings/load.py"),
-    (FILE, _file_renamed_unstaged, Freshness.DRIFTED, "config/layers.py renamed to config/loading.py"),
-    (FILE, _file_deleted, Freshness.GONE, "config/layers.py is gone"),
+    (FILE, _edited, Freshness.DRIFTED, "config/settings.py has changed since"),
+    (FILE, _file_moved, Freshness.DRIFTED, "config/settings.py moved to settings/load.py"),
+    (FILE, _file_renamed_unstaged, Freshness.DRIFTED, "config/settings.py renamed to config/loading.py"),
+    (FILE, _file_deleted, Freshness.GONE, "config/settings.py is gone"),
     (f"{FILE} And on `Engine.search` in it.", _edited, Freshness.FRESH, ""),
     (f"{FILE} And on `parse_config` in it.", _deleted, Freshness.DRIFTED, "parse_config is gone"),
     ("The team agreed on layers.py:6-8.", _beside, Freshness.DRIFTED, "layers.py has these lines at 7-9 now"),
     ("The team agreed on layers.py:6-8.", _edited, Freshness.FRESH, ""),
     (
-        "The team agreed on the config/layers.py:6-10.",
+        "The team agreed on the config/settings.py:6-10.",
         _edited,
         Freshness.DRIFTED,
-        "config/layers.py has changed there since",
+        "config/settings.py has changed there since",
     ),
 ]
 
@@ -298,7 +298,7 @@ def test_nothing_is_gone_if_git_gives_no_answer(repository: Repository, monkeypa
     """A moved file or a setting that was not found in time is not reported as gone."""
     repository.remember(f"{FILE} And on `search.depth`.")
     (repository.root / "settings").mkdir()
-    repository.git("mv", "config/layers.py", "settings/load.py")
+    repository.git("mv", "config/settings.py", "settings/load.py")
     repository.git("mv", "defaults.toml", "settings/all.toml")
     repository.commit("moved")
     for name in ("renames", "renames_by_steps", "files_now", "files_with_now"):
@@ -306,7 +306,7 @@ def test_nothing_is_gone_if_git_gives_no_answer(repository: Repository, monkeypa
     assert repository.verdict() == FreshnessVerdict()
     monkeypatch.undo()
     assert repository.verdict().change_phrases == (
-        "config/layers.py moved to settings/load.py",
+        "config/settings.py moved to settings/load.py",
         "search.depth is in settings/all.toml now",
     )
 
@@ -318,13 +318,13 @@ def test_a_sha256_repository_is_judged(tmp_path: Path) -> None:
     repository.remember(f"{FILE} See other.py.")
     assert repository.verdict().freshness is Freshness.FRESH
     _edited(repository)
-    assert repository.verdict().change_phrases == ("config/layers.py has changed since",)
+    assert repository.verdict().change_phrases == ("config/settings.py has changed since",)
 
 
 def test_line_endings_are_not_a_change(repository: Repository) -> None:
     """A checkout with CRLF line endings has the same content."""
     repository.remember(f"{FILE} And on layers.py:6-8 and on `Engine.search`.")
-    for name in ("config/layers.py", "other.py"):
+    for name in ("config/settings.py", "other.py"):
         (repository.root / name).write_bytes((repository.root / name).read_bytes().replace(b"\n", b"\r\n"))
     assert repository.verdict().freshness is Freshness.FRESH
 
@@ -378,10 +378,12 @@ def test_files_outside_of_a_sparse_checkout_are_not_gone(repository: Repository)
     """Files that a sparse checkout leaves out are not judged."""
     repository.write("docs/setting.toml", "search.breadth = 1\n")
     repository.commit("docs")
-    repository.remember("The team agreed on config/layers.py, `parse_config`, `search.breadth` and docs/setting.toml.")
+    repository.remember(
+        "The team agreed on config/settings.py, `parse_config`, `search.breadth` and docs/setting.toml."
+    )
     assert repository.verdict().freshness is Freshness.FRESH
     repository.git("sparse-checkout", "set", "--no-cone", "/other.py", "/Makefile")
-    assert not (repository.root / "config/layers.py").exists()
+    assert not (repository.root / "config/settings.py").exists()
     repository.index()
     assert repository.verdict() == FreshnessVerdict()
 

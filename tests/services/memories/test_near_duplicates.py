@@ -15,7 +15,7 @@ from lorelog.core.memory import DuplicatesReply
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
 from lorelog.language.analyser import WordAnalyser
-from lorelog.services.memories.near_duplicates import NearDuplicateOptions, find_near_duplicates
+from lorelog.services.memories.lifecycle import NearDuplicateOptions, find_near_duplicates
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.stores.memory import MemoryStore
 

@@ -104,4 +104,4 @@ def _append(path: Path, text: str) -> None:
 
 
 def _lines(log: AppendLog[int]) -> tuple[tuple[int, ...], list[int]]:
-    return log.lines(), [bad.number for bad in log.bad_lines()]
+    return log.lines(), [number for number, _ in log.bad_lines()]

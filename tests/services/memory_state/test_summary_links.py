@@ -17,7 +17,7 @@ from lorelog.core.ports import SummaryLink
 from lorelog.core.query import Fusion, Hit, ScorePart
 from lorelog.retrieval.dedupe import RankedChunk
 from lorelog.retrieval.fusion import FusedCandidate
-from lorelog.services.memory_state.summary_links import SummaryLinks, rank_below_summaries
+from lorelog.services.memory_state.lifecycle_index import SummaryLinks, rank_below_summaries
 
 OTTER = "Otters sleep in holts near the river."
 KELP = "Otters hold kelp while they sleep; the ford has code E77."

@@ -10,7 +10,7 @@ from typing import Any
 from tests.records.drafts import draft
 
 from lorelog.core.record import Record
-from lorelog.services.records.scope import RecordScope
+from lorelog.services.records.record_scope import RecordScope
 from lorelog.wiring import open_engine, resolve_location
 
 

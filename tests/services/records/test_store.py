@@ -11,7 +11,7 @@ from tests.records.drafts import draft
 from lorelog.core.paths import cache_folder
 from lorelog.core.record import TrustTier
 from lorelog.records.ledger import Ledger
-from lorelog.services.records.keys.keyring import KeyFolder, Keyring, SignatureState, check_ledger
+from lorelog.services.records.keyring import KeyFolder, Keyring, SignatureState, check_ledger
 from lorelog.services.records.store import RecordStore
 from lorelog.services.sessions.recent import OPEN_TASKS_FILE
 

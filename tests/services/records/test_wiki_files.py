@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.services.records.scopes import record_scope, say, say_verified
 
-from lorelog.services.records.scope import RecordScope
+from lorelog.services.records.record_scope import RecordScope
 from lorelog.services.records.wiki import LintFinding, compile_wiki, lint_wiki, write_pages
 
 

@@ -23,7 +23,7 @@ from lorelog.services.records.markdown import (
     quote_markdown,
     quote_text,
 )
-from lorelog.services.records.scope import RecordScope
+from lorelog.services.records.record_scope import RecordScope
 from lorelog.services.records.wiki import compile_wiki, default_wiki_folder, read_pages, write_pages
 
 MARKDOWN = MarkdownIt("commonmark")

@@ -12,7 +12,7 @@ from tests.services.records.desk import OperationCaller
 
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.records.kinds import FIELDS, KINDS, FieldType
-from lorelog.services.records.keys.keyring import KeyFolder
+from lorelog.services.records.keyring import KeyFolder
 
 VALUES: dict[FieldType, Any] = {
     FieldType.TEXT: "some words",

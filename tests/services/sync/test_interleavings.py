@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
+from lorelog.services.sync.exchange_plan import ExchangePlan, MachineState, SyncLogLine, plan_exchange
 from lorelog.services.sync.merge import (
     CONFLICT_MARK,
     add_to_journal,
@@ -25,7 +26,6 @@ from lorelog.services.sync.merge import (
     read_journal,
     split_journal,
 )
-from lorelog.services.sync.plan import ExchangePlan, MachineState, SyncLogLine, plan_exchange
 
 ANY = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 PROJECT = "git:example.org/app"

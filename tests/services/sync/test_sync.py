@@ -12,8 +12,8 @@ from tests.services.sync.machines import SyncMachine, exchange_text, git
 
 from lorelog.core.errors import UsageError
 from lorelog.services.sync.exchange import project_name
+from lorelog.services.sync.exchange_plan import MachineState, find_writer, plan_exchange
 from lorelog.services.sync.merge import extend_chain, merge_journal_texts, read_chain
-from lorelog.services.sync.plan import MachineState, find_writer, plan_exchange
 
 
 @pytest.fixture

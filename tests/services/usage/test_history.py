@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from lorelog.services.delivery.log import append_line, session_log
+from lorelog.core.atomic_file import append_line
+from lorelog.services.delivery.log import session_log
 from lorelog.services.usage.history import (
     MAX_LOG_AGE_DAYS,
     DeliveryFilter,

@@ -32,9 +32,9 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import IO, Any
-from urllib.parse import quote
 
 from lorelog.core.errors import NotFound, SourceError
+from lorelog.core.sqlite_file import connect
 from lorelog.ingest.files import os_error_text, printable_path
 from lorelog.ingest.transcripts.turns import JsonObject, TranscriptStats
 
@@ -393,8 +393,7 @@ def bounded_column(column: str) -> str:
 
 
 def _connect(path: str, how: str) -> sqlite3.Connection:
-    uri = f"file:{quote(os.fsencode(os.path.abspath(path)))}?{how}&cache=private"  # noqa: PTH100 (may not be UTF-8)
-    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
+    connection = connect(path, f"{how}&cache=private", _BUSY_TIMEOUT_S)
     try:
         connection.text_factory = _decode_leniently
         connection.execute("PRAGMA query_only = ON")

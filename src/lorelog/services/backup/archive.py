@@ -26,15 +26,15 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
-from urllib.parse import quote
 
 from msgspec import Struct, field, to_builtins
 
-from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile
+from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile, append_line
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.core.paths import data_folder, is_below
 from lorelog.core.processes import acquire_file_lock
+from lorelog.core.sqlite_file import connect
 from lorelog.core.version import VERSION
 from lorelog.records.ledger import Ledger
 from lorelog.services.places.project import Project
@@ -412,8 +412,8 @@ def _copy_database(path: Path, scratch: Path) -> bytes:
     copy = scratch / "copy.db"
     copy.unlink(missing_ok=True)
     with (
-        closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=_LOCK_S)) as source,
-        closing(sqlite3.connect(copy)) as target,
+        closing(connect(path, "mode=ro", _LOCK_S)) as source,
+        closing(connect(copy)) as target,
     ):
         source.backup(target)
         target.execute("PRAGMA journal_mode = DELETE")
@@ -437,9 +437,7 @@ def _note_backup(home: Path, target: Path) -> None:
     line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), "file": os.path.realpath(target)})
     with suppress(OSError):
         (home / "backups").mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        with os.fdopen(os.open(home / _WRITTEN_BACKUPS, flags, 0o600), "w", encoding="utf-8") as file:
-            file.write(line + "\n")
+        append_line(home / _WRITTEN_BACKUPS, line.encode())
 
 
 def written_backups(home: Path) -> dict[str, str]:

@@ -25,7 +25,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lorelog.core.atomic_file import write_atomic
+from lorelog.core.atomic_file import append_lines, open_to_append, write_atomic
 from lorelog.core.errors import ConfigError, StoreBusy, UsageError
 from lorelog.core.paths import is_below
 from lorelog.core.processes import acquire_file_lock
@@ -35,7 +35,6 @@ from lorelog.services.places.project_folder import create_project_folder
 
 LOG_NAME = "lorelog_context_log.jsonl"
 _ENTRY_NAME = "lorelog_context_{0}.json"
-_PRIVATE_MODE = 0o600
 _LOCK_WAIT_S = 10.0
 _MAX_TRIES = 1000
 
@@ -71,17 +70,13 @@ def write_context_log(folder: str, payload: Mapping[str, Any]) -> str:
 
 
 def _append_line(path: str, line: str) -> None:
-    """Append a line. If a killed process left an incomplete one, begin on a new line."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, _PRIVATE_MODE)
-    with os.fdopen(descriptor, "r+b", buffering=0) as file:
+    descriptor = open_to_append(path)
+    try:
         if not acquire_file_lock(descriptor, _LOCK_WAIT_S):
             raise StoreBusy(f"{path} is locked by another program", hint="try again")
-        size = os.fstat(descriptor).st_size
-        is_torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-        remaining = (b"\n" if is_torn else b"") + line.encode("utf-8", "replace")
-        while remaining:
-            remaining = remaining[file.write(remaining) or 0 :]
+        append_lines(descriptor, line.encode("utf-8", "replace"), durable=False)
+    finally:
+        os.close(descriptor)
 
 
 BLOCK_START, BLOCK_END = "<!-- lorelog:start -->", "<!-- lorelog:end -->"

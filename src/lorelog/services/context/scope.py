@@ -21,7 +21,7 @@ from lorelog.core.query import Filters
 from lorelog.core.record import Record
 from lorelog.records.tables import RecordQuery
 from lorelog.services.records.projection import records_folder
-from lorelog.services.records.scope import RecordScope
+from lorelog.services.records.record_scope import RecordScope
 
 HOT_TAG = "ctx:tier:hot"
 SUBSYSTEM_TAG, FILE_TAG, TRIGGER_TAG, AGENT_TAG = "ctx:subsystem:", "ctx:file:", "ctx:trigger:", "ctx:agent:"
@@ -138,9 +138,9 @@ def _count_by_subsystem(scope: ContextScope, prefix: str) -> tuple[Counter[str],
     if scope.record_scope.records.exists():
         tables = scope.record_scope.records.tables()
         for project in [None] if scope.projects is None else scope.projects:
-            for entity in tables.entities(project, _MAX_ENTITIES):
-                if entity.kind == SUBSYSTEM_ENTITY and entity.name.startswith(prefix):
-                    records[entity.name] += entity.records
+            for name, count in tables.entity_counts(SUBSYSTEM_ENTITY, project, _MAX_ENTITIES).items():
+                if name.startswith(prefix):
+                    records[name] += count
     return memories, records
 
 

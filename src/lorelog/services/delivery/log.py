@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import time
 
+from lorelog.core.atomic_file import append_line
 from lorelog.core.quick_json import dumps, loads
 from lorelog.services.delivery.files import short_digest
 
@@ -78,19 +79,6 @@ def append_delivery(folder: str, host: str, session: str, delivery: Mapping[str,
     data = dumps({name: _bounded(value) for name, value in line.items()}, ensure_ascii=False)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     append_line(session_log(folder, host, session), data.encode("utf-8", "replace"))
-
-
-def append_line(file: str, data: bytes) -> None:
-    """Append a line to a regular file, readable by its owner only. A torn line before it is ended first."""
-    descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | _FILE_FLAGS, 0o600)
-    try:
-        status = os.fstat(descriptor)
-        if status.st_mode & _TYPE_MASK != _REGULAR_FILE:
-            raise OSError(f"{file} is not a regular file")
-        torn = bool(status.st_size) and os.pread(descriptor, 1, status.st_size - 1) != b"\n"
-        os.write(descriptor, (b"\n" if torn else b"") + data + b"\n")
-    finally:
-        os.close(descriptor)
 
 
 def read_lines(file: str, max_bytes: int = _MAX_READ_BYTES) -> list[dict[str, Any]]:

@@ -39,6 +39,7 @@ from typing import IO, TYPE_CHECKING, Any
 from msgspec import Struct
 
 from lorelog.core.serializable import Serializable
+from lorelog.core.sqlite_file import connect_unchanging
 
 if TYPE_CHECKING:
     import numpy as np
@@ -456,10 +457,8 @@ class _ResidueSearch:
 
     def _search_rows(self, path: Path) -> None:
         """Search the rows of a database: a value that spans pages is not in one piece in the file."""
-        # Without a log, SQLite must not create one to read the file.
-        mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
         try:
-            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=5)) as db:
+            with closing(connect_unchanging(path)) as db:
                 db.text_factory = bytes
                 tables = [row[0].decode() for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
                 for table in tables:

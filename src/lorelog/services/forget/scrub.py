@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from lorelog.core.errors import StoreBusy
+from lorelog.core.sqlite_file import connect, connect_unchanging
 from lorelog.services.forget.forget_plan import ForgetPlan
 from lorelog.services.forget.residues import holds_residue
 from lorelog.services.memories.edit import edit_file
@@ -58,9 +58,7 @@ def count_references(folder: Path, plan: ForgetPlan) -> dict[str, int]:
     counts["deliveries"] = sum(_is_about(line, plan) for log in deliveries for line in _read_lines(log))
     traces = folder / "traces.db"
     if traces.exists():
-        wal = traces.with_name("traces.db-wal")
-        mode = "ro" if wal.exists() and wal.stat().st_size else "ro&immutable=1"
-        with closing(sqlite3.connect(f"file:{quote(str(traces))}?mode={mode}", uri=True, timeout=_BUSY_S)) as db:
+        with closing(connect_unchanging(traces, _BUSY_S)) as db:
             counts["traces"] = sum(len(_find_rows(db, table, plan)[1]) for table in _tables(db))
     return {name.removesuffix(".jsonl"): count for name, count in counts.items() if count}
 
@@ -194,9 +192,7 @@ def _delete_all(db: sqlite3.Connection, table: str, _: ForgetPlan) -> int:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(
-        f"file:{quote(str(path))}?mode=rw", uri=True, isolation_level=None, timeout=_BUSY_S, check_same_thread=False
-    )
+    db = connect(path, "mode=rw", _BUSY_S)
     db.execute("PRAGMA secure_delete = ON")
     return db
 

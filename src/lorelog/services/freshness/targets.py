@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from threading import Lock
@@ -20,15 +20,22 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import fields
 
 from lorelog.core.digests import sha256
+from lorelog.core.errors import StoreError
+from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, transaction
 from lorelog.retrieval.cache import register_cache
 
 CACHE_FILE = "freshness.db"
 _RECIPE = 2
 """Raise it when the same memory would resolve to other targets."""
-_SCHEMA = "CREATE TABLE IF NOT EXISTS targets (key TEXT PRIMARY KEY, targets TEXT NOT NULL) WITHOUT ROWID"
-_DROP = "DROP TABLE IF EXISTS named; DROP TABLE IF EXISTS targets"
-_BUSY_TIMEOUT_S = 0.05
-"""The cache waits no longer for another process; an entry that is not stored is resolved again."""
+_DATABASE = DatabaseSchema(
+    "CREATE TABLE targets (key TEXT PRIMARY KEY, targets TEXT NOT NULL) WITHOUT ROWID",
+    _RECIPE,
+    is_derived=True,
+    has_log=False,
+    hint="delete it: it is derived",
+    pragmas=("synchronous = OFF",),
+    busy_s=0.05,  # an entry that is not stored is resolved again
+)
 
 
 class GitUnavailable(Exception):
@@ -126,6 +133,7 @@ class MentionCache:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / CACHE_FILE
+        self._file = SqliteFile(self.path, _DATABASE)
         self._lock = Lock()
 
     def get(self, keys: Iterable[str]) -> dict[str, tuple[MentionTarget, ...]]:
@@ -142,7 +150,7 @@ class MentionCache:
             return remembered
         marks = ",".join("?" * len(unique_keys))
         rows: list[tuple[str, str]] = []
-        with self._lock, suppress(sqlite3.Error, OSError), _CacheConnection(self.path) as db:
+        with self._lock, suppress(StoreError), self._open() as db:
             rows = db.execute(f"SELECT key, targets FROM targets WHERE key IN ({marks})", unique_keys).fetchall()  # noqa: S608
         found = {key: targets for key, text in rows if (targets := _from_json(text)) is not None}
         _MEMORY.put(file, found)
@@ -161,44 +169,13 @@ class MentionCache:
         ]
         if not rows or not self.path.parent.exists():
             return
-        with self._lock, suppress(sqlite3.Error, OSError), _CacheConnection(self.path) as db:
+        with self._lock, suppress(StoreError), self._open() as db, transaction(db):
             db.executemany("INSERT OR REPLACE INTO targets VALUES (?, ?)", rows)
-            db.commit()
 
-
-class _CacheConnection:
-    """A connection for one use. A damaged file is deleted."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> sqlite3.Connection:
-        if not self.path.exists():
-            self.path.touch(mode=0o600)
-        try:
-            self._connection = self._connect()
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise
-            self.path.unlink(missing_ok=True)
-            self._connection = self._connect()
-        return self._connection
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        self._connection.close()
-        if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-            self.path.unlink(missing_ok=True)
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S)
-        try:
-            connection.execute("PRAGMA synchronous = OFF")
-            if connection.execute("PRAGMA user_version").fetchone()[0] != _RECIPE:
-                connection.executescript(f"{_DROP}; {_SCHEMA}; PRAGMA user_version = {_RECIPE}")
-        except sqlite3.Error:
-            connection.close()
-            raise
-        return connection
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        with self._file.translated(), closing(self._file.open()) as db:
+            yield db
 
 
 def _from_json(text: str) -> tuple[MentionTarget, ...] | None:

@@ -24,6 +24,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from lorelog.core.atomic_file import append_lines, open_to_append
 from lorelog.core.errors import DailyLimitReached, ModelUnavailable, StoreBusy, StoreUnwritable
 from lorelog.core.options import SpendOptions
 from lorelog.core.processes import acquire_file_lock
@@ -132,13 +133,13 @@ class Receipts:
                     hint="`lorelog status cost` shows the failures; choose another model meanwhile",
                 )
             reservation = Reservation(uuid.uuid4().hex, day, call, tokens)
-            _append_line(descriptor, _encode_line(reservation, now, {"outcome": OUTCOME_STARTED, "reserved": tokens}))
+            append_lines(descriptor, _encode_line(reservation, now, {"outcome": OUTCOME_STARTED, "reserved": tokens}))
             return reservation
 
     def settle(self, reservation: Reservation, outcome: CallOutcome) -> None:
         """Record the actual cost of a call; it replaces the reservation."""
         with self._locked() as descriptor:
-            _append_line(descriptor, _encode_line(reservation, self._now(), _outcome_fields(outcome)))
+            append_lines(descriptor, _encode_line(reservation, self._now(), _outcome_fields(outcome)))
 
     def record(self, call: ModelCall, outcome: CallOutcome) -> None:
         """Record a call that was not reserved, in one line.
@@ -148,7 +149,7 @@ class Receipts:
         with self._locked() as descriptor:
             now = self._now()
             reservation = Reservation(uuid.uuid4().hex, now.date().isoformat(), call, 0)
-            _append_line(descriptor, _encode_line(reservation, now, _outcome_fields(outcome)), sync=False)
+            append_lines(descriptor, _encode_line(reservation, now, _outcome_fields(outcome)), durable=False)
 
     def spent_today(self, purpose: str = PURPOSE_NOTE) -> int:
         """Return today's tokens under one limit; unfinished calls count with their reservation."""
@@ -184,7 +185,7 @@ class Receipts:
     def _locked(self) -> Iterator[int]:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            descriptor = open_to_append(self._path)
             try:
                 if not acquire_file_lock(descriptor, _WAIT_S):
                     raise StoreBusy(f"{self._path} is locked by another program", hint="try again")
@@ -218,17 +219,6 @@ def _outcome_fields(outcome: CallOutcome) -> dict[str, Any]:
         "tokens_out": outcome.tokens_out,
         "seconds": round(outcome.seconds, 3),
     }
-
-
-def _append_line(descriptor: int, line: bytes, *, sync: bool = True) -> None:
-    size = os.fstat(descriptor).st_size
-    if size and os.pread(descriptor, 1, size - 1) != b"\n":  # do not append to a torn line
-        line = b"\n" + line
-    written = 0
-    while written < len(line):
-        written += os.write(descriptor, line[written:])
-    if sync:
-        os.fsync(descriptor)
 
 
 def _read_lines_since(descriptor: int, day: str) -> tuple[list[dict[str, Any]], int]:

@@ -18,7 +18,7 @@ from lorelog.core.ports import Store
 from lorelog.services.indexing.documents import utc_now
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.memories.expand import find_chunk, find_chunk_anywhere
-from lorelog.services.memory_state.summary_links import SummaryLinks
+from lorelog.services.memory_state.lifecycle_index import SummaryLinks
 from lorelog.services.memory_state.tombstones import (
     Tombstone,
     Tombstones,

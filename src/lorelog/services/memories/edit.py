@@ -28,7 +28,7 @@ from lorelog.core.serializable import Serializable
 from lorelog.ingest.redaction.redact import redact
 from lorelog.services.indexing.run import IndexRun
 from lorelog.services.memories.delete import find_memory
-from lorelog.services.memories.journal import has_closed_fences
+from lorelog.services.memories.journal import has_closed_fences, is_same_file, read_bytes
 from lorelog.services.places.roots import Root
 
 if TYPE_CHECKING:
@@ -222,38 +222,19 @@ def _edit_locked(path: Path, edit: EditBytes) -> bool:
             raise OSError(0, "it is not a regular file")
         if not acquire_file_lock(descriptor, _LOCK_WAIT_S):
             raise StoreBusy(f"{path} is locked by another program", hint="try again")
-        _check_same(path, descriptor)
-        before = _read_all(descriptor)
+        if not is_same_file(path, descriptor):
+            raise _ChangedMeanwhileError
+        before = read_bytes(descriptor)
         after = edit(before)
         if after == before:
             return False
         with AtomicFile(path, keep_mode=True) as file:
             file.write(after)
-            _check_same(path, descriptor)
-            if _read_all(descriptor) != before:
+            if not is_same_file(path, descriptor) or read_bytes(descriptor) != before:
                 raise _ChangedMeanwhileError
-        late = _read_all(descriptor)
+        late = read_bytes(descriptor)
         if late != before:  # a program without the lock wrote to the old file in the last moment
             write_atomic(path, edit(late), keep_mode=True)
         return True
     finally:
         os.close(descriptor)
-
-
-def _read_all(descriptor: int) -> bytes:
-    parts, offset = [], 0
-    while part := os.pread(descriptor, 1 << 20, offset):
-        parts.append(part)
-        offset += len(part)
-    return b"".join(parts)
-
-
-def _check_same(path: Path, descriptor: int) -> None:
-    """Raise _ChangedMeanwhileError if another file is at a path than the open one."""
-    ours = os.fstat(descriptor)
-    try:
-        current = path.lstat()
-    except FileNotFoundError:
-        raise _ChangedMeanwhileError from None
-    if (ours.st_dev, ours.st_ino) != (current.st_dev, current.st_ino):
-        raise _ChangedMeanwhileError

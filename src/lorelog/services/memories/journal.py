@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from lorelog.core.atomic_file import sync_folder
+from lorelog.core.atomic_file import open_to_append, sync_folder, write_all
 from lorelog.core.errors import StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.memory import NewMemory
@@ -189,7 +189,7 @@ def has_entry(path: Path, memory: str) -> bool:
     except OSError as error:
         raise StoreUnwritable(f"{path} cannot be read: {error.strerror}", hint="make it a readable file") from error
     try:
-        return stat.S_ISREG(os.fstat(descriptor).st_mode) and _id_marker(memory) in _read_bytes(descriptor)
+        return stat.S_ISREG(os.fstat(descriptor).st_mode) and _id_marker(memory) in read_bytes(descriptor)
     finally:
         os.close(descriptor)
 
@@ -231,15 +231,13 @@ def _append_missing(
     path: Path, entries: Mapping[str, str], now: datetime, mode: int, session: str
 ) -> dict[str, JournalEntry] | None:
     """Append the missing entries and return the positions of all, or None if the file was replaced meanwhile."""
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    descriptor = open_to_append(path, mode)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "it is not a regular file")
         if not acquire_file_lock(descriptor, _WAIT_S):
             raise StoreBusy(f"{path} is locked by another program", hint="nothing was added; try again")
-        if not _is_same_file(path, descriptor):
+        if not is_same_file(path, descriptor):
             return None
-        before = _complete_torn_entry(descriptor, _read_bytes(descriptor), entries.values())
+        before = _complete_torn_entry(descriptor, read_bytes(descriptor), entries.values())
         # An earlier attempt wrote them, or an editor that replaced the file had read our entry first.
         placed = {
             identity: _locate_existing(path, identity, entry, before)
@@ -254,7 +252,7 @@ def _append_missing(
             placed |= _locate_new(path, missing, first)
         if not before:
             sync_folder(path.parent)
-        if not _is_same_file(path, descriptor):
+        if not is_same_file(path, descriptor):
             return None
     finally:
         os.close(descriptor)
@@ -302,7 +300,7 @@ def _locate_new(path: Path, entries: Mapping[str, str], first: int) -> dict[str,
     return placed
 
 
-def _is_same_file(path: Path, descriptor: int) -> bool:
+def is_same_file(path: Path, descriptor: int) -> bool:
     """Return whether the path still names the open file: editors save by replacing it."""
     ours = os.fstat(descriptor)
     try:
@@ -409,13 +407,10 @@ def _separator(before: bytes, now: datetime) -> str:
     return "\n" if before.endswith(b"\n") else "\n\n"
 
 
-def _read_bytes(descriptor: int) -> bytes:
-    size = os.fstat(descriptor).st_size
+def read_bytes(descriptor: int) -> bytes:
+    """Return the whole content of an open file; its position stays."""
     parts, offset = [], 0
-    while offset < size:
-        part = os.pread(descriptor, size - offset, offset)
-        if not part:
-            break
+    while part := os.pread(descriptor, 1 << 20, offset):
         parts.append(part)
         offset += len(part)
     return b"".join(parts)
@@ -423,10 +418,7 @@ def _read_bytes(descriptor: int) -> bytes:
 
 def _append_or_undo(descriptor: int, size: int, text: bytes) -> None:
     try:
-        written = 0
-        while written < len(text):
-            written += os.write(descriptor, text[written:])
-        os.fsync(descriptor)
+        write_all(descriptor, text)
     except OSError:
         with suppress(OSError):
             os.ftruncate(descriptor, size)

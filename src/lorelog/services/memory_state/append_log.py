@@ -14,9 +14,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
-from lorelog.core.atomic_file import write_all
+from lorelog.core.atomic_file import append_lines, open_to_append
 from lorelog.core.errors import StoreDamaged, StoreError, StoreUnwritable
 from lorelog.core.processes import acquire_file_lock
 
@@ -32,11 +32,8 @@ def encode_line(values: Mapping[str, Any]) -> bytes:
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-class BadLine(NamedTuple):
-    """A line that cannot be read; number 0 stands for the whole file."""
-
-    number: int
-    reason: str
+BadLine = tuple[int, str]
+"""Number and reason of a line that cannot be read; number 0 stands for the whole file."""
 
 
 class AppendLog(Generic[LineT]):
@@ -121,12 +118,12 @@ class AppendLog(Generic[LineT]):
 
     def _append(self, data: bytes) -> bool:
         """Append to the file; return False if another process replaced it while we waited for the lock."""
-        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_to_append(self.path)
         try:
             acquire_file_lock(descriptor)
             if not os.fstat(descriptor).st_nlink:
                 return False
-            _append_text(descriptor, data)
+            append_lines(descriptor, data, is_exclusive=True)
         finally:
             os.close(descriptor)
         return True
@@ -148,7 +145,7 @@ class AppendLog(Generic[LineT]):
             return ()
         except OSError as error:
             if self._is_optional:
-                self._bad_lines = (BadLine(0, error.strerror or str(error)),)
+                self._bad_lines = ((0, error.strerror or str(error)),)
                 return ()
             raise StoreError(f"{self.path} cannot be read: {error.strerror}", hint="check its permissions") from error
         if not end:
@@ -172,7 +169,7 @@ class AppendLog(Generic[LineT]):
                         f"{self.path} has a line that cannot be read: {number} ({error})",
                         hint="correct or delete that line; each line is one JSON object",
                     ) from error
-                bad.append(BadLine(number, str(error)))
+                bad.append((number, str(error)))
                 rest = self._salvage(line)
                 parsed += [] if rest is None else [rest]
         self._line_count += data.count(b"\n")
@@ -187,16 +184,3 @@ def _later(at: str, latest: str) -> str:
         return at if now >= before else (before + timedelta(seconds=1)).isoformat(timespec="seconds")
     except (ValueError, TypeError, OverflowError):
         return at
-
-
-def _append_text(descriptor: int, text: bytes) -> None:
-    size = os.fstat(descriptor).st_size
-    if size and os.pread(descriptor, 1, size - 1) != b"\n":  # cut off a torn line
-        while size and os.pread(descriptor, 1, size - 1) != b"\n":
-            size -= 1
-        os.ftruncate(descriptor, size)
-    try:
-        write_all(descriptor, text)
-    except OSError:
-        os.ftruncate(descriptor, size)
-        raise

@@ -103,7 +103,7 @@ class Tombstones:
         bad = self._file.bad_lines()
         if not bad:
             return ""
-        lines = ", ".join(str(line.number) for line in bad[:5])
+        lines = ", ".join(str(number) for number, _ in bad[:5])
         return f"{self._file.path} has lines that cannot be read ({lines}): what they deleted may be shown again"
 
     def append(self, stones: Iterable[Tombstone]) -> None:

@@ -34,7 +34,7 @@ class ProjectMemories(Struct, frozen=True):
     def expand(self, identity: str, *, lines: int | None = None) -> ExpandReply:
         """Return the whole section around a chunk, or `lines` lines around it."""
         from lorelog.services.memories.expand import expand
-        from lorelog.services.memory_state.summary_links import attach_sources
+        from lorelog.services.memory_state.lifecycle_index import attach_sources
 
         lifecycle = self.scope.lifecycle_index()
         reply = lifecycle.annotate(expand(identity, self.scope.store, lines=lines))

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lorelog.services.memory_state.authored import AuthoredMemories
     from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
     from lorelog.services.memory_state.tombstones import Tombstones
-    from lorelog.services.records.keys.keyring import Keyring
+    from lorelog.services.records.keyring import Keyring
     from lorelog.services.records.store import RecordStore
     from lorelog.services.search.searcher import Searcher
     from lorelog.services.sessions.summarizer import LlmSummarizer

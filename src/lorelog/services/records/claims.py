@@ -18,7 +18,7 @@ from lorelog.core.query import TrustFilter
 from lorelog.core.record import CANDIDATE_TRUST, Record, RecordDraft
 from lorelog.services.records.filters import RecordFilter, resolve_record
 from lorelog.services.records.pages import meets_trust
-from lorelog.services.records.scope import RatedRecord, RecordScope
+from lorelog.services.records.record_scope import RatedRecord, RecordScope
 from lorelog.services.records.search import RecordHit, RecordMatch, find_records, to_record_hits
 from lorelog.services.records.writer import WrittenRecord, append_record
 

@@ -28,7 +28,7 @@ from lorelog.records.kinds import search_text
 from lorelog.records.tables import RecordTables, Task
 from lorelog.services.records.filters import RecordFilter, ref_names
 from lorelog.services.records.projection import decode_anchor_id, records_folder
-from lorelog.services.records.scope import RatedRecord, RecordScope, RecordSearch, rate_records
+from lorelog.services.records.record_scope import RatedRecord, RecordScope, RecordSearch, rate_records
 
 if TYPE_CHECKING:
     from lorelog.language.analyser import WordAnalyser

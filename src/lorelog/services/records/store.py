@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from lorelog.core.atomic_file import write_atomic
+from lorelog.core.atomic_file import append_line, write_atomic
 from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
 from lorelog.core.paths import cache_folder
 from lorelog.core.processes import acquire_file_lock
@@ -40,11 +40,8 @@ def append_open_tasks(folder: Path, records: Iterable[Record]) -> None:
         return
     with suppress(OSError), _open_tasks_lock(folder):
         file = folder / OPEN_TASKS_FILE
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "ab") as stream:
-            stream.write(_encode_lines(lines))
-            size = stream.tell()
-        if size > MAX_OPEN_TASKS_BYTES // 2:
+        append_line(file, _encode_lines(lines).rstrip(b"\n"))
+        if file.stat().st_size > MAX_OPEN_TASKS_BYTES // 2:
             _write_open_tasks(file, merge_task_lines(file.read_bytes()))
 
 

@@ -31,7 +31,6 @@ from lorelog.records.digests import Digest, DigestLine, DigestRole
 from lorelog.records.tables import RecordTables, Task
 from lorelog.records.trust import assess_records, source_ids
 from lorelog.services.places.workspace import DEFAULT_TENANT, TENANTS, Workspace
-from lorelog.services.records.digests import digest_scope_for
 from lorelog.services.records.markdown import (
     DIGEST_BADGE,
     escape_inline,
@@ -44,7 +43,7 @@ from lorelog.services.records.markdown import (
     short_id,
     trust_badge,
 )
-from lorelog.services.records.scope import RecordScope
+from lorelog.services.records.record_scope import RecordScope, digest_scope_for
 from lorelog.services.records.store import RecordStore
 
 TASKS_FOLDER, PAGES_FOLDER = "tasks", "pages"

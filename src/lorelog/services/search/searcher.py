@@ -63,8 +63,7 @@ from lorelog.retrieval.snippet import cut_snippet
 from lorelog.retrieval.time_expressions import TimeHint, find_time_hint
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memory_state.feedback import IRRELEVANT_PENALTY, explain_penalty
-from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
-from lorelog.services.memory_state.summary_links import rank_below_summaries
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex, rank_below_summaries
 from lorelog.services.search.candidates import MAX_HITS, CandidateSet, SearchQuestion, find_candidates
 
 if TYPE_CHECKING:

@@ -11,19 +11,19 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec import Struct
 
-from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnwritable
-from lorelog.core.processes import acquire_file_lock, enable_wal
+from lorelog.core.errors import StoreBusy, StoreUnwritable
+from lorelog.core.processes import acquire_file_lock
 from lorelog.core.session import HostCaptures
+from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, transaction
 
 CAPTURES_VERSION = 1
-_BUSY_S = 10.0
 _LOCK_S = 60.0
 _SIMULTANEOUS_S = 5.0
 """A host may report the start of a session and its first prompt at the same time, in either order."""
@@ -54,6 +54,12 @@ CREATE TABLE shown (
     host TEXT NOT NULL, session TEXT NOT NULL, memory TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (host, session, memory)
 ) WITHOUT ROWID;
 """
+_DATABASE = DatabaseSchema(
+    _SCHEMA,
+    CAPTURES_VERSION,
+    hint="move it aside: journals also record the captured turns",
+    pragmas=("synchronous = FULL",),
+)
 _COLUMNS = ("memory", "host", "session", "turn", "time", "journal", "texts", "calls", "state", "entry")
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM turns"  # noqa: S608
 WRITING, DONE, EMPTY, FORGOTTEN = "writing", "done", "empty", "forgotten"
@@ -91,9 +97,10 @@ class CaptureDatabase:
     """The database of one tenant. Open it for one call only."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "captures.db"
+        self._file = SqliteFile(folder / "captures.db", _DATABASE)
         self._lock = folder / "captures.lock"
-        self._connection = self._open()
+        with self._file.translated():
+            self._connection = self._file.open()
 
     def close(self) -> None:
         """Close the database."""
@@ -136,7 +143,7 @@ class CaptureDatabase:
 
     def capture_start(self, host: str, session: str) -> CaptureStart:
         """Return the times from which to capture a session."""
-        with self._translate_errors():
+        with self._file.translated():
             host_row = self._connection.execute("SELECT epoch FROM hosts WHERE host = ?", (host,)).fetchone()
             row = self._connection.execute(
                 "SELECT created FROM sessions WHERE host = ? AND session = ?", (host, session)
@@ -164,7 +171,7 @@ class CaptureDatabase:
 
     def open_sessions(self, host: str, project: str, before: float) -> list[str]:
         """Return the last events of a project's sessions that have been silent since a time, newest first."""
-        with self._translate_errors():
+        with self._file.translated():
             rows = self._connection.execute(
                 "SELECT event FROM left_open WHERE host = ? AND project = ? AND at < ? ORDER BY at DESC LIMIT ?",
                 (host, project, before, _MAX_OPEN_SESSIONS),
@@ -173,13 +180,13 @@ class CaptureDatabase:
 
     def find(self, memory: str) -> CaptureRow | None:
         """Return the state of a turn by the id of its memory."""
-        with self._translate_errors():
+        with self._file.translated():
             row = self._connection.execute(f"{_SELECT} WHERE memory = ?", (memory,)).fetchone()
         return _to_row(row) if row else None
 
     def last_turn(self, host: str, session: str) -> str:
         """Return the id of a session's last turn in a journal, or an empty string."""
-        with self._translate_errors():
+        with self._file.translated():
             row = self._connection.execute(
                 "SELECT turn FROM turns WHERE host = ? AND session = ? AND state = ? ORDER BY time DESC LIMIT 1",
                 (host, session, DONE),
@@ -188,7 +195,7 @@ class CaptureDatabase:
 
     def unfinished(self) -> list[CaptureRow]:
         """Return the turns whose writing was interrupted, in order."""
-        with self._translate_errors():
+        with self._file.translated():
             rows = self._connection.execute(f"{_SELECT} WHERE state = 'writing' ORDER BY captured_at").fetchall()
         return [_to_row(row) for row in rows]
 
@@ -214,13 +221,13 @@ class CaptureDatabase:
             for session in sessions:
                 db.execute(f"{update} session = ?", (FORGOTTEN, session))
                 db.execute("DELETE FROM left_open WHERE session = ?", (session,))
-        with self._translate_errors():
+        with self._file.translated():
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def status(self, since: float) -> tuple[HostCaptures, ...]:
         """Return the captures of each host: in total, and since a time."""
-        with self._translate_errors():
+        with self._file.translated():
             rows = self._connection.execute(
                 "SELECT h.host, h.epoch, h.last_event, h.last_capture, count(DISTINCT t.session || ' ' || t.turn),"
                 " count(DISTINCT iif(t.captured_at >= ?, t.session || ' ' || t.turn, NULL)) FROM hosts h"
@@ -234,7 +241,7 @@ class CaptureDatabase:
 
     def shown_memories(self, host: str, session: str) -> frozenset[str]:
         """Return the memories that a session was shown by recall."""
-        with self._translate_errors():
+        with self._file.translated():
             rows = self._connection.execute(
                 "SELECT memory FROM shown WHERE host = ? AND session = ?", (host, session)
             ).fetchall()
@@ -254,84 +261,10 @@ class CaptureDatabase:
                     new.add(memory)
         return frozenset(new)
 
-    def _open(self) -> sqlite3.Connection:
-        try:
-            return self._connect()
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise _translate_error(error, self._path) from error
-            self._set_aside()
-        try:
-            return self._connect()
-        except sqlite3.DatabaseError as error:
-            raise _translate_error(error, self._path) from error
-
-    def _set_aside(self) -> None:
-        """Move a damaged database aside. Journals and tombstones hold the same facts."""
-        with suppress(OSError):
-            self._path.replace(self._path.with_name(f"captures.damaged-{time.time_ns()}.db"))
-            for suffix in ("-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    Path(f"{self._path}{suffix}").unlink()
-
-    def _connect(self) -> sqlite3.Connection:
-        try:
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        except OSError as error:
-            raise StoreUnwritable(
-                f"{self._path} cannot be written: {error.strerror}", hint="make it writable, or free some space"
-            ) from error
-        connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-        try:
-            enable_wal(connection, _BUSY_S)
-            connection.execute("PRAGMA synchronous = FULL")
-            self._migrate(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _migrate(self, connection: sqlite3.Connection) -> None:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > CAPTURES_VERSION:
-            raise StoreIncompatible(
-                f"{self._path} was written by a newer lorelog", hint="update lorelog, or move that file aside"
-            )
-        if version == CAPTURES_VERSION:
-            return
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version == 0:  # another process may have created it first
-                for statement in filter(str.strip, _SCHEMA.split(";")):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {CAPTURES_VERSION}")
-            connection.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-            raise
-
     @contextmanager
     def _write_transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._translate_errors():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    self._connection.execute("ROLLBACK")
-                raise
-
-    @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-                self._set_aside()
-            raise _translate_error(error, self._path) from error
+        with self._file.translated(), transaction(self._connection) as db:
+            yield db
 
 
 @contextmanager
@@ -364,14 +297,6 @@ def mute_session(folder: Path, host: str, session: str, until: float) -> None:
 
 def _to_row(values: tuple[Any, ...]) -> CaptureRow:
     return CaptureRow(**dict(zip(_COLUMNS, values, strict=True)))
-
-
-def _translate_error(error: sqlite3.Error, path: Path) -> StoreError:
-    if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return StoreBusy(f"{path} is being written by another process", hint="try again")
-    if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_READONLY", "SQLITE_FULL", "SQLITE_CANTOPEN")):
-        return StoreUnwritable(f"{path} cannot be written: {error}", hint="make it writable, or free some space")
-    return StoreError(f"{path}: {error}", hint="move it aside: journals also record the captured turns")
 
 
 def _format_time(seconds: float) -> str:

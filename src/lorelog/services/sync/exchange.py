@@ -20,7 +20,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +27,7 @@ from typing import Any
 
 from msgspec import Struct, field, to_builtins
 
-from lorelog.code.git import Git
+from lorelog.code.git import Git, GitResult, clean_environment, run_git
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnreachable, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
@@ -40,6 +39,7 @@ from lorelog.services.places.workspace import SYNC_COPIES
 
 BRANCH = "lorelog"
 _TIMEOUT_S = 120.0
+_MAX_OUTPUT_BYTES = 4 << 30
 _OPTIONS = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -108,9 +108,9 @@ class Exchange:
     def fetch(self) -> ExchangeState:
         """Fetch the newest commit and return its files. Raise StoreUnreachable."""
         listed = self._git("ls-remote", "--", self._url, f"refs/heads/{self._branch}")
-        if listed.returncode:
-            raise _unreachable(self._url, listed.stderr)
-        commit = listed.stdout.split()[0] if listed.stdout.strip() else b""
+        if listed.status:
+            raise _unreachable(self._url, listed.errors)
+        commit = listed.output.split()[0] if listed.output.strip() else b""
         is_sha256 = len(commit) == _SHA256_CHARS
         self._open(is_sha256=is_sha256)
         if not commit:
@@ -129,11 +129,11 @@ class Exchange:
         return state
 
     def _fetch(self) -> ExchangeState:
-        before = self._git("rev-parse", "--verify", "--quiet", _FETCHED).stdout
+        before = self._git("rev-parse", "--verify", "--quiet", _FETCHED).output
         reference = f"+refs/heads/{self._branch}:{_FETCHED}"
         fetched = self._git("fetch", "--quiet", "--no-tags", "--depth=1", "--", self._url, reference)
-        if fetched.returncode:
-            raise _unreachable(self._url, fetched.stderr)
+        if fetched.status:
+            raise _unreachable(self._url, fetched.errors)
         commit = self._run("rev-parse", "--verify", f"{_FETCHED}^{{commit}}").decode().strip()
         files = self._read_files(commit)
         if before.decode().strip() not in ("", commit):
@@ -177,8 +177,8 @@ class Exchange:
         lease = f"--force-with-lease=refs/heads/{self._branch}:{before.commit}"
         target = f"{_NEXT}:refs/heads/{self._branch}"
         pushed = self._git("push", "--quiet", "--porcelain", "--no-verify", lease, "--", self._url, target)
-        if pushed.returncode:
-            text = (pushed.stdout + b"\n" + pushed.stderr).decode("utf-8", "replace")
+        if pushed.status:
+            text = (pushed.output + b"\n" + pushed.errors).decode("utf-8", "replace")
             if any(words in text for words in _RACE_WORDS):
                 raise ExchangeMoved(f"another machine pushed to {self._url} at the same moment")
             if "[remote rejected]" in text:
@@ -187,7 +187,7 @@ class Exchange:
                 ]
                 reason = " ".join([text.partition("[remote rejected]")[2].partition("\n")[0].strip(" ()"), *said])
                 raise PushRefused(f"{self._url} refused the push to the branch {self._branch}: {reason[:300]}")
-            raise _unreachable(self._url, pushed.stderr + pushed.stdout)
+            raise _unreachable(self._url, pushed.errors + pushed.output)
 
     def drop(self) -> None:
         """Delete the local repository. The next fetch makes a new one, which holds the newest commit only."""
@@ -204,24 +204,26 @@ class Exchange:
     def _run(self, *words: str, stdin: bytes = b"") -> bytes:
         """Run a local Git command. Raise StoreDamaged if it fails: the repository is ours alone."""
         done = self._git(*words, stdin=stdin)
-        if done.returncode:
-            text = done.stderr.decode("utf-8", "replace").strip()
-            raise StoreDamaged(f"git {words[0]} failed: {text[:300]}", hint=f"delete {self._folder}, and sync again")
-        return done.stdout
-
-    def _git(self, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        options = [part for option in _OPTIONS for part in ("-c", option)]
-        command = ["git", "--git-dir", str(self._folder), *options, *words]
-        try:
-            return subprocess.run(
-                command, input=stdin, capture_output=True, timeout=_TIMEOUT_S, env=self._environment, check=False
+        if done.status:
+            raise StoreDamaged(
+                f"git {words[0]} failed: {done.error_text[:300]}", hint=f"delete {self._folder}, and sync again"
             )
+        return done.output
+
+    def _git(self, *words: str, stdin: bytes = b"") -> GitResult:
+        options = [part for option in _OPTIONS for part in ("-c", option)]
+        command = ["--git-dir", str(self._folder), *options, *words]
+        try:
+            done = run_git(command, self._environment, stdin=stdin, timeout_s=_TIMEOUT_S, max_bytes=_MAX_OUTPUT_BYTES)
         except FileNotFoundError as error:
             raise UsageError("git is not installed", hint="sync exchanges files by Git: install it") from error
-        except subprocess.TimeoutExpired as error:
+        if done.status is None:
             raise StoreUnreachable(
-                f"{self._url} did not answer within {_TIMEOUT_S:.0f} seconds", hint="nothing is lost; sync again later"
-            ) from error
+                f"{self._url} did not answer within {_TIMEOUT_S:.0f} seconds, or sent more than"
+                f" {_MAX_OUTPUT_BYTES >> 30} GiB",
+                hint="nothing is lost; sync again later",
+            )
+        return done
 
 
 def check_remote(url: str) -> None:
@@ -248,18 +250,11 @@ def absolute_remote(remote: str, directory: str) -> str:
 
 
 def _git_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which Git asks nothing, and is directed by no variable of a surrounding Git command."""
-    kept = {
-        name: value for name, value in environment.items() if not name.startswith("GIT_") or name in _KEPT_VARIABLES
-    }
-    ssh = kept.get("GIT_SSH_COMMAND") or (None if "GIT_SSH" in kept else "ssh -oBatchMode=yes")
-    return {
-        **kept,
-        **({"GIT_SSH_COMMAND": ssh} if ssh else {}),
-        "GIT_TERMINAL_PROMPT": "0",
-        "LC_ALL": "C",
-        "GIT_OPTIONAL_LOCKS": "0",
-    }
+    """Return an environment in which neither Git nor ssh asks anything."""
+    cleaned = clean_environment(environment, _KEPT_VARIABLES)
+    if "GIT_SSH" not in cleaned:
+        cleaned["GIT_SSH_COMMAND"] = cleaned.get("GIT_SSH_COMMAND") or "ssh -oBatchMode=yes"
+    return cleaned
 
 
 def _import_stream(before: ExchangeState, files: Mapping[str, bytes], author: CommitAuthor, message: str) -> bytes:

@@ -20,17 +20,17 @@ from lorelog.core.errors import StoreUnwritable
 from lorelog.core.record import REDACTION_KIND, Record
 from lorelog.records.ledger import Ledger
 from lorelog.services.backup.archive import project_workspace, read_consistently
-from lorelog.services.backup.merge import ForgottenMemories, forgotten_lines
-from lorelog.services.backup.restore import open_locked, write_whole_file
+from lorelog.services.backup.restore import ForgottenMemories, forgotten_lines, open_locked, write_whole_file
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memory_key
 from lorelog.services.places.project_folder import create_project_folder
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import Workspace
-from lorelog.services.records.exchange.formats import parse_import_line, record_to_json
-from lorelog.services.records.exchange.importer import ImportOptions, ImportReport, RecordImporter
-from lorelog.services.records.keys.keyring import Keyring
+from lorelog.services.records.exports import parse_import_line, record_to_json
+from lorelog.services.records.keyring import Keyring
+from lorelog.services.records.record_importer import ImportOptions, ImportReport, RecordImporter
 from lorelog.services.records.store import RecordStore
+from lorelog.services.sync.exchange_plan import SyncLogLine
 from lorelog.services.sync.merge import (
     SyncEntry,
     add_to_journal,
@@ -42,7 +42,6 @@ from lorelog.services.sync.merge import (
     read_journal,
     split_journal,
 )
-from lorelog.services.sync.plan import SyncLogLine
 
 _SHARED_TAG = "shared"
 _PERSONAL_TYPES = ("correction", "preference")

@@ -30,9 +30,7 @@ from lorelog.services.sync.exchange import (
     SyncFolder,
     SyncSettings,
 )
-from lorelog.services.sync.local_files import LocalFiles, is_personal
-from lorelog.services.sync.merge import SyncEntry, json_object
-from lorelog.services.sync.plan import (
+from lorelog.services.sync.exchange_plan import (
     LOGS,
     ExchangePlan,
     MachineState,
@@ -40,6 +38,8 @@ from lorelog.services.sync.plan import (
     read_journals,
     writer_file,
 )
+from lorelog.services.sync.local_files import LocalFiles, is_personal
+from lorelog.services.sync.merge import SyncEntry, json_object
 
 _MAX_TRIES = 8
 

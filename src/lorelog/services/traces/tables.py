@@ -23,16 +23,16 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import fields
 
-from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnwritable
+from lorelog.core.errors import StoreError
 from lorelog.core.options import TraceOptions
-from lorelog.core.processes import acquire_file_lock, enable_wal
+from lorelog.core.processes import acquire_file_lock
+from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, is_corruption, transaction
 from lorelog.core.stack_trace import StackFrame, StackTrace
 from lorelog.services.memory_state.tombstones import Tombstones, memory_key
 from lorelog.services.traces import SPOOL_FILE
 from lorelog.services.traces.values import OPERATION, ErrorGroup, TracedCall, TracedError, TraceOrigin
 
 SCHEMA_VERSION = 2
-_BUSY_S = 5.0
 SCHEMA = """
 CREATE TABLE calls (
     id INTEGER PRIMARY KEY, mark TEXT NOT NULL UNIQUE, at INTEGER NOT NULL, tool TEXT NOT NULL, source TEXT NOT NULL,
@@ -67,89 +67,17 @@ ALTER TABLE errors DROP COLUMN times
 """Makes a file of version 1, which also held errors of log files, one of version 2."""
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Open or create the database for writing; move a damaged file aside."""
-    try:
-        return _open_connection(path)
-    except sqlite3.OperationalError:
-        raise
-    except sqlite3.DatabaseError:
-        set_aside(path)
-    return _open_connection(path)
-
-
-def connect_read_only(path: Path) -> sqlite3.Connection:
-    """Open a database that cannot be written."""
-    for how in ("mode=ro", "mode=ro&immutable=1"):
-        db = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=_BUSY_S, check_same_thread=False)
-        try:
-            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except sqlite3.OperationalError:
-            db.close()
-        else:
-            return db
-    raise sqlite3.OperationalError(f"unable to open {path}")
-
-
-def set_aside(path: Path) -> None:
-    """Move a damaged database aside, so that a new one is created."""
-    with suppress(OSError):
-        path.replace(path.with_name(f"traces.damaged-{time.time_ns()}.db"))
-    for suffix in ("-wal", "-shm"):
-        with suppress(OSError):
-            Path(f"{path}{suffix}").unlink()
-
-
-def translate_error(error: sqlite3.Error | OSError, path: Path) -> StoreError:
-    """Return our error for an error of SQLite or the system."""
-    if isinstance(error, OSError):
-        return StoreUnwritable(f"{path} cannot be used: {error.strerror or error}", hint="make it writable")
-    name = getattr(error, "sqlite_errorname", "")
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return StoreBusy(f"{path} is being written by another process", hint="try again")
-    if name.startswith(("SQLITE_READONLY", "SQLITE_FULL", "SQLITE_CANTOPEN", "SQLITE_IOERR")):
-        return StoreUnwritable(f"{path} cannot be written: {error}", hint="make it writable, or free some space")
-    return StoreError(f"{path}: {error}", hint="move it aside: only traces are lost")
-
-
-def _open_connection(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-    try:
-        if db.execute("PRAGMA page_count").fetchone() == (0,):
-            db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # lets trim() return space in small steps
-        enable_wal(db, _BUSY_S)
-        db.execute("PRAGMA synchronous = NORMAL")  # losing traces in a power failure is acceptable
-        _migrate(db, path)
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _migrate(db: sqlite3.Connection, path: Path) -> None:
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version > SCHEMA_VERSION:
-        raise StoreIncompatible(
-            f"{path} was written by a newer lorelog", hint="update lorelog, or move that file aside"
-        )
-    if version == SCHEMA_VERSION:
-        return
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        if version < SCHEMA_VERSION:  # another process may have created it first
-            for statement in filter(str.strip, (_WITHOUT_LOGS if version else SCHEMA).split(";")):
-                db.execute(statement)
-            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        db.execute("COMMIT")
-    except BaseException:
-        with suppress(sqlite3.Error):
-            db.execute("ROLLBACK")
-        raise
-
-
+_DATABASE = DatabaseSchema(
+    SCHEMA,
+    SCHEMA_VERSION,
+    hint="move it aside: only traces are lost",
+    steps=(_WITHOUT_LOGS,),
+    pragmas=(
+        "auto_vacuum = INCREMENTAL",  # lets trim() return space in small steps
+        "synchronous = NORMAL",  # losing traces in a power failure is acceptable
+    ),
+    busy_s=5.0,
+)
 _ABANDONED_S = 60.0
 """Age after which a renamed spool file counts as abandoned."""
 
@@ -284,6 +212,7 @@ class TraceTables:
 
     def __init__(self, path: Path, options: TraceOptions) -> None:
         self.path = path
+        self._file = SqliteFile(path, _DATABASE)
         self.options = options
         self._spool = TraceSpool(path.parent)
         self._tombstones = Tombstones(path.parent / "tombstones.jsonl")
@@ -490,35 +419,29 @@ class TraceTables:
             return self._db
         self.close()
         try:
-            self._db, self._is_read_only = connect(self.path), False
+            self._db, self._is_read_only = self._file.open(), False
         except (sqlite3.OperationalError, OSError):
             if not to_read:
                 raise
-            self._db, self._is_read_only = connect_read_only(self.path), True
+            self._db, self._is_read_only = self._file.open_readonly(), True
+            if self._db is None:
+                raise
         return self._db
 
     @contextmanager
     def _write_transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._translate_errors():
-            db = self._open()
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    db.execute("ROLLBACK")
-                raise
+        with self._lock, self._translate_errors(), transaction(self._open()) as db:
+            yield db
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            if is_corruption(error):
                 self.close()
-                set_aside(self.path)
-            raise translate_error(error, self.path) from error
+                self._file.replace()
+            raise self._file.translate(error) from error
 
 
 def _conditions(filter_: TraceFilter) -> tuple[list[str], list[object]]:

@@ -22,6 +22,7 @@ from typing import ParamSpec, TypeVar
 
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreIncompatible, StoreUnwritable
 from lorelog.core.processes import acquire_file_lock, enable_wal
+from lorelog.core.sqlite_file import connect, connect_readonly, transaction
 from lorelog.stores.embedded.migrations import APPLICATION_ID, MIGRATIONS, Migration
 
 REBUILD_HINT = (
@@ -212,7 +213,7 @@ def _read_owner(descriptor: int) -> tuple[str, str]:
     return f"process {owner['pid']}", f", for {age} s"
 
 
-_BUSY_TIMEOUT_MS = 10_000
+_BUSY_S = 10.0
 _CACHE_KIB = 6_000
 """Pages kept by a connection. `places` of 100,000 chunks and its index fit; SQLite's 2,000 KiB would be read anew in every search."""
 _WRITER_CACHE_KIB = 64_000
@@ -224,30 +225,29 @@ _CHECKPOINT_TRIES, _CHECKPOINT_PAUSE_S = 20, 0.1
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """Open an existing catalog read-only.
+    """Open an existing catalog read-only."""
 
-    SQLite writes next to a WAL database even to read it. If that is forbidden (a read-only home) and the WAL is empty, the
-    file is complete and is opened as immutable.
-    """
+    def check(database: sqlite3.Connection) -> None:
+        # One transaction, one snapshot: a writer may create the schema between two queries.
+        database.execute("BEGIN")
+        _check_version(database, path, len(MIGRATIONS))
+        database.execute("COMMIT")
+        database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+
     with translate_errors(path):
-        try:
-            return _connect_checked(path, "mode=ro")
-        except sqlite3.OperationalError:
-            wal = path.with_name(path.name + "-wal")
-            if os.access(path.parent, os.W_OK) or (wal.exists() and wal.stat().st_size):
-                raise
-            return _connect_checked(path, "immutable=1")
+        return connect_readonly(path, _BUSY_S, check)
 
 
 def open_writer(path: Path, migrations: tuple[Migration, ...] = MIGRATIONS) -> sqlite3.Connection:
     """Open or create the catalog and migrate its schema. The caller holds the writer lock."""
     with translate_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        database = _connect_checked(path, "mode=rwc", len(migrations))
+        database = connect(path, busy_s=_BUSY_S)
         try:
+            _check_version(database, path, len(migrations))
             path.chmod(0o600)  # before the -wal and -shm files, which SQLite creates with the same mode
             # The catalog is derived: NORMAL survives kill -9, and after a power failure the file stamps show what to redo.
-            enable_wal(database, _BUSY_TIMEOUT_MS / 1000)
+            enable_wal(database, _BUSY_S)
             database.execute("PRAGMA synchronous = NORMAL")
             database.execute(f"PRAGMA cache_size = -{_WRITER_CACHE_KIB}")
             database.execute(f"PRAGMA wal_autocheckpoint = {_WRITER_LOG_PAGES}")
@@ -256,20 +256,6 @@ def open_writer(path: Path, migrations: tuple[Migration, ...] = MIGRATIONS) -> s
             database.close()
             raise
         return database
-
-
-@contextmanager
-def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """Run a block in one transaction; any exception rolls it back."""
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        # SQLite may have rolled back already (disk full); a second ROLLBACK would hide the first error.
-        if database.in_transaction:
-            database.execute("ROLLBACK")
-        raise
-    database.execute("COMMIT")
 
 
 def rewrite_database(database: sqlite3.Connection) -> None:
@@ -292,34 +278,9 @@ def shrink_database(database: sqlite3.Connection) -> None:
         database.execute("VACUUM")
 
 
-def _escape_path(path: Path) -> str:
-    """Return a path for a URI, as SQLite's documentation describes it; `urllib.parse` takes 2 ms to import."""
-    return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-
-
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    database = sqlite3.connect(
-        f"file:{_escape_path(path)}?{mode}",
-        uri=True,
-        isolation_level=None,
-        check_same_thread=False,
-        timeout=_BUSY_TIMEOUT_MS / 1000,
-    )
-    database.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+    database = connect(path, mode, _BUSY_S)
     database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    return database
-
-
-def _connect_checked(path: Path, mode: str, known_version: int = len(MIGRATIONS)) -> sqlite3.Connection:
-    database = _connect(path, mode)
-    try:
-        # One transaction, one snapshot: a writer may create the schema between two queries.
-        database.execute("BEGIN")
-        _check_version(database, path, known_version)
-        database.execute("COMMIT")
-    except BaseException:
-        database.close()
-        raise
     return database
 
 

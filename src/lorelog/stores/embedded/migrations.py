@@ -12,6 +12,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from lorelog.core.document import DATE_IN_TEXT
+from lorelog.core.sqlite_file import connect, transaction
 from lorelog.stores.embedded import rows
 
 APPLICATION_ID = 0x6C6F7265  # "lore"
@@ -217,7 +218,7 @@ def rename_sources(path: Path, moved: Mapping[str, str]) -> None:
     """
     if not path.exists():
         return
-    with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=10.0)) as database, database:
+    with suppress(sqlite3.Error), closing(connect(path)) as database, transaction(database):
         for old, new in moved.items():
             for column in ("source", "root"):
                 database.execute(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
-    from lorelog.services.records.keys.keyring import KeyFolder, KeyIdentity
+    from lorelog.services.records.keyring import KeyFolder, KeyIdentity
 
 _FINGERPRINT_CHARS = 8
 _NAME_HELP = "name of the identity"
@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
-    from lorelog.services.records.keys.keyring import KeyFolder
+    from lorelog.services.records.keyring import KeyFolder
     from lorelog.wiring import IDENTITIES_FOLDER, resolve_location
 
     files = KeyFolder(resolve_location().home / IDENTITIES_FOLDER)
@@ -109,7 +109,7 @@ def _show(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
 
 def _export(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
     from lorelog.core.errors import NotFound
-    from lorelog.services.records.keys.keyring import format_public_line
+    from lorelog.services.records.keyring import format_public_line
 
     identity = files.get(args.name)
     key = identity.public or next((key.key for key in identity.keys), "")
@@ -171,7 +171,7 @@ def _read_passphrase() -> str:
     from getpass import getpass
 
     from lorelog.core.errors import UsageError
-    from lorelog.services.records.keys.keyring import PASSPHRASE_VARIABLE
+    from lorelog.services.records.keyring import PASSPHRASE_VARIABLE
 
     if passphrase := os.environ.get(PASSPHRASE_VARIABLE, ""):
         return passphrase

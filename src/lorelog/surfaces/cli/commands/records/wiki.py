@@ -28,7 +28,7 @@ from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lorelog.services.records.scope import RecordScope
+    from lorelog.services.records.record_scope import RecordScope
     from lorelog.services.records.wiki import LintFinding
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lorelog.core.record import Record
     from lorelog.engine import Engine
     from lorelog.operations.replies import Json
-    from lorelog.services.records.exchange.formats import ExportedMemory
+    from lorelog.services.records.exports import ExportedMemory
 
 _FORMATS = ("markdown", "jsonl", "omf", "okf", "ledger")
 _FILE_NAMES = {"markdown": "records.md", "jsonl": "records.jsonl", "omf": "memories.json", "ledger": "records.jsonl"}
@@ -73,7 +73,7 @@ def run_export(args: argparse.Namespace) -> int:
 
 def _export_records(args: argparse.Namespace) -> dict[str, Any]:
     """Export the records; as OMF also the memories, unless only records are wanted."""
-    from lorelog.services.records.exchange.importer import export_records
+    from lorelog.services.records.record_importer import export_records
 
     if args.since:
         raise UsageError("--since is for memories only", hint="leave it out, or choose --format jsonl or markdown")
@@ -114,7 +114,7 @@ def _output_path(args: argparse.Namespace) -> str:
 
 def _projects(args: argparse.Namespace, engine: Engine) -> tuple[str, ...] | None:
     """Return the projects to export; None for all."""
-    from lorelog.services.backup.export import exported_projects
+    from lorelog.services.records.exports import exported_projects
 
     scope = engine.records()
     visible = (*(scope.projects or ()), scope.workspace.project.id)
@@ -123,7 +123,7 @@ def _projects(args: argparse.Namespace, engine: Engine) -> tuple[str, ...] | Non
 
 def _export_bundle(args: argparse.Namespace) -> dict[str, Any]:
     """Export memories and records as a bundle of the Open Knowledge Format."""
-    from lorelog.services.records.exchange.okf import write_bundle
+    from lorelog.services.records.exports import write_bundle
 
     if not args.out:
         raise UsageError("an OKF bundle is a folder", hint="name a new one: --output knowledge")
@@ -140,8 +140,8 @@ def _export_bundle(args: argparse.Namespace) -> dict[str, Any]:
 
 def _collect_memories(engine: Engine, projects: tuple[str, ...] | None) -> Iterable[ExportedMemory]:
     from lorelog.core.query import Filters
-    from lorelog.services.records.exchange.importer import iter_journal_memories
     from lorelog.services.records.projection import records_folder
+    from lorelog.services.records.record_importer import iter_journal_memories
 
     filters = Filters(projects=projects)
     memories = engine.memories().list(filters, limit=_MAX_MEMORIES, all_projects=projects is None).memories

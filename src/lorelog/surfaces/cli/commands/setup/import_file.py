@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from lorelog.engine import Engine
     from lorelog.ingest.importers.source import ImportSource
-    from lorelog.services.imports.importer import ImportRun, ImportSummary
-    from lorelog.services.records.exchange.formats import ForeignMemory
-    from lorelog.services.records.exchange.importer import ImportReport
+    from lorelog.services.imports.memory_importer import ImportRun, ImportSummary
+    from lorelog.services.records.exports import ForeignMemory
+    from lorelog.services.records.record_importer import ImportReport
 
 _MAX_SHOWN = 5
 
@@ -116,7 +116,7 @@ def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Pa
 
 def _is_own_file(args: argparse.Namespace, path: Path) -> bool:
     """Return whether a path is to be read as a file of ours: so the user says, or it is OMF, which may hold records."""
-    from lorelog.services.records.exchange.importer import detect_format
+    from lorelog.services.records.record_importer import detect_format
 
     return args.format != "auto" or args.restore or (path.is_file() and detect_format(str(path)) == "omf")
 
@@ -134,7 +134,7 @@ def _import_source(args: argparse.Namespace, source: ImportSource, path: Path) -
     """Show what would be added, ask, and import."""
     from msgspec.structs import replace
 
-    from lorelog.services.imports.importer import ImportTarget
+    from lorelog.services.imports.memory_importer import ImportTarget
 
     to_global = True if args.to_global else False if args.project else None
     target = ImportTarget(
@@ -363,8 +363,8 @@ def _quoted(path: str) -> str:
 
 def _import_file(args: argparse.Namespace, path: str) -> int:
     """Import a file of ours, or OMF: records into the ledger, memories as a batch. Fail if something was refused."""
-    from lorelog.services.imports.importer import FILE_SOURCE, ImportTarget
-    from lorelog.services.records.exchange.importer import (
+    from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportTarget
+    from lorelog.services.records.record_importer import (
         ImportOptions,
         RecordImporter,
         detect_format,

@@ -205,16 +205,16 @@ def _install_driver(*, as_json: bool) -> int:
 
 
 def _git(*words: str) -> str:
-    import subprocess
+    from lorelog.code.git import run_git
 
-    hint = "run it inside a clone: lorelog sync --merge-driver"
     try:
-        done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+        done = run_git(words, os.environ)
     except FileNotFoundError as error:
         raise UsageError("git is not installed", hint="the merge driver is a setting of Git: install it") from error
-    if done.returncode:
-        raise UsageError(f"git {words[0]} failed: {done.stderr.strip()[:200]}", hint=hint)
-    return done.stdout.strip()
+    if done.status != 0:
+        hint = "run it inside a clone: lorelog sync --merge-driver"
+        raise UsageError(f"git {words[0]} failed: {done.error_text[:200]}", hint=hint)
+    return os.fsdecode(done.output).strip()
 
 
 def _read(path: str) -> str:

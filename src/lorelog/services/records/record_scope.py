@@ -1,21 +1,77 @@
-"""Compiles digests of the visible records, with the trust of each cited record.
+"""Dependencies of the record operations for one workspace, records paired with their trust, and digests of them.
 
-Nothing is stored: a digest is built on request, so it is never older than the ledger.
+A digest is built on request and never stored, so it is never older than the ledger.
 """
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
 
-from lorelog.core.query import SupportingRecord
+from lorelog.core.options import SearchOptions
+from lorelog.core.query import SearchReply, SupportingRecord
+from lorelog.core.record import CANDIDATE_TRUST, Record, Trust
 from lorelog.records import digest_builders
 from lorelog.records.digest_builders import DigestScope, ProjectBrief, RecordLibrary, TaskResume
 from lorelog.records.digests import MAX_CITED_RECORDS, Digest, DigestRole
+from lorelog.services.places.workspace import Workspace
 from lorelog.services.records.filters import resolve_task_id
-from lorelog.services.records.scope import RecordScope, rate_records
 from lorelog.services.records.store import RecordStore
+
+if TYPE_CHECKING:
+    from lorelog.services.records.keyring import Keyring
+
+
+class RatedRecord(Struct, frozen=True):
+    """A record with its trust, and whether its writer's signature is valid."""
+
+    record: Record
+    trust: Trust
+    signed: bool = False
+
+    @property
+    def grounding(self) -> SupportingRecord:
+        """The record as a citation."""
+        record = self.record
+        return SupportingRecord(record.id, record.task, record.thread, record.kind, self.trust.tier)
+
+
+def rate_records(store: RecordStore, records: Iterable[Record]) -> list[RatedRecord]:
+    """Return records with their trust, in the same order."""
+    records = list(records)
+    trust = store.trust(record.id for record in records)
+    return [
+        RatedRecord(record, trust.get(record.id, CANDIDATE_TRUST), bool(store.signer(record))) for record in records
+    ]
+
+
+RecordSearch = Callable[[str, SearchOptions], SearchReply]
+"""Searches memories and records; the options' filters select the projects."""
+
+
+class RecordScope(Struct, frozen=True, kw_only=True):
+    """Dependencies of the operations on records."""
+
+    workspace: Workspace
+    records: RecordStore
+    keyring: Keyring
+    """Signs as the configured identity, if any, and knows the trusted keys."""
+    agent: str
+    """Writer's name when a call gives none; may be empty."""
+    search: RecordSearch
+    options: SearchOptions
+    """Default search options."""
+    projects: tuple[str, ...]
+    """Visible projects, the current one first, including the global one (empty)."""
+    patterns: tuple[str, ...] = ()
+    """Regular expressions of additional text to redact from records."""
+    search_raw: RecordSearch | None = None
+    """Search without trust and token cost on the hits, for callers that rate records themselves."""
+    search_words: RecordSearch | None = None
+    """Lexical search_raw: calls no model, which would take longer than everything else."""
+
 
 DigestT = TypeVar("DigestT")
 ALL_PROJECTS_NAME = "all projects"

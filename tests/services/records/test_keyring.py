@@ -21,7 +21,7 @@ from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.core.record import SIGNED_FIELDS, Promotion, Record, RecordDraft, TrustTier
 from lorelog.records.ledger import Ledger
 from lorelog.records.trust import assess_records
-from lorelog.services.records.keys.keyring import KeyFolder, Keyring, SignatureState, encode_base64url, parse_public_key
+from lorelog.services.records.keyring import KeyFolder, Keyring, SignatureState, encode_base64url, parse_public_key
 from lorelog.services.records.store import RecordStore
 
 SOURCE = Path(__file__).resolve().parents[4]
@@ -367,7 +367,7 @@ def test_nothing_is_loaded_for_records_without_a_signature(tmp_path: Path) -> No
     Ledger(folder).append([draft(), draft()])
     script = (
         "import sys; from pathlib import Path\n"
-        "from lorelog.services.records.store import RecordStore; from lorelog.services.records.keys.keyring import Keyring\n"
+        "from lorelog.services.records.store import RecordStore; from lorelog.services.records.keyring import Keyring\n"
         f"store = RecordStore(Path({str(folder)!r}), Keyring(Path({str(tmp_path)!r})).signing_key)\n"
         "ids = [record.id for record in store.ledger.read()]; assert len(store.trust(ids)) == 2\n"
         "assert not [name for name in sys.modules if name.startswith('cryptography')]\n"

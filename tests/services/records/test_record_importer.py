@@ -22,8 +22,9 @@ from tests.records.drafts import draft
 
 from lorelog.core.errors import NotFound, StoreBusy, UsageError
 from lorelog.core.record import Promotion, Record, RecordDraft, TrustTier, signed_bytes
-from lorelog.services.records.exchange.formats import ForeignMemory
-from lorelog.services.records.exchange.importer import (
+from lorelog.services.records.exports import ForeignMemory
+from lorelog.services.records.keyring import KeyFolder, Keyring
+from lorelog.services.records.record_importer import (
     FORMATS,
     ImportOptions,
     ImportReport,
@@ -32,7 +33,6 @@ from lorelog.services.records.exchange.importer import (
     export_records,
     read_import_file,
 )
-from lorelog.services.records.keys.keyring import KeyFolder, Keyring
 from lorelog.services.records.store import RecordStore
 from lorelog.services.sessions.recent import OPEN_TASKS_FILE, read_open_tasks
 
@@ -298,7 +298,7 @@ def test_a_line_without_end_does_not_fill_the_memory(
     homes: Callable[[str], Home], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An overlong line is reported without reading it whole."""
-    from lorelog.services.records.exchange import formats
+    from lorelog.services.records import exports as formats
 
     monkeypatch.setattr(formats, "MAX_LINE_BYTES", 1000)
     home = homes("home")
@@ -591,7 +591,7 @@ def test_a_document_that_breaks_off_is_told(homes: Callable[[str], Home]) -> Non
 
 def test_two_imports_do_not_run_into_each_other(homes: Callable[[str], Home], monkeypatch: pytest.MonkeyPatch) -> None:
     """A second import waits for the first, and gives up without writing."""
-    from lorelog.services.records.exchange import importer as exchange
+    from lorelog.services.records import record_importer as exchange
 
     monkeypatch.setattr(exchange, "_LOCK_WAIT_S", 0.05)
     home = homes("home")
@@ -605,7 +605,7 @@ def test_two_imports_do_not_run_into_each_other(homes: Callable[[str], Home], mo
 
 def peak_bytes(form: str, place: Path) -> int:
     """Return the peak memory while 7 MB of records are exported and imported."""
-    from lorelog.services.records.exchange import importer as exchange
+    from lorelog.services.records import record_importer as exchange
 
     exchange._MAX_BATCH_BYTES = 200_000
     home, other, earlier = Home(place / "home"), Home(place / "other"), Home(place / "earlier")
@@ -629,7 +629,7 @@ def peak_bytes(form: str, place: Path) -> int:
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_large_file_does_not_fill_the_memory(form: str, tmp_path: Path) -> None:
     """Export and import of 7 MB keep only a part in memory."""
-    asked = f"from tests.services.records.exchange.test_importer import *; print(peak_bytes({form!r}, Path({str(tmp_path)!r})))"
+    asked = f"from tests.services.records.test_record_importer import *; print(peak_bytes({form!r}, Path({str(tmp_path)!r})))"
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     # In a process of its own: what other tests left running in this one allocates too.
     told = subprocess.run(

@@ -1,4 +1,4 @@
-"""File formats of exported records: JSON lines, Markdown, and Open Memory Format.
+"""File formats of exported memories and records: JSON lines, Markdown, Open Memory Format and Open Knowledge Format.
 
 JSON lines: one record each, without its position in the ledger. Lines of a ledger's own files are accepted as well;
 their position is ignored, and their hash only reveals that a line was changed.
@@ -9,22 +9,32 @@ visible text is quoted line by line, so that no record's text can pass for a com
 OMF 1.0, as memd reads and writes it (https://fmschulz.github.io/memd/omf/): a document with `memories`, each a text
 with tags and a time. The whole record is under `extensions.lorelog`. Of other programs' documents only text, type and
 tags are imported: their claims about lifecycle and trust cannot be checked.
+
+OKF 0.2, the Open Knowledge Format: a bundle is a folder of Markdown files with front matter, and an index.
+
+In a bundle, trust is computed, not copied: `verified` lists the verifications that count in this ledger, and only those. Text from tools and imports
+is never listed as verified, and a record that another replaced is `deprecated`. Front matter values are written as JSON, which
+is YAML.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import IO, Any
 
 from msgspec import Struct
 
-from lorelog.core.errors import LorelogError, UsageError
+from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, StoredChunk
+from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError
 from lorelog.core.grammar import nearest_name
-from lorelog.core.record import Json, Record, RecordDraft
+from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, Trust, TrustTier
 from lorelog.core.version import VERSION
 from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
 from lorelog.ingest.importers.source import SkippedItem
@@ -33,7 +43,9 @@ from lorelog.ingest.transcripts.turns import TranscriptStats
 from lorelog.records.chain import LINE_FORMAT_VERSION, MAX_RECORD_BYTES, decode_line
 from lorelog.records.kinds import FIELDS, search_text
 from lorelog.records.redaction import REDACTED_KEY
+from lorelog.records.trust import assess_records
 from lorelog.services.records.markdown import strip_control_chars
+from lorelog.services.records.store import RecordStore
 
 _TEXT_FIELDS = (
     *("id", "at", "kind", "project", "task", "thread", "agent", "session", "reply_to", "relation", "supersedes"),
@@ -333,3 +345,206 @@ def _parse_omf_memory(place: int, item: Mapping[str, Any], ours: Mapping[str, An
 def _get_object(values: Mapping[str, Any], name: str) -> dict[str, Any]:
     value = values.get(name)
     return value if isinstance(value, dict) else {}
+
+
+OKF_VERSION = "0.2"
+_MAX_TITLE_CHARS = 80
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_MARKUP = re.compile(r"[*_`#>\[\]]+")
+
+
+def write_bundle(
+    path: str, memories: Iterable[ExportedMemory], store: RecordStore, projects: tuple[str, ...] | None
+) -> dict[str, int]:
+    """Write a bundle into a new folder, completely or not at all; return how much it holds. Raise UsageError if it exists."""
+    target = Path(path)
+    if os.path.lexists(target):
+        raise UsageError(f"{target} exists", hint="choose another name: an export is never written over anything")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
+    try:
+        temporary.mkdir(mode=0o700, parents=False)
+        counts = _write_concepts(temporary, memories, store, projects)
+        temporary.rename(target)
+    except OSError as error:
+        raise StoreUnwritable(
+            f"{target} cannot be written: {error.strerror or error}", hint="nothing was written; choose another folder"
+        ) from error
+    finally:
+        with suppress(OSError):
+            shutil.rmtree(temporary)
+    return counts
+
+
+def _write_concepts(
+    folder: Path, memories: Iterable[ExportedMemory], store: RecordStore, projects: tuple[str, ...] | None
+) -> dict[str, int]:
+    listed: dict[str, list[tuple[str, str]]] = {"memories": [], "records": []}
+    for memory in memories:
+        name = f"memories/{memory.at[:10] or 'undated'}-{_file_word(memory.memory)[-12:]}.md"
+        listed["memories"].append((name, _write(folder / name, _memory_matter(memory), memory.text)))
+    records = [record for record in store.ledger.read() if record.kind != REDACTION_KIND]
+    trust = assess_records(records, store.signer)
+    by_id = {record.id: record for record in reversed(records)}
+    replaced = {record.supersedes for record in records if record.supersedes}
+    for record in records:
+        if (
+            by_id[record.id] is not record
+            or record.redacted
+            or (projects is not None and record.project not in projects)
+        ):
+            continue
+        name = f"records/{_file_word(record.id)}.md"
+        matter = _record_matter(record, trust[record.id], by_id, is_replaced=record.id in replaced)
+        listed["records"].append((name, _write(folder / name, matter, search_text(record))))
+    _write_index(folder, listed)
+    return {name: len(items) for name, items in listed.items()}
+
+
+def _file_word(text: str) -> str:
+    return _UNSAFE.sub("-", text).strip("-.")[:100] or "unnamed"
+
+
+def _memory_matter(memory: ExportedMemory) -> dict[str, Any]:
+    actor = {"user": "human:user", "import": f"process:import-{VERSION}"}.get(memory.origin, f"lorelog/{VERSION}")
+    return {
+        "type": memory.type or "note",
+        "title": _title(memory.text),
+        "tags": list(memory.tags),
+        "generated": {"by": actor, "at": memory.at} if memory.at else {"by": actor},
+        "stale_after": memory.expires,
+        "lorelog": {"memory": memory.memory, "origin": memory.origin},
+    }
+
+
+def _record_matter(record: Record, trust: Trust, by_id: Mapping[str, Record], *, is_replaced: bool) -> dict[str, Any]:
+    counted = () if trust.tainted or trust.tier is TrustTier.DIGEST else trust.verified_by
+    verified = [{"by": _actor(by_id[name]), "at": by_id[name].at} for name in counted if name in by_id]
+    return {
+        "type": record.kind.replace("_", " "),
+        "title": _title(search_text(record)),
+        "generated": {"by": _actor(record), "at": record.at},
+        "verified": verified,
+        "status": "deprecated" if is_replaced else "",
+        "lorelog": {"record": record.id, "trust": trust.tier.value, "task": record.task},
+    }
+
+
+def _actor(record: Record) -> str:
+    """Return the writer of a record as an actor of OKF. Only a person's own record is a human's."""
+    name = _file_word(record.agent or "unknown")
+    if record.origin == "user":
+        return f"human:{name}"
+    return f"process:{name}" if record.origin in UNTRUSTED_ORIGINS else f"{name}/unversioned"
+
+
+def _title(text: str) -> str:
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    line = " ".join(_MARKUP.sub(" ", strip_control_chars(line)).split())
+    return line if len(line) <= _MAX_TITLE_CHARS else line[: _MAX_TITLE_CHARS - 1].rstrip() + "…"
+
+
+def _write(path: Path, matter: Mapping[str, Any], text: str) -> str:
+    """Write one concept and return its title."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in matter.items() if value]
+    data = "\n".join(("---", *lines, "---", "", text.strip("\n"), "")).encode("utf-8", "replace")
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+    return str(matter["title"] or path.stem)
+
+
+def _write_index(folder: Path, listed: Mapping[str, list[tuple[str, str]]]) -> None:
+    lines = ["---", f'okf_version: "{OKF_VERSION}"', "---", ""]
+    for name, items in listed.items():
+        if items:
+            lines += [f"# {name.capitalize()}", ""]
+            lines += [f"* [{_MARKUP.sub(' ', title).strip() or file}]({file})" for file, title in items]
+            lines.append("")
+    (folder / "index.md").write_text("\n".join(lines), "utf-8")
+
+
+_HEADING_LINE = re.compile(r"\A#{1,6} [^\n]*\n")
+_COMMENT = re.compile(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
+
+
+def exported_projects(visible: Iterable[str], *, all_projects: bool, with_global: bool) -> tuple[str, ...] | None:
+    """Return the projects to export; None for all. Global memories are private notes of a person: they are left out unless asked for."""
+    if all_projects:
+        return None
+    return tuple(project for project in dict.fromkeys(visible) if with_global or project != GLOBAL_PROJECT)
+
+
+class ExportCounts(Struct):
+    """How much was exported."""
+
+    memories: int = 0
+    records: int = 0
+
+
+def export_jsonl(
+    memories: Iterable[StoredChunk],
+    records: Iterable[Record],
+    read_text: Callable[[str], str],
+    counts: ExportCounts,
+) -> Iterator[str]:
+    """Yield one line per memory, then one per record."""
+    for memory, text in _with_texts(memories, read_text, counts):
+        chunk, anchor = memory.chunk, memory.chunk.anchor
+        values = {
+            "item": "memory",
+            "memory": anchor.memory if anchor else "",
+            "id": memory.id,
+            "text": text,
+            "type": chunk.type,
+            "tags": list(chunk.tags),
+            "date": chunk.date,
+            "origin": anchor.origin if anchor else "",
+            "project": memory.project,
+            "source": chunk.source,
+            "line": chunk.start_line,
+        }
+        yield json.dumps(values, ensure_ascii=False) + "\n"
+    for record in records:
+        counts.records += 1
+        yield json.dumps({"item": "record", "record": record_to_json(record)}, ensure_ascii=False) + "\n"
+
+
+def export_markdown(
+    memories: Iterable[StoredChunk], read_text: Callable[[str], str], counts: ExportCounts
+) -> Iterator[str]:
+    """Yield the memories of each project, newest first and undated ones last, under headings for project, day and time."""
+    by_project: dict[str, list[StoredChunk]] = {}
+    for memory in memories:
+        by_project.setdefault(memory.project, []).append(memory)
+    for project in sorted(by_project):
+        yield f"# {project if project != GLOBAL_PROJECT else 'Global'}\n\n"
+        last = "none yet"
+        for memory, text in _with_texts(sorted(by_project[project], key=_is_undated), read_text, counts):
+            day, _, time = ("" if _is_undated(memory) else memory.chunk.date).partition("T")
+            if day != last:
+                yield f"## {day or 'Without a date'}\n\n"
+                last = day
+            details = [memory.chunk.type, *(f"#{tag}" for tag in memory.chunk.tags)]
+            title = " ".join(filter(None, (time, *details))) or memory.chunk.heading or memory.id
+            yield f"### {title}\n\n{text}\n\n"
+
+
+def _is_undated(memory: StoredChunk) -> bool:
+    return memory.chunk.date_source == DATE_OF_FILE
+
+
+def _with_texts(
+    memories: Iterable[StoredChunk], read_text: Callable[[str], str], counts: ExportCounts
+) -> Iterator[tuple[StoredChunk, str]]:
+    for memory in memories:
+        try:
+            text = read_text(memory.id)
+        except LorelogError:  # its file is gone; the index still has its beginning
+            text = memory.chunk.content
+        text = _HEADING_LINE.sub("", text, count=1)
+        while _COMMENT.match(text):
+            text = _COMMENT.sub("", text, count=1)
+        if text.strip():
+            counts.memories += 1
+            yield memory, text.strip()

@@ -33,7 +33,7 @@ from lorelog.ingest.redaction.redact import redact
 from lorelog.ingest.transcripts.json_files import open_stream, read_file_head
 from lorelog.records.chain import GENESIS_HASH, encode_line
 from lorelog.records.kinds import check_draft
-from lorelog.services.records.exchange.formats import (
+from lorelog.services.records.exports import (
     MARKDOWN_HEADER,
     ExportedMemory,
     ForeignMemory,
@@ -45,7 +45,7 @@ from lorelog.services.records.exchange.formats import (
     write_markdown,
     write_omf,
 )
-from lorelog.services.records.keys.keyring import Keyring, SignatureState
+from lorelog.services.records.keyring import Keyring, SignatureState
 from lorelog.services.records.store import RecordStore
 from lorelog.services.records.writer import redact_draft
 

@@ -14,9 +14,9 @@ from tests.records.drafts import draft
 
 from lorelog.core.record import Record, RecordDraft, TrustTier
 from lorelog.records.trust import COUNTERSIGNING_KINDS, assess_records
-from lorelog.services.records.exchange.formats import ImportItem
-from lorelog.services.records.exchange.importer import ImportOptions, RecordImporter
-from lorelog.services.records.keys.keyring import KeyFolder, Keyring
+from lorelog.services.records.exports import ImportItem
+from lorelog.services.records.keyring import KeyFolder, Keyring
+from lorelog.services.records.record_importer import ImportOptions, RecordImporter
 from lorelog.services.records.store import RecordStore
 
 NAMES = ("mara", "otto", " Mara", "")

@@ -1,1 +1,0 @@
-"""Export and import of records (JSON lines, Markdown, OMF). Not for transcripts, which `ingest` reads."""

@@ -1,0 +1,53 @@
+"""Lists and counts in the pages are those of the code."""
+
+from __future__ import annotations
+
+import re
+
+from tests.docs.pages import PAGES, ROOT, read, rows, spans
+
+from lorelog.code.languages.registry import LANGUAGES
+from lorelog.core.extras import EXTRAS
+from lorelog.hosts import HOST_TITLES, HOSTS
+from lorelog.ingest.importers.source import SOURCE_MODULES
+
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES if page.name != "CHANGELOG.md"]
+TITLES = tuple(HOST_TITLES.values())
+NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+AGENTS_LIST = re.compile(rf"{TITLES[0]}, {TITLES[1]}, {TITLES[2]}.*?{TITLES[-1]}|{TITLES[0]}, {TITLES[1]}, {TITLES[2]}")
+EXTRA = re.compile(r"lorelog\[([\w,]+)\]")
+
+
+def test_lists_of_agents_name_all_that_are_supported() -> None:
+    """A page that lists the supported agents lists all of `HOSTS`, in their order."""
+    found = [(name, text) for name in NAMES for text in AGENTS_LIST.findall(" ".join(read(name).split()))]
+
+    assert {name for name, _ in found} >= {"README.md", "docs/hosts.md", "docs/index.md"}
+    assert [(name, text) for name, text in found if tuple(re.split(r", | and | or ", text)) != TITLES] == []
+
+
+def test_pages_give_the_number_of_agents_languages_and_tools() -> None:
+    """Where README.md counts agents, languages and tools to import from, the code has as many."""
+    page = read("README.md")
+
+    assert f"The {NUMBERS[len(HOSTS)]} agents above" in page
+    assert f"{len(LANGUAGES)} languages" in page
+    assert f"{len(SOURCE_MODULES)} tools" in page
+
+
+def test_hosts_page_has_a_row_for_each_agent() -> None:
+    """docs/hosts.md says how to install into each supported agent, and docs/import.md has a row for each source."""
+    installs = [row[1] for row in rows(read("docs/hosts.md")) if len(row) == 3 and "hosts install" in row[1]]
+
+    assert [cell.split("install ")[1].split()[0].strip("`") for cell in installs] == list(HOSTS)
+    sources = read("docs/import.md").split("## Sources")[1].split("\n## ")[0]
+    assert {spans(row[0])[0] for row in rows(sources) if len(row) == 4 and spans(row[0])} == set(SOURCE_MODULES)
+
+
+def test_quickstart_lists_the_extras() -> None:
+    """docs/quickstart.md has each extra of the package and no other, and pages name only extras that exist."""
+    section = read("docs/quickstart.md").split("## Extras")[1].split("\n## ")[0]
+
+    assert {name for row in rows(section) for name in spans(row[0])} == {*EXTRAS, "all"}
+    named = {extra for name in NAMES for found in EXTRA.findall(read(name)) for extra in found.split(",")}
+    assert named - {*EXTRAS, "all", "dev"} == set()
