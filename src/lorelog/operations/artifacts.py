@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,8 +15,9 @@ from lorelog.core.record import RecordDraft
 from lorelog.core.serializable import to_json
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day
-from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
+from lorelog.operations.operation import Handler, OperationFamily, RequestContext, RequestT, ShellCommand
 from lorelog.operations.records import (
+    TASK_HELP,
     AddEvidenceRequest,
     ArtifactCreateRequest,
     ArtifactGetReply,
@@ -62,8 +64,6 @@ if TYPE_CHECKING:
     from lorelog.services.records.search import RecordHit
 
 OPERATIONS = OperationFamily()
-_WRITE_ERRORS = (NotFound, StoreUnwritable, StoreBusy)
-_TASK_HELP = "id of the task, or its first characters (default: the task in progress)"
 
 
 def _offer_record_fields(command: ShellCommand) -> ShellCommand:
@@ -72,7 +72,7 @@ def _offer_record_fields(command: ShellCommand) -> ShellCommand:
         command,
         options={**command.options, "writer": "--as"},
         offered=("session_id", "origin", *command.offered),
-        helps={"task_id": _TASK_HELP, **command.helps},
+        helps={"task_id": TASK_HELP, **command.helps},
     )
 
 
@@ -106,27 +106,36 @@ _GROUNDING_REASONS = {
 }
 
 
-@OPERATIONS.declare(
+def _declare_writer(
+    name: str, request: type[RequestT], *commands: ShellCommand
+) -> Callable[[Handler[RequestT, WrittenArtifact]], Handler[RequestT, WrittenArtifact]]:
+    """Declare an operation that writes a record; its commands offer the fields that every record has, too."""
+    return OPERATIONS.declare(
+        name,
+        request,
+        WrittenArtifact,
+        errors=(NotFound, StoreUnwritable, StoreBusy),
+        writes=True,
+        once=True,
+        commands=tuple(map(_offer_record_fields, commands)),
+    )
+
+
+@_declare_writer(
     "task.start",
     TaskStartRequest,
-    WrittenArtifact,
-    errors=_WRITE_ERRORS,
-    writes=True,
-    once=True,
-    commands=(
-        ShellCommand(
-            "task start",
-            ("goal",),
-            {
-                "motivation": "--why",
-                "scientific_question": "--question",
-                "expected_outputs": "--expect",
-                "dataset_refs": "--dataset",
-                "parent_task_id": "--parent",
-            },
-            offered=("hypothesis", "to_global"),
-            metavars={"dataset_refs": "NAME[@VERSION]"},
-        ),
+    ShellCommand(
+        "task start",
+        ("goal",),
+        {
+            "motivation": "--why",
+            "scientific_question": "--question",
+            "expected_outputs": "--expect",
+            "dataset_refs": "--dataset",
+            "parent_task_id": "--parent",
+        },
+        offered=("hypothesis", "to_global"),
+        metavars={"dataset_refs": "NAME[@VERSION]"},
     ),
 )
 def start_task(engine: Engine, request: TaskStartRequest, call: RequestContext) -> WrittenArtifact:
@@ -137,20 +146,14 @@ def start_task(engine: Engine, request: TaskStartRequest, call: RequestContext) 
     return _write_record(engine, "task_start", request, call)
 
 
-@OPERATIONS.declare(
+@_declare_writer(
     "task.progress",
     TaskProgressRequest,
-    WrittenArtifact,
-    errors=_WRITE_ERRORS,
-    writes=True,
-    once=True,
-    commands=(
-        ShellCommand(
-            "task progress",
-            ("task_id?", "summary"),
-            {"next_step": "--next", "failed_attempts": "--failed", "what_worked": "--worked"},
-            offered=("blockers",),
-        ),
+    ShellCommand(
+        "task progress",
+        ("task_id?", "summary"),
+        {"next_step": "--next", "failed_attempts": "--failed", "what_worked": "--worked"},
+        offered=("blockers",),
     ),
 )
 def add_progress(engine: Engine, request: TaskProgressRequest, call: RequestContext) -> WrittenArtifact:
@@ -158,20 +161,14 @@ def add_progress(engine: Engine, request: TaskProgressRequest, call: RequestCont
     return _write_record(engine, "task_progress", request, call)
 
 
-@OPERATIONS.declare(
+@_declare_writer(
     "task.run_start",
     RunStartRequest,
-    WrittenArtifact,
-    errors=_WRITE_ERRORS,
-    writes=True,
-    once=True,
-    commands=(
-        ShellCommand(
-            "task run-start",
-            ("task_id?",),
-            {"why_chosen": "--why"},
-            offered=("tool_name", "command", "inputs", "tool_version"),
-        ),
+    ShellCommand(
+        "task run-start",
+        ("task_id?",),
+        {"why_chosen": "--why"},
+        offered=("tool_name", "command", "inputs", "tool_version"),
     ),
 )
 def start_run(engine: Engine, request: RunStartRequest, call: RequestContext) -> WrittenArtifact:
@@ -179,21 +176,15 @@ def start_run(engine: Engine, request: RunStartRequest, call: RequestContext) ->
     return _write_record(engine, "run_start", request, call)
 
 
-@OPERATIONS.declare(
+@_declare_writer(
     "task.run_finish",
     RunFinishRequest,
-    WrittenArtifact,
-    errors=_WRITE_ERRORS,
-    writes=True,
-    once=True,
-    commands=(
-        ShellCommand(
-            "task run-finish",
-            ("task_id?", "notes"),
-            offered=("status", "run_id", "tool_name", "outputs", "metrics", "validation"),
-            metavars={"metrics": "NAME=NUMBER"},
-            defaults={"status": "completed"},
-        ),
+    ShellCommand(
+        "task run-finish",
+        ("task_id?", "notes"),
+        offered=("status", "run_id", "tool_name", "outputs", "metrics", "validation"),
+        metavars={"metrics": "NAME=NUMBER"},
+        defaults={"status": "completed"},
     ),
 )
 def finish_run(engine: Engine, request: RunFinishRequest, call: RequestContext) -> WrittenArtifact:
@@ -201,23 +192,17 @@ def finish_run(engine: Engine, request: RunFinishRequest, call: RequestContext) 
     return _write_record(engine, "run_finish", request, call)
 
 
-@OPERATIONS.declare(
+@_declare_writer(
     "task.add_evidence",
     AddEvidenceRequest,
-    WrittenArtifact,
-    errors=_WRITE_ERRORS,
-    writes=True,
-    once=True,
-    commands=(
-        ShellCommand(
-            "task evidence",
-            ("task_id?", "summary"),
-            {"evidence_kind": "--kind", "reply_to_artifact_id": "--about", "supports_claim": "--supports/--against"},
-            offered=("metrics",),
-            metavars={"metrics": "NAME=NUMBER"},
-            helps={"supports_claim": "it supports the task's hypothesis / it contradicts the task's hypothesis"},
-            defaults={"evidence_kind": "observation"},
-        ),
+    ShellCommand(
+        "task evidence",
+        ("task_id?", "summary"),
+        {"evidence_kind": "--kind", "reply_to_artifact_id": "--about", "supports_claim": "--supports/--against"},
+        offered=("metrics",),
+        metavars={"metrics": "NAME=NUMBER"},
+        helps={"supports_claim": "it supports the task's hypothesis / it contradicts the task's hypothesis"},
+        defaults={"evidence_kind": "observation"},
     ),
 )
 def add_evidence(engine: Engine, request: AddEvidenceRequest, call: RequestContext) -> WrittenArtifact:
@@ -225,21 +210,15 @@ def add_evidence(engine: Engine, request: AddEvidenceRequest, call: RequestConte
     return _write_record(engine, "evidence", request, call)
 
 
-@OPERATIONS.declare(
+@_declare_writer(
     "task.finish",
     TaskFinishRequest,
-    WrittenArtifact,
-    errors=_WRITE_ERRORS,
-    writes=True,
-    once=True,
-    commands=(
-        ShellCommand(
-            "task finish",
-            ("task_id?",),
-            {"what_worked": "--worked", "what_failed": "--failed", "uncertainty": "--uncertain"},
-            offered=("status", "summary", "validation", "followups", "confidence"),
-            defaults={"status": "completed"},
-        ),
+    ShellCommand(
+        "task finish",
+        ("task_id?",),
+        {"what_worked": "--worked", "what_failed": "--failed", "uncertainty": "--uncertain"},
+        offered=("status", "summary", "validation", "followups", "confidence"),
+        defaults={"status": "completed"},
     ),
 )
 def finish_task(engine: Engine, request: TaskFinishRequest, call: RequestContext) -> WrittenArtifact:
@@ -247,9 +226,7 @@ def finish_task(engine: Engine, request: TaskFinishRequest, call: RequestContext
     return _write_record(engine, "task_finish", request, call)
 
 
-@OPERATIONS.declare(
-    "artifact.create", ArtifactCreateRequest, WrittenArtifact, errors=_WRITE_ERRORS, writes=True, once=True
-)
+@_declare_writer("artifact.create", ArtifactCreateRequest)
 def create_artifact(engine: Engine, request: ArtifactCreateRequest, call: RequestContext) -> WrittenArtifact:
     """Write a record of any kind.
 
@@ -258,34 +235,28 @@ def create_artifact(engine: Engine, request: ArtifactCreateRequest, call: Reques
     return _write_record(engine, request.artifact_kind, request, call)
 
 
-@OPERATIONS.declare("artifact.review", ReviewRequest, WrittenArtifact, errors=_WRITE_ERRORS, writes=True, once=True)
+@_declare_writer("artifact.review", ReviewRequest)
 def write_review(engine: Engine, request: ReviewRequest, call: RequestContext) -> WrittenArtifact:
     """Review a record."""
     return _write_record(engine, "review", request, call)
 
 
-@OPERATIONS.declare("artifact.revision", RevisionRequest, WrittenArtifact, errors=_WRITE_ERRORS, writes=True, once=True)
+@_declare_writer("artifact.revision", RevisionRequest)
 def write_revision(engine: Engine, request: RevisionRequest, call: RequestContext) -> WrittenArtifact:
     """Revise a record: the new record supersedes the one it replies to."""
     return _write_record(engine, "revision", request, call)
 
 
-@OPERATIONS.declare(
+@_declare_writer(
     "artifact.decision",
     DecisionRequest,
-    WrittenArtifact,
-    errors=_WRITE_ERRORS,
-    writes=True,
-    once=True,
-    commands=(
-        ShellCommand(
-            "decide",
-            ("summary!",),
-            {"motivation": "--because", "uncertainty": "--uncertain"},
-            offered=("task_id", "supersedes", "validation", "to_global"),
-            metavars={"summary": "TEXT", "supersedes": "ID"},
-            helps={"summary": "the decision", "task_id": "the task it belongs to (default: none)"},
-        ),
+    ShellCommand(
+        "decide",
+        ("summary!",),
+        {"motivation": "--because", "uncertainty": "--uncertain"},
+        offered=("task_id", "supersedes", "validation", "to_global"),
+        metavars={"summary": "TEXT", "supersedes": "ID"},
+        helps={"summary": "the decision", "task_id": "the task it belongs to (default: none)"},
     ),
 )
 def write_decision(engine: Engine, request: DecisionRequest, call: RequestContext) -> WrittenArtifact:
@@ -293,27 +264,21 @@ def write_decision(engine: Engine, request: DecisionRequest, call: RequestContex
     return _write_record(engine, "decision", request, call)
 
 
-@OPERATIONS.declare(
+@_declare_writer(
     "artifact.verification",
     VerificationRequest,
-    WrittenArtifact,
-    errors=_WRITE_ERRORS,
-    writes=True,
-    once=True,
-    commands=(
-        ShellCommand(
-            "verify",
-            ("reply_to_artifact_id!", "summary"),
-            {"supports_claim": "/--against"},
-            offered=("validation",),
-            metavars={"reply_to_artifact_id": "ID", "summary": "TEXT"},
-            helps={
-                "reply_to_artifact_id": "id of the record, or its first characters",
-                "summary": "what you checked and found",
-                "supports_claim": "dispute the record",
-            },
-            defaults={"supports_claim": True},
-        ),
+    ShellCommand(
+        "verify",
+        ("reply_to_artifact_id!", "summary"),
+        {"supports_claim": "/--against"},
+        offered=("validation",),
+        metavars={"reply_to_artifact_id": "ID", "summary": "TEXT"},
+        helps={
+            "reply_to_artifact_id": "id of the record, or its first characters",
+            "summary": "what you checked and found",
+            "supports_claim": "dispute the record",
+        },
+        defaults={"supports_claim": True},
     ),
 )
 def write_verification(engine: Engine, request: VerificationRequest, call: RequestContext) -> WrittenArtifact:
@@ -329,7 +294,7 @@ def write_verification(engine: Engine, request: VerificationRequest, call: Reque
     TaskGetRequest,
     TaskGetReply,
     errors=(NotFound,),
-    commands=(ShellCommand("task show", ("task_id?",), helps={"task_id": _TASK_HELP}),),
+    commands=(ShellCommand("task show", ("task_id?",), helps={"task_id": TASK_HELP}),),
 )
 def get_task(engine: Engine, request: TaskGetRequest, call: RequestContext) -> TaskGetReply:
     """Show a task: its status, and all its records, oldest first."""

@@ -38,13 +38,18 @@ if TYPE_CHECKING:
 OPERATIONS = OperationFamily()
 _ABSENT_CHOOSES_CODE = "which code is indexed is the user's decision"
 _SYMBOL_OPTIONS = {"path": "--in", "container": "--of"}
-_SYMBOL_METAVARS = {"container": "NAME", "language": "NAME"}
+_SYMBOL_METAVARS = {"container": "NAME", "kind": "KIND"}
 SymbolName = Annotated[str, Meta(min_length=1, max_length=1000)]
 SymbolKindName = Literal["function", "method", "class", "interface", "type", "enum", "variable", "constant", "module"]
 UseKinds = Annotated[Sequence[Literal["call", "read", "write", "type", "import"]], Meta(max_length=10)]
 CertaintyName = Literal["exact", "likely", "name"]
 _Language = Annotated[Annotated[str, Meta(max_length=64)], Meta(description="Only code in this language.")]
-_Kind = Annotated[SymbolKindName | None, Meta(description="Only symbols of this kind.")]
+_Kind = Annotated[
+    SymbolKindName | None,
+    Meta(
+        description="Only symbols of this kind: function, method, class, interface, type, enum, variable, constant, module."
+    ),
+]
 
 
 class CodeIndexRequest(OperationRequest, frozen=True):
@@ -425,7 +430,7 @@ def find_definition(engine: Engine, request: DefinitionRequest, call: RequestCon
     "code.find_references",
     ReferencesRequest,
     ReferencesReply,
-    commands=(ShellCommand("code refs", ("name",), {**_SYMBOL_OPTIONS}, metavars=_SYMBOL_METAVARS),),
+    commands=(ShellCommand("code refs", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS),),
 )
 def find_references(engine: Engine, request: ReferencesRequest, call: RequestContext) -> ReferencesReply:
     """Find where a symbol is used: calls, reads, writes, types and imports.
@@ -487,7 +492,10 @@ def outline(engine: Engine, request: OutlineRequest, call: RequestContext) -> Ou
 
 
 @OPERATIONS.declare(
-    "code.search", CodeSearchRequest, CodeSearchReply, commands=(ShellCommand("code search", ("query",)),)
+    "code.search",
+    CodeSearchRequest,
+    CodeSearchReply,
+    commands=(ShellCommand("code search", ("query",), metavars={"kind": "KIND"}),),
 )
 def search(engine: Engine, request: CodeSearchRequest, call: RequestContext) -> CodeSearchReply:
     """Find symbols by part of their name, its initials, or a misspelling of it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta, structs
+from msgspec import Meta
 
 from lorelog.core.errors import NotFound
 from lorelog.core.query import SupportingRecord
@@ -17,7 +17,7 @@ from lorelog.core.record import Trust
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.records import RunInfo, TaskInfo, run_info, task_info
+from lorelog.operations.records import TASK_HELP, RunInfo, TaskInfo, run_info, task_info
 from lorelog.operations.replies import OperationReply, SparseReply, VerificationHint, reply_from, verification_hint
 from lorelog.operations.requests import OperationRequest
 from lorelog.records.digests import DigestRole
@@ -30,17 +30,6 @@ if TYPE_CHECKING:
     from lorelog.services.records.record_scope import CompiledDigest
 
 OPERATIONS = OperationFamily()
-_TASK_HELP = "id of the task, or its first characters (default: the task in progress)"
-
-
-def _offer_record_fields(command: ShellCommand) -> ShellCommand:
-    """Return a command that also offers the fields that every record has."""
-    return structs.replace(
-        command,
-        options={**command.options, "writer": "--as"},
-        offered=("session_id", "origin", *command.offered),
-        helps={"task_id": _TASK_HELP, **command.helps},
-    )
 
 
 _Query = Annotated[
@@ -232,7 +221,7 @@ class BriefReply(_DigestReply, frozen=True, kw_only=True):
     ResumeRequest,
     ResumeReply,
     errors=(NotFound,),
-    commands=(ShellCommand("task resume", ("task_id?",), hidden=("query", "k"), helps={"task_id": _TASK_HELP}),),
+    commands=(ShellCommand("task resume", ("task_id?",), hidden=("query", "k"), helps={"task_id": TASK_HELP}),),
 )
 def resume(engine: Engine, request: ResumeRequest, call: RequestContext) -> ResumeReply:
     """Show the state of a task before resuming it: summary, next step, what worked, what failed, open runs.

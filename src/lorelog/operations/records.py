@@ -47,6 +47,9 @@ def _field_description(name: str) -> Meta:
     return Meta(description=text[0].upper() + text[1:] + ".")
 
 
+TASK_HELP = "id of the task, or its first characters (default: the task in progress)"
+
+
 class _RecordRequest(OperationRequest, frozen=True, kw_only=True):
     """Fields of every record: its writer, origin and subjects."""
 

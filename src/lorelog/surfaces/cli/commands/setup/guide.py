@@ -71,7 +71,7 @@ def run_docs(args: argparse.Namespace) -> int:
 
 def find_docs_folder() -> Path:
     """Return the folder of the pages: in the installed package, or in the checkout of an editable installation."""
-    package = Path(__file__).resolve().parents[2]
+    package = Path(__file__).resolve().parents[4]
     for folder in (package / "docs", package.parents[1] / "docs"):
         if (folder / INDEX_PAGE).is_file():
             return folder
