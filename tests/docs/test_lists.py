@@ -7,6 +7,7 @@ import re
 from tests.docs.pages import PAGES, ROOT, read, rows, spans
 
 from lorelog.code.languages.registry import LANGUAGES
+from lorelog.config.schema import SETTINGS
 from lorelog.core.extras import EXTRAS
 from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.ingest.importers.source import SOURCE_MODULES
@@ -27,12 +28,24 @@ def test_lists_of_agents_name_all_that_are_supported() -> None:
 
 
 def test_pages_give_the_number_of_agents_languages_and_tools() -> None:
-    """Where README.md counts agents, languages and tools to import from, the code has as many."""
+    """Where README.md gives the number of agents, languages, tools and idle minutes, the code has the same."""
     page = read("README.md")
 
     assert f"The {NUMBERS[len(HOSTS)]} agents above" in page
     assert f"{len(LANGUAGES)} languages" in page
     assert f"{len(SOURCE_MODULES)} tools" in page
+    idle_s = next(setting.default for setting in SETTINGS if setting.key == "daemon.idle_s")
+    assert f"exits after {idle_s / 60:.0f} idle minutes" in " ".join(page.split())
+
+
+def test_pages_give_the_size_of_the_built_in_model() -> None:
+    """Pages that give the size of the built-in model give that of its file."""
+    (model,) = (ROOT / "encoder" / "src").glob("*/model.onnx")
+    megabytes = model.stat().st_size / 1e6
+
+    assert f"int8, {megabytes:.1f} MB" in read("docs/providers.md")
+    assert f"{megabytes:.1f} MB |" in read("docs/decisions/models.md")
+    assert f"small ({megabytes:.0f} MB)" in read("docs/troubleshooting.md")
 
 
 def test_hosts_page_has_a_row_for_each_agent() -> None:
