@@ -35,6 +35,7 @@ def test_pages_give_the_number_of_agents_languages_and_tools() -> None:
     assert f"{len(LANGUAGES)} languages" in page
     assert f"{len(SOURCE_MODULES)} tools" in page
     idle_s = next(setting.default for setting in SETTINGS if setting.key == "daemon.idle_s")
+    assert isinstance(idle_s, float)
     assert f"exits after {idle_s / 60:.0f} idle minutes" in " ".join(page.split())
 
 
