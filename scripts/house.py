@@ -120,15 +120,17 @@ def _reach(edges: Mapping[str, set[str]], starts: Iterator[str] | Mapping[str, s
 
 
 def _count_declared(trees: Mapping[str, ast.Module], folder: str, kind: str) -> int:
-    """Count the dotted names that a call named like `kind` declares, as in `Setting("search.k", …)`."""
+    """Count the dotted names that are declared, as in `Setting("search.k", …)` or `@OPERATIONS.declare("memory.add", …)`."""
     names = {
         node.args[0].value
         for path, tree in trees.items()
         if path.startswith(folder)
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id.lower().endswith(kind)
+        and (
+            (isinstance(node.func, ast.Name) and node.func.id.lower().endswith(kind))
+            or (isinstance(node.func, ast.Attribute) and node.func.attr == "declare")
+        )
         and node.args
         and isinstance(node.args[0], ast.Constant)
         and isinstance(node.args[0].value, str)

@@ -46,3 +46,12 @@ def test_words_patterns_and_suppressions_are_counted() -> None:
 
     assert (counted["modules"], counted["src_lines"], counted["test_lines"]) == (1, 3, 1)
     assert (counted["word_lists"], counted["patterns"], counted["noqa"]) == (3, 1, 1)
+
+
+def test_operations_are_counted_where_they_are_declared() -> None:
+    """An operation counts once, whether a value or a decorator declares it."""
+    source = (
+        'A = (Operation("memory.add", R), Operation("memory.add", R))\n@FAMILY.declare("memory.get", R)\ndef f(): ...\n'
+    )
+
+    assert measure({"src/lorelog/operations/x.py": source})["operations"] == 2
