@@ -55,9 +55,9 @@ SEARCH = _paths("language retrieval services/search stores/embedded surfaces/cli
 WRITE = _paths(
     "ingest services/indexing services/pipeline services/memories stores/embedded surfaces/cli/commands/setup/index.py"
 )
-DAEMON = _paths("surfaces/daemon surfaces/daemon_client operations")
+DAEMON = _paths("surfaces/daemon light operations")
 MODEL = _paths("models/embed")
-HOOKS = _paths("surfaces/cli/hook surfaces/cli/main.py surfaces/daemon_client services/delivery")
+HOOKS = _paths("surfaces/hook surfaces/cli/main.py light")
 CAPTURE = _paths("services/sessions ingest/transcripts")
 RECORDS = _paths("records services/records")
 CODE = _paths("code services/code")

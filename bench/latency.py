@@ -236,7 +236,7 @@ def _at_once(title: str, environment: Mapping[str, str], corpus: Path, asked: in
 def _be_client(directory: str, number: str, *, asked: int) -> int:
     """Run queries that are not cached; print their times."""
     from lorelog.core.errors import LorelogError
-    from lorelog.surfaces.daemon_client import client
+    from lorelog.light import daemon_client as client
 
     queries = questions(asked, seed=1000 + int(number))
     print("ready", flush=True)
@@ -259,7 +259,7 @@ def _be_client(directory: str, number: str, *, asked: int) -> int:
 
 def _growth(ours: Contender, corpus: Path, pid: int, options: argparse.Namespace, verdicts: Verdicts) -> None:
     """Send ten thousand requests, and compare the daemon's memory after one thousand and at the end."""
-    from lorelog.surfaces.daemon_client import client
+    from lorelog.light import daemon_client as client
 
     many = options.operations
     few = many // 10

@@ -30,11 +30,11 @@ from bench.result import Verdicts
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.version import VERSION
+from lorelog.light import daemon_client as client
+from lorelog.light.daemon_control import start
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.records.ledger import Ledger
 from lorelog.records.tables import RecordTables
-from lorelog.surfaces.daemon_client import client
-from lorelog.surfaces.daemon_client.control import start
 from lorelog.wiring import ResourcePool, resolve_location
 
 HIT_3, MRR = 1.0, 0.95

@@ -25,7 +25,7 @@ class WarmHome:
 
     def call(self, op: str, **arguments: Any) -> dict[str, Any]:
         """Call an operation over the socket, in this process."""
-        from lorelog.surfaces.daemon_client import client
+        from lorelog.light import daemon_client as client
 
         return client.call_daemon(op, arguments, directory=str(self.project), environment=self.environment)
 

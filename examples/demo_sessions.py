@@ -168,7 +168,7 @@ def add_proposals(home: Path, project: Path, call: Call) -> dict[str, str]:
 
 def add_guard_delivery(folder: Path, project: str, guard: str, memory: str) -> None:
     """Log that a guard warned the session of today."""
-    from lorelog.services.delivery.log import append_delivery
+    from lorelog.light.delivery_log import append_delivery
 
     warned = {"project": project, "moment": "tool-before", "kind": "guard", "guard": guard, "action": "warn"}
     append_delivery(str(folder), "claude", TODAY, {**warned, "tokens": 22, "memories": [memory]})

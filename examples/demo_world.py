@@ -170,7 +170,7 @@ def _add_costs(folder: Path, project: str) -> None:
 
 
 def _add_deliveries(folder: Path, project: str, ids: dict[str, str], guard: str) -> None:
-    from lorelog.services.delivery.log import append_delivery, session_log
+    from lorelog.light.delivery_log import append_delivery, session_log
     from lorelog.services.usage.history import used_file
 
     shown = [

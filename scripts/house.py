@@ -130,6 +130,7 @@ def _count_declared(trees: Mapping[str, ast.Module], folder: str, kind: str) -> 
         and (
             (isinstance(node.func, ast.Name) and node.func.id.lower().endswith(kind))
             or (isinstance(node.func, ast.Attribute) and node.func.attr == "declare")
+            or (isinstance(node.func, ast.Name) and node.func.id.startswith("_declare"))
         )
         and node.args
         and isinstance(node.args[0], ast.Constant)

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lorelog.light.cue_table import MAX_CALL_CHARS, match_cues
 from lorelog.services.cues.cue import read_cues
-from lorelog.services.delivery.cue_table import MAX_CALL_CHARS, match_cues
 from lorelog.services.standing.tables import StandingMemory, encode_cue_table
 
 LIMIT_MS = 5.0

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from lorelog import Lorelog
-from lorelog.surfaces.cli.hook import handle_hook
 from lorelog.surfaces.cli.main import main
+from lorelog.surfaces.hook import handle_hook
 
 Payload = dict[str, Any]
 

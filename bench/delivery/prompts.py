@@ -23,7 +23,7 @@ from bench.delivery.topics import read_projects, real_prompts
 from bench.quality.sets import load
 
 from lorelog import Lorelog
-from lorelog.services.delivery.log import estimate_tokens
+from lorelog.light.delivery_log import estimate_tokens
 
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 MAX_MADE_UP = 144

@@ -101,7 +101,7 @@ class Engine(ProjectScope):
 
     def topic_reader(self) -> TopicReader:
         """Return what finds standing memories by the topic of a prompt."""
-        from lorelog.services.delivery.files import DeliveryFiles
+        from lorelog.light.delivery_files import DeliveryFiles
         from lorelog.services.sessions.topics import TopicReader
 
         files = DeliveryFiles(str(self.place.tenant_folder), self.place.project.id).standing

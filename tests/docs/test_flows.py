@@ -15,8 +15,8 @@ import pytest
 from tests.docs.pages import ROOT
 from tests.ingest.transcripts.conversations import claude_turn, write_lines
 
-from lorelog.surfaces.daemon_client.address import find_address
-from lorelog.surfaces.daemon_client.connection import is_listening
+from lorelog.light.daemon_address import find_address
+from lorelog.light.daemon_connection import is_listening
 
 STEP = re.compile(r"`([a-z_0-9.]+:[A-Za-z_0-9.]+)`")
 TRACER = Path(__file__).with_name("call_trace.py")
@@ -113,7 +113,7 @@ def test_the_flow_of_a_warm_search(note: Path, trace: Trace, daemon_calls: Path)
     client = trace(["search", "why redis?"], LORELOG_DAEMON_WARM="required")
 
     steps = flow("A search, with the daemon")
-    here = [step for step in steps if step.startswith(("surfaces.cli", "surfaces.daemon_client"))]
+    here = [step for step in steps if step.startswith(("surfaces.cli", "light.daemon_client"))]
     assert_called_in_order(here, client)
     assert [name for name in client if not name.startswith(("core", "surfaces"))] == []
     assert_called_in_order([step for step in steps if step not in here], daemon_calls.read_text("utf-8").splitlines())

@@ -12,9 +12,9 @@ from tests.docs.pages import blocks, read, rows, sections, spans
 from tests.surfaces.conftest import Shell, write
 
 from lorelog.core.document import short_hash
+from lorelog.light.delivery_log import append_delivery
 from lorelog.operations.measures import OperationLatency
 from lorelog.records.kinds import FIELDS, FieldType
-from lorelog.services.delivery.log import append_delivery
 
 PAGE = sections(read("docs/json.md"))
 BY_NAME = {

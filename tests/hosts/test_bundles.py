@@ -119,7 +119,7 @@ def test_a_hook_line_is_a_command_of_ours(moment: str) -> None:
     """A hook command is `lorelog hook HOST MOMENT`, which the command line accepts."""
     words = shlex.split(hook_command("codex", moment))
     assert words[:4] == ["lorelog", "hook", "codex", moment]
-    assert "hook" in COMMANDS or (ROOT / "src/lorelog/surfaces/cli/hook.py").is_file()
+    assert "hook" in COMMANDS or (ROOT / "src/lorelog/surfaces/hook.py").is_file()
 
 
 def test_a_command_elsewhere_is_written_into_every_file_that_calls_it(tmp_path: Path) -> None:

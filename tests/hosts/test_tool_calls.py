@@ -13,7 +13,7 @@ from lorelog.hosts import HOSTS, host_adapter
 from lorelog.hosts.tool_calls import MAX_TEXT_CHARS, build_call
 
 FIELDS = {"id", "tool", "kind", "paths", "command", "content", "output", "failed"}
-PATCH = "*** Begin Patch\n*** Update File: src/db.py\n@@\n-a\n+b = 1\n*** Add File: new.py\n+x\n*** End Patch\n"
+PATCH = "*** Begin Patch\n*** Update File: src/db.py\n\n-a\n+b = 1\n*** Add File: new.py\n+x\n*** End Patch\n"
 
 
 @pytest.mark.parametrize(

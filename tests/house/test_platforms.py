@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-CLIENT = "src/lorelog/surfaces/daemon_client"
+CLIENT = "src/lorelog/light"
 WINDOWS = (
     "src/lorelog/core",
     "src/lorelog/retrieval",
-    *(f"src/lorelog/config/{name}.py" for name in ("schema", "setting", "settings", "layers")),
-    *(f"{CLIENT}/{name}.py" for name in ("address", "connection", "loopback", "wire", "client")),
+    *(f"src/lorelog/config/{name}.py" for name in ("schema", "setting", "settings")),
+    *(
+        f"{CLIENT}/{name}.py"
+        for name in ("daemon_address", "daemon_connection", "daemon_loopback", "daemon_wire", "daemon_client")
+    ),
 )
 """What type-checks on Windows: the seams (locks, processes, paths, sockets). Other modules open files with POSIX flags."""
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import pytest
 
+from lorelog.light import daemon_client as client
+from lorelog.light.daemon_address import find_address
+from lorelog.light.daemon_control import start, stop
 from lorelog.operations import catalogue
-from lorelog.surfaces.daemon_client import client
-from lorelog.surfaces.daemon_client.address import find_address
-from lorelog.surfaces.daemon_client.control import start, stop
 
 HEAVY = {
     "numpy",
@@ -243,7 +243,11 @@ def test_a_warm_command_imports_next_to_nothing(tmp_path: Path, warm_home: dict[
         imported = imported_by(line.replace("ID", found["hits"][0]["id"]).split(), tmp_path, warm_home)
 
         assert imported & SLOW_TO_IMPORT == set(), line
-        assert {name.split(".")[1] for name in imported if name.startswith("lorelog.")} == {"core", "surfaces"}, line
+        assert {name.split(".")[1] for name in imported if name.startswith("lorelog.")} == {
+            "core",
+            "light",
+            "surfaces",
+        }, line
         assert len(imported) <= limit, (line, sorted(imported))
 
 
@@ -267,7 +271,7 @@ def test_a_hook_that_starts_a_daemon_imports_next_to_nothing(tmp_path: Path, hom
     finally:
         stop(find_address(None, environment))
 
-    assert "lorelog.surfaces.daemon_client.control" in imported
+    assert "lorelog.light.daemon_control" in imported
     assert imported & SLOW_TO_IMPORT == set()
     assert len(imported) <= HOOK_MOMENTS["prompt"] + 5, sorted(imported)
 
@@ -285,5 +289,5 @@ def test_a_hook_imports_next_to_nothing(tmp_path: Path, warm_home: dict[str, str
         assert imported & SLOW_TO_IMPORT == set(), moment
         assert imported & {"lorelog.surfaces.cli.main", "lorelog.surfaces.cli.arguments"} == set(), moment
         rooms = {name.split(".")[1] for name in imported if name.startswith("lorelog.")}
-        assert rooms == {"core", "hosts", "services", "surfaces"}, moment
+        assert rooms == {"core", "hosts", "light", "surfaces"}, moment
         assert len(imported) <= limit, (moment, sorted(imported))

@@ -85,5 +85,5 @@ def test_logs_are_opened_in_one_module() -> None:
         if any(isinstance(node, ast.Attribute) and node.attr == "O_APPEND" for node in ast.walk(function))
     }
 
-    lossy = {"services/traces/recorder.py", "surfaces/daemon/process.py", "surfaces/cli/hook/tool_call.py"}
+    lossy = {"services/traces/recorder.py", "surfaces/daemon/process.py", "surfaces/hook/tool_call.py"}
     assert found - lossy == {"core/atomic_file.py"}, "use AppendLog, append_line or append_lines"

@@ -8,9 +8,9 @@ import jsonschema
 import pytest
 
 from lorelog.core.errors import UsageError
+from lorelog.light.daemon_wire import NON_IDEMPOTENT
 from lorelog.operations.catalogue import all_operations, describe_all, describe_operation, find_operation
 from lorelog.operations.operation import SURFACES, Operation
-from lorelog.surfaces.daemon_client.wire import NON_IDEMPOTENT
 
 EVERY = pytest.mark.parametrize("operation", all_operations().values(), ids=lambda operation: operation.name)
 

@@ -61,7 +61,7 @@ def test_a_session_shows_what_it_was_told(page: PageWorld) -> None:
 
 def test_one_session_is_shown_by_its_id(page: PageWorld) -> None:
     """The link of a session shows its deliveries only, until the filter is removed; a new delivery appears by itself."""
-    from lorelog.services.delivery.log import append_delivery
+    from lorelog.light.delivery_log import append_delivery
 
     tab = page.open(f"#/told?session={TODAY}")
     tab.wait("document.querySelectorAll('.told-session').length === 1")

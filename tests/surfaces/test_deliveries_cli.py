@@ -12,8 +12,8 @@ from tests.docs.test_json_page import documented, fields
 from tests.surfaces.conftest import Shell
 
 from lorelog.core.atomic_file import append_line
+from lorelog.light.delivery_log import append_delivery, session_log
 from lorelog.operations.delivery import DeliveryListReply, UnusedReply
-from lorelog.services.delivery.log import append_delivery, session_log
 from lorelog.services.places.project import find_project
 from lorelog.services.usage.history import used_file
 

@@ -14,7 +14,7 @@ import pytest
 from tests.surfaces.conftest import Outcome, Shell, write
 
 from lorelog.core.caller import AGENT_MARKERS
-from lorelog.services.delivery.log import append_delivery
+from lorelog.light.delivery_log import append_delivery
 from lorelog.services.guards.guard_log import GuardConditions, GuardDraft, GuardLog
 from lorelog.services.places.project import find_project
 from lorelog.services.places.workspace import Workspace

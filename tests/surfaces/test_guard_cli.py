@@ -11,9 +11,9 @@ import pytest
 from tests.surfaces.conftest import Shell, write
 
 from lorelog.core.errors import UsageError
+from lorelog.light.delivery_files import DeliveryFiles
+from lorelog.light.guard_check import check_guards
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
-from lorelog.services.delivery.files import DeliveryFiles
-from lorelog.services.delivery.guard_check import check_guards
 from lorelog.services.places.project import find_project
 
 REJECTION = (

@@ -25,9 +25,9 @@ from tests.surfaces.conftest import Shell
 from lorelog import Lorelog
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.paths import tenant_folder
-from lorelog.services.delivery.files import DeliveryFiles
+from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.services.sessions.handoff import take_pending
-from lorelog.surfaces.cli.hook import handle_hook
+from lorelog.surfaces.hook import handle_hook
 
 FAILURE = "FAILED tests/test_dam.py::test_flood - AssertionError: 3 != 4"
 

@@ -24,14 +24,14 @@ from lorelog.config.file_editor import write_initial_file
 from lorelog.config.schema import SETTINGS_BY_KEY
 from lorelog.core.errors import LorelogError
 from lorelog.hosts import HOSTS, MOMENTS
-from lorelog.services.delivery.files import DeliveryFiles
-from lorelog.services.delivery.log import estimate_tokens, read_deliveries, session_log
+from lorelog.light import spool
+from lorelog.light.delivery_files import DeliveryFiles
+from lorelog.light.delivery_log import estimate_tokens, read_deliveries, session_log
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
-from lorelog.services.sessions import spool
-from lorelog.surfaces.cli import hook as hook_package
-from lorelog.surfaces.cli.hook import handle_hook, read_payload
-from lorelog.surfaces.cli.hook import settings as hook_settings
+from lorelog.surfaces import hook as hook_package
+from lorelog.surfaces.hook import handle_hook, read_payload
+from lorelog.surfaces.hook import settings as hook_settings
 from lorelog.wiring import resolve_location, settings_at
 
 PATIENCE_S = 60.0
@@ -171,7 +171,9 @@ def test_no_secret_of_the_environment_is_written(quiet: Path, app: Path) -> None
 
 def test_a_user_without_a_home_leaves_nothing_in_the_project(tmp_path: Path) -> None:
     """Without a home directory, no directory named `~` is created."""
-    code = "import os, sys; os.path.expanduser = str; from lorelog.surfaces.cli.hook import run_hook as run; run(sys.argv[1:])"
+    code = (
+        "import os, sys; os.path.expanduser = str; from lorelog.surfaces.hook import run_hook as run; run(sys.argv[1:])"
+    )
     environment = {name: value for name, value in os.environ.items() if name not in {"HOME", "LORELOG_HOME"}}
     command = [sys.executable, "-c", code, "claude", "turn-end"]
     done = subprocess.run(
@@ -337,8 +339,8 @@ def test_our_own_faults_are_answered(quiet: Path, app: Path, tmp_path: Path) -> 
     broken.mkdir()
     (broken / "sitecustomize.py").write_text("import sys, os\nsys.modules[os.environ['BREAK']] = None\n", "utf-8")
     for module in (
-        "lorelog.services.sessions.spool",
-        "lorelog.surfaces.cli.hook",
+        "lorelog.light.spool",
+        "lorelog.surfaces.hook",
         "lorelog.hosts",
         "json",
         "select",

@@ -13,7 +13,7 @@ from tests.surfaces.conftest import command_line, write
 from lorelog.config.schema import SETTINGS_BY_KEY
 from lorelog.core.ports import Completion
 from lorelog.services.sessions.summarizer import PluginLanguageModel, requests_folder
-from lorelog.surfaces.cli.hook.summaries import request_summary, submit_summary
+from lorelog.surfaces.hook.summaries import request_summary, submit_summary
 from lorelog.wiring import open_engine, resolve_location
 
 

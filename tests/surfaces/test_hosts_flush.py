@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lorelog.services.sessions import spool
+from lorelog.light import spool
 from lorelog.services.sessions.drain import Drainer
 from lorelog.surfaces.cli.commands.agents.hosts import _drain_spool
 

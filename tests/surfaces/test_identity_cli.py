@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tests.surfaces.conftest import Shell, command_line, run_process
 
+from lorelog.light.daemon_control import spawn_environment
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
-from lorelog.surfaces.daemon_client.control import spawn_environment
 
 
 def start_task(shell: Shell, **said: Any) -> dict[str, Any]:

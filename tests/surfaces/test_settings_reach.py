@@ -28,7 +28,7 @@ from lorelog.config.schema import SETTINGS_BY_KEY
 from lorelog.config.setting import SettingValue
 from lorelog.config.settings import format_toml
 from lorelog.retrieval.cache import CacheCounters
-from lorelog.surfaces.cli.hook import handle_hook
+from lorelog.surfaces.hook import handle_hook
 from lorelog.wiring import open_engine, resolve_location, settings_at
 
 __all__ = ["otters"]
@@ -383,8 +383,8 @@ def _waits(otters: OtterProject) -> object:
 
     otters.shell("add", "we take Redis")
     otters.configure("daemon.warm", "auto")
-    otters.monkeypatch.setattr("lorelog.surfaces.cli.hook._wake_daemon", lambda *_: None)
-    otters.monkeypatch.setattr("lorelog.surfaces.cli.hook.recall.ask_within", no_daemon)
+    otters.monkeypatch.setattr("lorelog.surfaces.hook._wake_daemon", lambda *_: None)
+    otters.monkeypatch.setattr("lorelog.surfaces.hook.recall.ask_within", no_daemon)
     _hook(otters, "prompt", prompt="which otter was number three?")
     otters.configure("daemon.warm", "off")
     return waits

@@ -8,7 +8,7 @@ from tests.ingest.transcripts.conversations import claude, claude_turn, tool_res
 
 from lorelog import Lorelog
 from lorelog.core.paths import tenant_folder
-from lorelog.services.delivery.log import append_delivery
+from lorelog.light.delivery_log import append_delivery
 
 
 def capture(memory: Lorelog, tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.hosts import HOSTS, TOOL_MOMENTS, host_adapter
-from lorelog.services.delivery.files import DeliveryFiles
-from lorelog.services.delivery.log import append_delivery, estimate_tokens, read_deliveries, session_log
-from lorelog.surfaces.cli.hook import handle_hook
-from lorelog.surfaces.cli.hook.tool_call import (
+from lorelog.light.delivery_files import DeliveryFiles
+from lorelog.light.delivery_log import append_delivery, estimate_tokens, read_deliveries, session_log
+from lorelog.surfaces.hook import handle_hook
+from lorelog.surfaces.hook.tool_call import (
     MAX_TOKENS,
     ToolCallContext,
     deliver,
@@ -325,7 +325,7 @@ def test_tool_hooks_can_be_switched_off(home: Path, tmp_path: Path) -> None:
 
 def test_a_huge_call_is_read(home: Path, tmp_path: Path) -> None:
     """A truncated payload still has its tool, its file and its session."""
-    from lorelog.surfaces.cli.hook import read_payload
+    from lorelog.surfaces.hook import read_payload
 
     payload = {
         "session_id": "s",

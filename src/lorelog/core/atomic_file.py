@@ -98,14 +98,13 @@ class AtomicFile:
             status = os.stat(self._target, dir_fd=self._folder, follow_symlinks=False)
         except FileNotFoundError:
             return
-        if not stat.S_ISREG(status.st_mode) or sys.platform == "win32":
-            return
-        try:
-            if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
-                os.fchown(self._file.fileno(), status.st_uid, status.st_gid)
-        except OSError:
-            pass  # only root may give a file away
-        os.fchmod(self._file.fileno(), stat.S_IMODE(status.st_mode))
+        if sys.platform != "win32" and stat.S_ISREG(status.st_mode):
+            try:
+                if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+                    os.fchown(self._file.fileno(), status.st_uid, status.st_gid)
+            except OSError:
+                pass  # only root may give a file away
+            os.fchmod(self._file.fileno(), stat.S_IMODE(status.st_mode))
 
 
 def write_atomic(
@@ -133,9 +132,10 @@ def write_all(descriptor: int, data: bytes, *, durable: bool = True) -> None:
 
 def open_to_append(path: str | os.PathLike[str], mode: int = PRIVATE_MODE) -> int:
     """Open or create a regular file for appending. A link is not followed, and a pipe not waited for."""
-    descriptor = os.open(
-        path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode
-    )
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):  # Windows has none of them
+        flags |= getattr(os, name, 0)
+    descriptor = os.open(path, flags, mode)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
@@ -148,9 +148,9 @@ def append_lines(descriptor: int, data: bytes, *, is_exclusive: bool = False, du
     With `is_exclusive` the caller holds the file's lock: then a torn line is cut off, and a failed write is undone.
     """
     size = os.fstat(descriptor).st_size
-    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+    if size and _byte_at(descriptor, size - 1) != b"\n":
         if is_exclusive:
-            while size and os.pread(descriptor, 1, size - 1) != b"\n":
+            while size and _byte_at(descriptor, size - 1) != b"\n":
                 size -= 1
             os.ftruncate(descriptor, size)
         else:
@@ -161,6 +161,11 @@ def append_lines(descriptor: int, data: bytes, *, is_exclusive: bool = False, du
         if is_exclusive:
             os.ftruncate(descriptor, size)
         raise
+
+
+def _byte_at(descriptor: int, position: int) -> bytes:
+    os.lseek(descriptor, position, os.SEEK_SET)
+    return os.read(descriptor, 1)
 
 
 def append_line(path: str | os.PathLike[str], line: bytes, *, durable: bool = False) -> None:
@@ -177,16 +182,15 @@ def sync_folder(path: str | os.PathLike[str], folder: int | None = None) -> None
 
     A folder that its user may not read, or whose file system cannot flush folders, is left as it is.
     """
-    if sys.platform == "win32":
-        return
-    try:
-        descriptor = os.open(path if folder is None else ".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    if sys.platform != "win32":
         try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        import errno
+            descriptor = os.open(path if folder is None else ".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            import errno
 
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EACCES}:
-            raise
+            if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EACCES}:
+                raise

@@ -218,7 +218,7 @@ class GuardEnableReply(GuardChangeReply, frozen=True, kw_only=True):
 @OPERATIONS.declare("guard.list", GuardListRequest, GuardListReply, commands=(ShellCommand("guard list"),))
 def list_guards(engine: Engine, request: GuardListRequest, call: RequestContext) -> GuardListReply:
     """List the guards of this project and those of all projects, with notices about guards that retired."""
-    from lorelog.services.delivery.guard_check import guard_notices
+    from lorelog.light.guard_check import guard_notices
 
     log, project = _open_log(engine), engine.place.project.id
     guards = log.all() if request.all_projects else log.visible(project)
@@ -341,7 +341,7 @@ def enable_guard(engine: Engine, request: GuardEnableRequest, call: RequestConte
 
     A person who switches a guard on approves it. An agent can switch on only guards of agents, which warn.
     """
-    from lorelog.services.delivery.guard_check import BLOCK, PERSON
+    from lorelog.light.guard_check import BLOCK, PERSON
     from lorelog.services.guards.replay import check_share
 
     log, by = _open_log(engine), _author(call)
@@ -423,7 +423,7 @@ def guard_items(engine: Engine, *, all_projects: bool) -> list[InboxItem]:
 
 def refuse_guard(engine: Engine, identity: str) -> str:
     """Remove a guard, or note that a proposal was refused; return its id."""
-    from lorelog.services.delivery.guard_check import PERSON
+    from lorelog.light.guard_check import PERSON
 
     guard = _find_guard_or_proposal(engine, identity)
     if not guard.created:
@@ -491,7 +491,7 @@ def _draft_of(guard: Guard) -> GuardDraft:
 
 
 def _standing_memories(engine: Engine) -> list[StandingRule]:
-    from lorelog.services.delivery.files import DeliveryFiles
+    from lorelog.light.delivery_files import DeliveryFiles
     from lorelog.services.guards.proposals import read_standing_memories
 
     project = engine.place.project.id
@@ -518,7 +518,7 @@ def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
 
 
 def _guard_of(proposal: GuardProposal) -> Guard:
-    from lorelog.services.delivery.guard_check import PERSON
+    from lorelog.light.guard_check import PERSON
     from lorelog.services.guards.guard_log import guard_from_draft
 
     return guard_from_draft(proposal.draft, PERSON)  # a proposal is the user's own words
@@ -619,7 +619,7 @@ def _change_reply(change: GuardChange) -> GuardChangeReply:
 
 
 def _proposal_info(proposal: GuardProposal) -> GuardProposalInfo:
-    from lorelog.services.delivery.guard_check import PERSON
+    from lorelog.light.guard_check import PERSON
 
     conditions, memory = proposal.draft.conditions, proposal.memory
     return GuardProposalInfo(

@@ -449,9 +449,9 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
 
     from lorelog.hosts import HOSTS, resolve_host
     from lorelog.ingest.redaction.redact import redact
-    from lorelog.services.delivery.files import DeliveryFiles
+    from lorelog.light.delivery_files import DeliveryFiles
+    from lorelog.light.recent_journals import RecentJournals, render_open_tasks
     from lorelog.services.sessions.handoff import make_handoff, render_handoff, write_pending
-    from lorelog.services.sessions.recent import RecentJournals, render_open_tasks
 
     to = resolve_host(request.to)
     if request.inject and request.to and not to:

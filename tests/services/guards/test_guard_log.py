@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.core.errors import NotFound, StoreDamaged, UsageError
-from lorelog.services.delivery.guard_check import (
+from lorelog.light.guard_check import (
     MAX_DISMISSALS,
     effective_action,
     fold_events,

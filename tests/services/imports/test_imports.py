@@ -148,7 +148,7 @@ def test_archive_is_searched_and_never_shown(engine: Engine) -> None:
 
 def test_imported_corrections_are_not_the_users(engine: Engine) -> None:
     """A correction of another tool is never the user's own, and proposes no guard."""
-    from lorelog.services.delivery.files import DeliveryFiles, read_standing
+    from lorelog.light.delivery_files import DeliveryFiles, read_standing
 
     take(engine, entry("Never run `git push --force` on main.", type="correction"))
     files = DeliveryFiles(str(engine.place.tenant_folder), engine.place.project.id)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lorelog.services.places.git import find_worktree, read_head
+from lorelog.light.git_location import find_worktree, read_head
 
 
 def git(directory: Path, *words: str) -> str:

@@ -22,6 +22,7 @@ from tests.records.drafts import draft
 
 from lorelog.core.errors import NotFound, StoreBusy, UsageError
 from lorelog.core.record import Promotion, Record, RecordDraft, TrustTier, signed_bytes
+from lorelog.light.recent_journals import OPEN_TASKS_FILE, read_open_tasks
 from lorelog.services.records.exports import ForeignMemory
 from lorelog.services.records.keyring import KeyFolder, Keyring
 from lorelog.services.records.record_importer import (
@@ -34,7 +35,6 @@ from lorelog.services.records.record_importer import (
     read_import_file,
 )
 from lorelog.services.records.store import RecordStore
-from lorelog.services.sessions.recent import OPEN_TASKS_FILE, read_open_tasks
 
 BACKUP = ImportOptions(restore=True)
 AT = "2026-03-05T14:30:00.000Z"

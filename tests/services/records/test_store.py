@@ -10,10 +10,10 @@ from tests.records.drafts import draft
 
 from lorelog.core.paths import cache_folder
 from lorelog.core.record import TrustTier
+from lorelog.light.recent_journals import OPEN_TASKS_FILE
 from lorelog.records.ledger import Ledger
 from lorelog.services.records.keyring import KeyFolder, Keyring, SignatureState, check_ledger
 from lorelog.services.records.store import RecordStore
-from lorelog.services.sessions.recent import OPEN_TASKS_FILE
 
 
 def test_asking_an_empty_home_makes_no_file(tmp_path: Path) -> None:

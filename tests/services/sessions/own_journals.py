@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lorelog.services.delivery.files import entry_digest, parse_entries
+from lorelog.light.delivery_files import entry_digest, parse_entries
 
 
 def own_all(file: str, *folders: Path) -> None:

@@ -17,12 +17,12 @@ from tests.ingest.transcripts.conversations import claude, tool_result, tool_use
 from lorelog.core.options import CaptureOptions, ChunkOptions, ScanOptions
 from lorelog.core.session import CaptureReply, HookEvent, TurnSummarizer, answer_hash
 from lorelog.language.analyser import WordAnalyser
+from lorelog.light import spool
 from lorelog.services.indexing.run import IndexJob
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.project import find_project
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
-from lorelog.services.sessions import spool
 from lorelog.services.sessions.capture import Backfill, capture_session
 from lorelog.services.sessions.capture_context import CaptureContext
 from lorelog.stores.memory import MemoryStore

@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 
+from lorelog.light import spool
 from lorelog.services.memories import journal
-from lorelog.services.sessions import capture, capture_context, capture_db, spool
+from lorelog.services.sessions import capture, capture_context, capture_db
 from lorelog.services.sessions.drain import Drainer
 
 

@@ -16,8 +16,9 @@ from msgspec.structs import fields
 
 from lorelog.core.errors import DaemonError, StoreUnwritable, UsageError
 from lorelog.core.session import HookEvent
+from lorelog.light import spool
 from lorelog.operations.session import CaptureRequest
-from lorelog.services.sessions import drain, spool
+from lorelog.services.sessions import drain
 from lorelog.services.sessions.drain import Drainer, capture_arguments, event_directory
 
 

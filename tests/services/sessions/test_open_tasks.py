@@ -15,16 +15,16 @@ from tests.services.records.tenants import tenant
 from tests.services.sessions.own_journals import own_all
 
 from lorelog.core.paths import cache_folder
-from lorelog.services.delivery.files import DeliveryFiles
-from lorelog.services.delivery.log import estimate_tokens
-from lorelog.services.records.store import RecordStore
-from lorelog.services.sessions.recent import (
+from lorelog.light.delivery_files import DeliveryFiles
+from lorelog.light.delivery_log import estimate_tokens
+from lorelog.light.recent_journals import (
     MAX_OPEN_TASKS_BYTES,
     OPEN_TASKS_FILE,
     merge_task_lines,
     read_open_tasks,
 )
-from lorelog.services.sessions.session_start import SessionStartSources, render_session_start
+from lorelog.light.session_start import SessionStartSources, render_session_start
+from lorelog.services.records.store import RecordStore
 
 
 def shown(home: Path, project: Path, budget: int = 600) -> str:

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.sessions.own_journals import own_all
 
-from lorelog.services.delivery.files import CLOSING_TAG, OPENING_TAG, DeliveryFiles, list_journal_days
-from lorelog.services.delivery.log import estimate_tokens
+from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, DeliveryFiles, list_journal_days
+from lorelog.light.delivery_log import estimate_tokens
+from lorelog.light.session_start import SessionStartSources, render_session_start
 from lorelog.services.memory_state.lifecycle_index import MemoryDates, MemoryDateTable
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones
-from lorelog.services.sessions.session_start import SessionStartSources, render_session_start
 
 TODAY = "2026-11-15"
 

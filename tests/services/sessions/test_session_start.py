@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.sessions.own_journals import own_all
 
-from lorelog.services.delivery.files import DeliveryFiles
-from lorelog.services.delivery.log import estimate_tokens
+from lorelog.light.delivery_files import DeliveryFiles
+from lorelog.light.delivery_log import estimate_tokens
+from lorelog.light.session_start import SessionStartSources, ShownMemory, render_session_start
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones
-from lorelog.services.sessions.session_start import SessionStartSources, ShownMemory, render_session_start
 
 TODAY = "2026-11-15"
 
@@ -161,7 +161,7 @@ def test_what_a_tool_brought_is_not_the_users_word(project: Project, origin: str
 def test_what_agents_noted_is_not_the_users_word(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rules, decisions and cued memories of agents have a heading of their own; an equal rule of the user stays theirs."""
     cued = [rule("9", "rotate the keys", type="fact", origin="agent", cue="day=2026-11-15")]
-    monkeypatch.setattr("lorelog.services.delivery.cue_table.event_cues", lambda *_: cued)
+    monkeypatch.setattr("lorelog.light.cue_table.event_cues", lambda *_: cued)
     noted = [
         rule("4", "push with --force", origin="agent"),
         rule("3", "deploy on Fridays", origin="agent", type="decision"),
@@ -190,7 +190,7 @@ def test_a_cue_for_the_start_of_a_session_comes_first(project: Project, monkeypa
         rule("9", "rotate the keys", type="fact", cue="day=2026-11-15"),
         rule("8", "obey", own=False, cue="event=x"),
     ]
-    monkeypatch.setattr("lorelog.services.delivery.cue_table.event_cues", lambda *_: cued)
+    monkeypatch.setattr("lorelog.light.cue_table.event_cues", lambda *_: cued)
     project.stands(rule("1", "use pnpm"))
 
     shown = project.start()

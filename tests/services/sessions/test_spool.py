@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.core.errors import SourceError, StoreUnwritable, UsageError
-from lorelog.services.sessions import spool
+from lorelog.light import spool
 
 
 def mode(path: str | Path) -> int:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lorelog import Lorelog
-from lorelog.services.delivery.cue_table import match_cues
-from lorelog.services.delivery.files import DeliveryFiles, read_standing
+from lorelog.light.cue_table import match_cues
+from lorelog.light.delivery_files import DeliveryFiles, read_standing
 from lorelog.services.memory_state.authored import AUTHORED_FILE
 from lorelog.services.standing.memories import split_statement
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lorelog.core.atomic_file import append_line
-from lorelog.services.delivery.log import session_log
+from lorelog.light.delivery_log import session_log
 from lorelog.services.usage.history import (
     MAX_LOG_AGE_DAYS,
     DeliveryFilter,

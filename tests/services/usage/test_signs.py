@@ -16,7 +16,7 @@ from lorelog.core.atomic_file import append_line
 from lorelog.core.paths import cache_folder
 from lorelog.ingest.transcripts.conversation import open_conversation
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
-from lorelog.services.delivery.log import call_digest, session_log
+from lorelog.light.delivery_log import call_digest, session_log
 from lorelog.services.usage.history import unused_counts, used_file
 from lorelog.services.usage.signs import contains_id, find_words, note_usage
 

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
+from lorelog.light import daemon_client as client
+from lorelog.light.daemon_address import DaemonAddress
+from lorelog.light.daemon_control import read_lock_holder, start, stop
+from lorelog.light.daemon_wire import PROTOCOL
 from lorelog.surfaces.daemon.connection import DaemonRequest, OperationRunner
 from lorelog.surfaces.daemon.instance import InstanceLock
 from lorelog.surfaces.daemon.router import DaemonHooks
 from lorelog.surfaces.daemon.server import DaemonServer, ServerLimits
-from lorelog.surfaces.daemon_client import client
-from lorelog.surfaces.daemon_client.address import DaemonAddress
-from lorelog.surfaces.daemon_client.control import read_lock_holder, start, stop
-from lorelog.surfaces.daemon_client.wire import PROTOCOL
 
 PATIENCE_S = 60.0
 """How long a test waits for a condition."""

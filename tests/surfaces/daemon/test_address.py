@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lorelog.core.errors import DaemonError
-from lorelog.surfaces.daemon_client.address import (
+from lorelog.light.daemon_address import (
     MAX_SOCKET_PATH_BYTES,
     DaemonAddress,
     check_socket,

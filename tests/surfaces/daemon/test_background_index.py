@@ -10,10 +10,10 @@ import pytest
 from tests.surfaces.daemon.conftest import Warm, eventually
 
 from lorelog.core.errors import StoreBusy
+from lorelog.light import daemon_client as client
 from lorelog.surfaces.daemon import background
 from lorelog.surfaces.daemon.background import BackgroundIndexThread
 from lorelog.surfaces.daemon.connection import OperationRunner
-from lorelog.surfaces.daemon_client import client
 
 
 class Engines:

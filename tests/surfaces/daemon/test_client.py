@@ -12,20 +12,18 @@ from hypothesis import strategies as st
 from tests.surfaces.daemon.conftest import Warm
 
 from lorelog.core.errors import DaemonError
-from lorelog.operations.catalogue import all_operations
-from lorelog.surfaces.daemon_client import client
-from lorelog.surfaces.daemon_client.wire import (
+from lorelog.light import daemon_client as client
+from lorelog.light.daemon_wire import (
     FORWARDED_VARIABLES,
     MAX_REQUEST_BYTES,
     NON_IDEMPOTENT,
     forwarded_environment,
     version_key,
 )
+from lorelog.operations.catalogue import all_operations
 
 HEAVY = {"socket", "selectors", "typing", "dataclasses", "inspect", "subprocess", "pathlib", "contextlib", "asyncio"}
-ASK = (
-    "from lorelog.surfaces.daemon_client.client import call_daemon; call_daemon('memory.stats', {}); import sys, json; "
-)
+ASK = "from lorelog.light.daemon_client import call_daemon; call_daemon('memory.stats', {}); import sys, json; "
 TELL = "print(json.dumps(sorted(sys.modules)))"
 
 
@@ -41,7 +39,7 @@ def test_the_warm_way_loads_little(warm: Warm) -> None:
 
     assert {name for name in new if name.partition(".")[0] in HEAVY} == set()
     ours = {name for name in new if name.startswith("lorelog.")}
-    assert {name.split(".")[1] for name in ours} == {"core", "surfaces"}
+    assert {name.split(".")[1] for name in ours} == {"core", "light"}
     assert {name.partition(".")[0] for name in new} - set(sys.stdlib_module_names) == {"lorelog"}
 
 

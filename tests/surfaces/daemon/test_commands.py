@@ -12,8 +12,8 @@ import pytest
 from tests.surfaces.conftest import Shell, run_process
 from tests.surfaces.daemon.conftest import Warm, connected, eventually, request
 
+from lorelog.light.daemon_address import DaemonAddress
 from lorelog.stores.embedded.connection import hold_lock
-from lorelog.surfaces.daemon_client.address import DaemonAddress
 
 FORTNIGHT = Path(__file__).parents[3] / "examples" / "fortnight"
 
@@ -229,8 +229,8 @@ def test_the_daemon_serves_http_on_request(warm: Warm, monkeypatch: pytest.Monke
 @pytest.mark.slow
 def test_an_agent_is_served_on_a_stream(warm: Warm) -> None:
     """A connection can become an MCP session, which counts as a stream."""
-    from lorelog.surfaces.daemon_client.client import open_stream
-    from lorelog.surfaces.daemon_client.control import start
+    from lorelog.light.daemon_client import open_stream
+    from lorelog.light.daemon_control import start
 
     hello = {
         "jsonrpc": "2.0",

@@ -18,10 +18,10 @@ import pytest
 from tests.surfaces.daemon.conftest import Counter, Warm, eventually, last_answer, request
 
 from lorelog.core.errors import DaemonError
-from lorelog.surfaces.daemon_client.address import DaemonAddress, create_folders
-from lorelog.surfaces.daemon_client.connection import is_listening
-from lorelog.surfaces.daemon_client.control import flush_detached, last_failure, start_detached
-from lorelog.surfaces.daemon_client.hook_client import ask_within, wake
+from lorelog.light.daemon_address import DaemonAddress, create_folders
+from lorelog.light.daemon_connection import is_listening
+from lorelog.light.daemon_control import flush_detached, last_failure, start_detached
+from lorelog.light.daemon_hook_client import ask_within, wake
 
 HOOK = [sys.executable, "-m", "lorelog", "hook", "claude", "turn-end"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.surfaces.daemon.conftest import Warm, eventually
 
-from lorelog.surfaces.daemon_client import client
+from lorelog.light import daemon_client as client
 
 
 @pytest.mark.slow

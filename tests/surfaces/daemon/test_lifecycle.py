@@ -17,15 +17,15 @@ from tests.models.embedding_server import Answer, EmbeddingServer
 from tests.surfaces.daemon.conftest import Warm, eventually, request
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning, LorelogError, NotFound, StoreError, UsageError
+from lorelog.light import daemon_client as client
+from lorelog.light.daemon_address import DaemonAddress
+from lorelog.light.daemon_control import last_failure, read_lock_holder, start, stop
 from lorelog.surfaces.daemon.instance import InstanceLock
-from lorelog.surfaces.daemon_client import client
-from lorelog.surfaces.daemon_client.address import DaemonAddress
-from lorelog.surfaces.daemon_client.control import last_failure, read_lock_holder, start, stop
 
 STARTER = """
 import sys
-from lorelog.surfaces.daemon_client.client import call_daemon
-from lorelog.surfaces.daemon_client.control import start
+from lorelog.light.daemon_client import call_daemon
+from lorelog.light.daemon_control import start
 print(call_daemon("memory.stats", {}, directory="/", start=start) and call_daemon("daemon.status", {}, directory="/")["pid"])
 """
 

@@ -12,9 +12,9 @@ import pytest
 from tests.surfaces.daemon.conftest import PATIENCE_S, Counter, last_answer, request
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning
-from lorelog.surfaces.daemon_client.address import DaemonAddress, check_socket
-from lorelog.surfaces.daemon_client.connection import connect, is_listening
-from lorelog.surfaces.daemon_client.loopback import TOKEN_BYTES, read_endpoint
+from lorelog.light.daemon_address import DaemonAddress, check_socket
+from lorelog.light.daemon_connection import connect, is_listening
+from lorelog.light.daemon_loopback import TOKEN_BYTES, read_endpoint
 
 Serve = Callable[..., Counter]
 

@@ -19,12 +19,12 @@ from tests.surfaces.daemon.conftest import Warm
 from lorelog import Lorelog, NotFound, to_dict
 from lorelog.core.errors import DaemonNotRunning, LorelogError, ReplyLost
 from lorelog.core.serializable import to_json
+from lorelog.light import daemon_connection as connection
+from lorelog.light.daemon_address import find_address
+from lorelog.light.daemon_client import _result
+from lorelog.light.daemon_wire import PROTOCOL
 from lorelog.operations.catalogue import all_operations, find_operation
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
-from lorelog.surfaces.daemon_client import connection
-from lorelog.surfaces.daemon_client.address import find_address
-from lorelog.surfaces.daemon_client.client import _result
-from lorelog.surfaces.daemon_client.wire import PROTOCOL
 from lorelog.surfaces.python.calls import _read_value
 from lorelog.surfaces.python.values import from_json
 from lorelog.wiring import ResourcePool

@@ -15,8 +15,8 @@ from tests.surfaces.daemon.conftest import Warm, eventually, last_answer, reques
 from tests.surfaces.daemon.test_spool_drain import spooled_talk
 
 from lorelog.core.errors import LorelogError
-from lorelog.services.sessions import spool
-from lorelog.surfaces.daemon_client.control import read_lock_holder
+from lorelog.light import spool
+from lorelog.light.daemon_control import read_lock_holder
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
 
@@ -220,7 +220,7 @@ def test_the_state_is_read_as_it_was_written(home: Path) -> None:
         "import os, sys\n"
         "from lorelog.surfaces.daemon import instance\n"
         "from lorelog.surfaces.daemon.connection import DaemonFailure\n"
-        "from lorelog.surfaces.daemon_client.address import DaemonAddress\n"
+        "from lorelog.light.daemon_address import DaemonAddress\n"
         "other, lock, listener, client = (os.open('/', os.O_RDONLY) for _ in range(4))\n"
         "failure = DaemonFailure('drain', 'store', 'locked', 1.5)\n"
         "given = instance.Handover(lock=(lock, 2, 3), listener=listener, connections=[(client, True)], started=1.0,\n"

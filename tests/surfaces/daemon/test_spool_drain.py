@@ -8,8 +8,8 @@ import pytest
 from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 from tests.surfaces.daemon.conftest import Warm, eventually
 
-from lorelog.services.sessions import spool
-from lorelog.surfaces.daemon_client import client
+from lorelog.light import daemon_client as client
+from lorelog.light import spool
 
 
 def spooled_talk(warm: Warm, root: Path) -> tuple[CaptureHome, ClaudeTalk]:

@@ -16,16 +16,16 @@ from tests.models.embedding_server import Answer, EmbeddingServer, Request, well
 from tests.surfaces.daemon.conftest import Warm, answers, eventually, request
 
 from lorelog.core.errors import DaemonError
+from lorelog.light.daemon_client import call_daemon
+from lorelog.light.daemon_control import spawn_environment
 from lorelog.surfaces.cli.main import main
 from lorelog.surfaces.daemon.process import daemon_environment
-from lorelog.surfaces.daemon_client.client import call_daemon
-from lorelog.surfaces.daemon_client.control import spawn_environment
 
 STARTER = """
 import os, signal, sys
 exec(sys.argv[1])
-from lorelog.surfaces.daemon_client.client import call_daemon
-from lorelog.surfaces.daemon_client.control import start
+from lorelog.light.daemon_client import call_daemon
+from lorelog.light.daemon_control import start
 call_daemon("memory.stats", {}, directory="/", start=start)
 """
 
@@ -178,7 +178,7 @@ def test_days_and_times_are_the_callers(warm: Warm) -> None:
 def test_time_zones_are_compared_by_offset(warm: Warm) -> None:
     """Time zones are compared by their offsets, not by name."""
     start_with("", TZ="UTC")
-    told = "from lorelog.surfaces.daemon_client.client import call_daemon\ncall_daemon('memory.add', {'text': 'same'})"
+    told = "from lorelog.light.daemon_client import call_daemon\ncall_daemon('memory.add', {'text': 'same'})"
     subprocess.run(
         [sys.executable, "-c", told], cwd=warm.project, env={**os.environ, "TZ": "Etc/GMT"}, check=True, timeout=120
     )

@@ -14,10 +14,11 @@ from tests.surfaces.conftest import Shell
 from tests.surfaces.daemon.conftest import Warm, eventually
 
 from lorelog.core.errors import DaemonUnresponsive, ReplyLost
-from lorelog.surfaces.daemon_client import client, liveness
-from lorelog.surfaces.daemon_client.address import DaemonAddress, create_folders
-from lorelog.surfaces.daemon_client.control import stop
-from lorelog.surfaces.daemon_client.hook_client import ask_within
+from lorelog.light import daemon_client as client
+from lorelog.light import daemon_liveness as liveness
+from lorelog.light.daemon_address import DaemonAddress, create_folders
+from lorelog.light.daemon_control import stop
+from lorelog.light.daemon_hook_client import ask_within
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from tests.surfaces.daemon.conftest import Warm, eventually
 
 import lorelog
+from lorelog.light.daemon_control import read_lock_holder
 from lorelog.surfaces.daemon.connection import RunningCode
-from lorelog.surfaces.daemon_client.control import read_lock_holder
 
 PACKAGE = Path(lorelog.__file__).parent
 

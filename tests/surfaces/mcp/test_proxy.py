@@ -320,7 +320,7 @@ def test_the_proxy_loads_little(project: Path) -> None:
     heavy = ("mcp", "asyncio", "msgspec", "numpy", "pydantic", "lorelog.engine", "lorelog.wiring", "pathlib")
     code = (
         "import sys; from lorelog.surfaces.cli import mcp; from lorelog.surfaces.mcp import proxy;"
-        "from lorelog.surfaces.daemon_client import client;"
+        "from lorelog.light.daemon_client import client;"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     done = subprocess.run(

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from lorelog.core.errors import UsageError
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
-from lorelog.services.delivery.files import escape_tags
+from lorelog.light.delivery_files import escape_tags
 
 MARKDOWN, JSON = "markdown", "json"
 SECTIONS = {

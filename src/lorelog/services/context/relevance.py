@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.query import Explanation, Filters, Hit, ScorePart
 from lorelog.core.record import CANDIDATE_TRUST, UNTRUSTED_ORIGINS
+from lorelog.light.wildcard import matches_path
 from lorelog.records.digests import content_words
 from lorelog.records.tables import RecordQuery
 from lorelog.services.context.scope import (
@@ -32,7 +33,6 @@ from lorelog.services.context.scope import (
     subsystems_of,
     tag_values,
 )
-from lorelog.services.delivery.wildcard import matches_path
 from lorelog.services.search.postprocess import add_token_costs
 
 BASE_SCORE, KEYWORD_SCORE, HOT_SCORE, SUBSYSTEM_SCORE, TRIGGER_SCORE, FILE_SCORE = 0.1, 0.03, 0.05, 0.15, 0.6, 0.2

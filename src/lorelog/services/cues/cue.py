@@ -23,7 +23,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from lorelog.core.errors import UsageError
-from lorelog.services.delivery.wildcard import count_literals, has_wildcard
+from lorelog.light.wildcard import count_literals, has_wildcard
 
 MAX_VALUE_CHARS = 200
 MIN_PATTERN_LITERALS = 2

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from lorelog.ingest.tracebacks.finder import bare_type, find_traces, normalize_message
 from lorelog.language.lexicon import lexicon
+from lorelog.light.shell_command import split_command, word_set
 from lorelog.services.cues.cue import Cue, read_cues
 from lorelog.services.cues.directives import SPAN, code_words, command_cues
-from lorelog.services.delivery.shell_command import split_command, word_set
 from lorelog.services.freshness.mentions import MentionKind, find_mentions
 
 MAX_DERIVED_CUES = 12

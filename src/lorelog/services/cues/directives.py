@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from lorelog.language.lexicon import lexicon
-from lorelog.services.delivery.shell_command import split_command, word_set
+from lorelog.light.shell_command import split_command, word_set
 
 TOOL_FAMILIES: tuple[frozenset[str], ...] = tuple(
     frozenset(line.split())

@@ -16,11 +16,11 @@ from urllib.parse import unquote, urlsplit
 
 from lorelog.code.git import Git
 from lorelog.core.paths import is_below
+from lorelog.light.git_location import find_worktree
 from lorelog.services.backup.archive import written_backups
 from lorelog.services.forget.entries import group_by_file
 from lorelog.services.forget.forget_plan import ForgottenEntry
 from lorelog.services.memory_state.authored import AuthoredMemories
-from lorelog.services.places.git import find_worktree
 from lorelog.services.places.workspace import DEFAULT_TENANT, JOURNALS, SYNC_COPIES, TENANTS, Workspace
 
 _GIT_DEADLINE_S = 8.0

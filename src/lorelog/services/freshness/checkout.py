@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
+from lorelog.light.git_location import git_folders, read_head
 from lorelog.services.freshness.targets import GitUnavailable
-from lorelog.services.places.git import git_folders, read_head
 
 if TYPE_CHECKING:
     from lorelog.code.git import GitHistory

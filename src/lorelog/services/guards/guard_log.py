@@ -18,9 +18,9 @@ from msgspec import Struct
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import NotFound, UsageError
-from lorelog.services.delivery import guard_check
-from lorelog.services.delivery.files import short_digest
-from lorelog.services.delivery.guard_check import AGENT, BLOCK, MAX_DISMISSALS, OFF, ON, PERSON, RETIRED, WARN
+from lorelog.light import guard_check
+from lorelog.light.delivery_files import short_digest
+from lorelog.light.guard_check import AGENT, BLOCK, MAX_DISMISSALS, OFF, ON, PERSON, RETIRED, WARN
 from lorelog.services.memory_state.append_log import AppendLog
 
 MAX_PATTERN_CHARS = 300

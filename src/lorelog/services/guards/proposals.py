@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from lorelog.language.sentences import split_sentences
+from lorelog.light.delivery_files import read_standing
+from lorelog.light.guard_check import PERSON, WARN, CallView
+from lorelog.light.shell_command import word_set
 from lorelog.services.cues.directives import PROGRAMS, avoided_commands, chosen_programs
-from lorelog.services.delivery.files import read_standing
-from lorelog.services.delivery.guard_check import PERSON, WARN, CallView
-from lorelog.services.delivery.shell_command import word_set
 from lorelog.services.guards.guard_log import (
     MAX_MESSAGE_CHARS,
     GuardConditions,

@@ -39,7 +39,7 @@ from lorelog.ingest.transcripts.turns import (
     result_text,
     to_text,
 )
-from lorelog.services.delivery.guard_check import MAX_CONTENT_CHARS, CallView
+from lorelog.light.guard_check import MAX_CONTENT_CHARS, CallView
 from lorelog.services.guards.guard_log import Guard, GuardConditions
 
 if TYPE_CHECKING:

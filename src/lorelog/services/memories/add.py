@@ -24,11 +24,11 @@ from lorelog.core.paths import is_below
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.record import DIGEST_MARK, is_digest_text
 from lorelog.language.lexicon import lexicon
+from lorelog.light.git_location import read_head
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.memories.journal import JournalEntry, append_entries, check_memory, has_entry, to_anchor_word
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
-from lorelog.services.places.git import read_head
 from lorelog.services.places.project_folder import FOLDER
 from lorelog.services.places.roots import Root, find_innermost_root
 from lorelog.services.places.workspace import Workspace

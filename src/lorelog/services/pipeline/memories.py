@@ -131,7 +131,7 @@ class ProjectMemories(Struct, frozen=True):
         """Return memories that name the standing memories of the same scope which they contradict."""
         if not any(memory.type in STANDING_TYPES for memory in memories):
             return memories
-        from lorelog.services.delivery.files import DeliveryFiles, read_standing
+        from lorelog.light.delivery_files import DeliveryFiles, read_standing
         from lorelog.services.standing.rules import supersede_contradicted
 
         files = DeliveryFiles(str(self.scope.place.tenant_folder), "" if to_global else self.scope.place.project.id)

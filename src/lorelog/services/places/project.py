@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import ConfigError
 from lorelog.core.paths import is_below
-from lorelog.services.places.git import find_worktree, git_folders, is_repository, read_small_file
+from lorelog.light.git_location import find_worktree, git_folders, is_repository, read_small_file
 
 # `os.path` instead of pathlib: for odd paths it returns False, where pathlib raises.
 # ruff: noqa: PTH111, PTH113, PTH114, PTH118, PTH119, PTH120, PTH123

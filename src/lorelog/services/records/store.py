@@ -23,10 +23,10 @@ from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
 from lorelog.core.paths import cache_folder
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.record import UNTRUSTED_ORIGINS, Record, RecordDraft, Trust
+from lorelog.light.recent_journals import MAX_OPEN_TASKS_BYTES, OPEN_TASKS_FILE, merge_task_lines
 from lorelog.records.ledger import DraftSigner, Ledger
 from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.records.trust import SigningKeyLookup, assess_records, no_signing_key
-from lorelog.services.sessions.recent import MAX_OPEN_TASKS_BYTES, OPEN_TASKS_FILE, merge_task_lines
 
 _MAX_OPEN_TASKS = 100
 _MAX_TEXT_CHARS = 300

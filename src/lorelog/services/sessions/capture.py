@@ -39,7 +39,7 @@ from lorelog.ingest.transcripts.conversation import (
 from lorelog.ingest.transcripts.statements import format_statement
 from lorelog.ingest.transcripts.turn_note import make_note, turn_redactor
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
-from lorelog.services.delivery.files import DeliveryFiles, read_standing
+from lorelog.light.delivery_files import DeliveryFiles, read_standing
 from lorelog.services.memories.journal import (
     AnchorFields,
     anchor_fields,

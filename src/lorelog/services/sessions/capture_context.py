@@ -18,11 +18,11 @@ from lorelog.core.memory import NewMemory
 from lorelog.core.options import CaptureOptions
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.session import HostCaptures, SessionStatus, TurnSummarizer
+from lorelog.light import spool
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.llm.receipts import Receipts
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
-from lorelog.services.sessions import spool
 from lorelog.services.sessions.capture_db import open_captures
 
 if TYPE_CHECKING:

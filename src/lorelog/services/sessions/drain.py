@@ -23,7 +23,7 @@ from msgspec.structs import fields, replace
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, SourceError, UsageError
 from lorelog.core.processes import try_file_lock
 from lorelog.core.session import HookEvent
-from lorelog.services.sessions import spool
+from lorelog.light import spool
 
 _DEFAULT_MOMENT = "turn-end"
 _CALLER_FIELDS = frozenset({"project", "environment"})

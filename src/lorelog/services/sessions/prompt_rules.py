@@ -17,7 +17,7 @@ from math import log
 from typing import TYPE_CHECKING
 
 from lorelog.language.lexicon import lexicon
-from lorelog.services.delivery.log import read_deliveries, session_log
+from lorelog.light.delivery_log import read_deliveries, session_log
 
 if TYPE_CHECKING:
     from typing import Any

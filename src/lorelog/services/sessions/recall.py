@@ -21,9 +21,9 @@ from lorelog.core.options import SearchOptions
 from lorelog.core.query import Hit, SearchReply, SupportingRecord, ValueChange
 from lorelog.core.record import CANDIDATE_TRUST, REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Trust, TrustTier
 from lorelog.core.serializable import Serializable
+from lorelog.light.session_start import is_agents_note
 from lorelog.services.sessions.capture_db import open_captures
 from lorelog.services.sessions.prompt_rules import prompted_memories
-from lorelog.services.sessions.session_start import is_agents_note
 from lorelog.services.sessions.topics import MAX_TOPIC_MEMORIES, TOPIC_PREFIX, TopicMatch
 
 MAX_TEXT_CHARS = 300

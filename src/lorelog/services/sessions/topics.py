@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from lorelog.core.errors import ModelError
 from lorelog.core.vectors import unit_vector
-from lorelog.services.delivery.files import read_standing
-from lorelog.services.sessions.session_start import STALE_VERDICTS, is_agents_note, is_users_word
+from lorelog.light.delivery_files import read_standing
+from lorelog.light.session_start import STALE_VERDICTS, is_agents_note, is_users_word
 
 if TYPE_CHECKING:
     import numpy as np

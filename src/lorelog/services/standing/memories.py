@@ -19,8 +19,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.document import ARCHIVE_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
+from lorelog.light.shell_command import word_set
 from lorelog.services.cues.cue import Cue, read_cues
-from lorelog.services.delivery.shell_command import word_set
 from lorelog.services.standing.ownership import HEADING, STANDING_TYPES, OwnClaim, Ownership, is_confirmed, memory_body
 from lorelog.services.standing.rules import is_lasting_rule
 from lorelog.services.standing.source import FORMAT, DeliverySource, MemoryMarks

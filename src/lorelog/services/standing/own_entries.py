@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import Anchor, short_hash
 from lorelog.core.paths import is_below
-from lorelog.services.delivery.files import (
+from lorelog.light.delivery_files import (
     MAX_JOURNALS,
     RecentEntry,
     entry_digest,

@@ -101,7 +101,7 @@ class Ownership:
             return False
         project = stored.project or self._workspace.project.id
         if is_below(chunk.source, os.path.realpath(f"{project}/{MEMSEARCH_FOLDER}")):
-            from lorelog.services.delivery.files import DeliveryFiles, read_own_entries
+            from lorelog.light.delivery_files import DeliveryFiles, read_own_entries
 
             own = DeliveryFiles(str(self._workspace.tenant_folder), project).own
             return chunk.source not in read_own_entries(own)[1]

@@ -26,8 +26,8 @@ from msgspec.structs import replace
 
 from lorelog.core.memory import NewMemory
 from lorelog.language.sentences import split_sentences
+from lorelog.light.shell_command import word_set
 from lorelog.services.cues.directives import FAMILY_OF, PROGRAMS
-from lorelog.services.delivery.shell_command import word_set
 
 MAX_RULE_CHARS = 250
 """A longer text is a task or an explanation, not a rule."""

@@ -16,7 +16,7 @@ from msgspec import Struct
 from lorelog.core.digests import blake2b
 from lorelog.core.document import ChunkKey
 from lorelog.core.ports import Store
-from lorelog.services.delivery.files import project_key
+from lorelog.light.delivery_files import project_key
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.places.workspace import RECORD_PAGES, Workspace

@@ -1,6 +1,6 @@
 """Writes the files that hooks read: the standing memories and the table of cues of each project.
 
-`services.delivery.cue_table` reads the table, and says how it is sorted. A file is replaced only if its content changed.
+`light.cue_table` reads the table, and says how it is sorted. A file is replaced only if its content changed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.freshness import Freshness
+from lorelog.light import cue_table
+from lorelog.light.delivery_files import project_key
+from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import Cue, CueKind
-from lorelog.services.delivery import cue_table
-from lorelog.services.delivery.files import project_key
-from lorelog.services.delivery.wildcard import has_wildcard
 from lorelog.services.standing.source import MAX_MEMORIES
 
 MAX_STANDING = 2_000

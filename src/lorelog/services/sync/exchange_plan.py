@@ -23,7 +23,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from lorelog.core.errors import StoreDamaged
-from lorelog.services.delivery.guard_check import parse_event
+from lorelog.light.guard_check import parse_event
 from lorelog.services.places.project import GLOBAL_NAME
 from lorelog.services.sync.exchange import FORMAT_FILE, project_slug
 from lorelog.services.sync.merge import (

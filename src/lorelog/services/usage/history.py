@@ -23,7 +23,7 @@ from msgspec import Struct, field
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.processes import try_file_lock
 from lorelog.core.session import parse_iso_time
-from lorelog.services.delivery.log import LOG_SUFFIX, USED_SUFFIX, read_deliveries, read_lines
+from lorelog.light.delivery_log import LOG_SUFFIX, USED_SUFFIX, read_deliveries, read_lines
 
 MAX_LOG_AGE_DAYS = 90
 """Logs of sessions without a delivery for longer are merged into daily sums."""

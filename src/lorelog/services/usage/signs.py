@@ -25,7 +25,7 @@ from lorelog.core.paths import cache_folder
 from lorelog.core.session import ToolAction, parse_iso_time
 from lorelog.ingest.transcripts.turns import ParsedTurn
 from lorelog.language.lexicon import lexicon
-from lorelog.services.delivery.log import call_digest, read_lines, session_log
+from lorelog.light.delivery_log import call_digest, read_lines, session_log
 from lorelog.services.usage.history import NOT_USED, Delivery, read_session, used_file
 
 MAX_TURNS = 3

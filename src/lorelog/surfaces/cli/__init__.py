@@ -45,7 +45,7 @@ def entry() -> NoReturn:
 def _run_hook(words: Sequence[str]) -> NoReturn:
     """Run a hook. The host must always get JSON and exit status 0, even if lorelog's own files are broken."""
     try:
-        from lorelog.surfaces.cli.hook import run_and_exit
+        from lorelog.surfaces.hook import run_and_exit
 
         run_and_exit(words)
     except BaseException:  # noqa: BLE001

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lorelog.core.ports import Progress
+    from lorelog.light.daemon_address import DaemonAddress
     from lorelog.operations.dispatch import Dispatcher
     from lorelog.operations.replies import Json
-    from lorelog.surfaces.daemon_client.address import DaemonAddress
     from lorelog.wiring import ResourcePool
 
 
@@ -86,7 +86,7 @@ def launch_daemon(address: DaemonAddress) -> None:
 
     The first start of a home is announced on standard error.
     """
-    from lorelog.surfaces.daemon_client.control import mark_announced, start
+    from lorelog.light.daemon_control import mark_announced, start
 
     start(address)
     if mark_announced(address):
@@ -156,7 +156,7 @@ class OperationClient:
         variables = {**os.environ, **(environment or {})}
         progress = progress or wait_notice()
         if self._mode != "off" and self._dispatcher is None:
-            from lorelog.surfaces.daemon_client.client import call_daemon
+            from lorelog.light.daemon_client import call_daemon
 
             start = launch_daemon if self._start_daemon else None
             if self._mode == "required":
@@ -209,12 +209,12 @@ def _prepare_process() -> None:
 
 def _require_daemon(environment: Mapping[str, str]) -> None:
     """Start a daemon unless one runs, even if a start has just failed."""
-    from lorelog.surfaces.daemon_client.address import find_address
-    from lorelog.surfaces.daemon_client.connection import is_listening
+    from lorelog.light.daemon_address import find_address
+    from lorelog.light.daemon_connection import is_listening
 
     address = find_address(None, environment)
     if not is_listening(address):
-        from lorelog.surfaces.daemon_client.control import mark_announced, start
+        from lorelog.light.daemon_control import mark_announced, start
 
         start(address, force=True)
         mark_announced(address)  # --daemon required asked for it
@@ -222,7 +222,7 @@ def _require_daemon(environment: Mapping[str, str]) -> None:
 
 def _configured_mode() -> str:
     """Return daemon.warm. Settings are loaded only if config.toml contains the word: that takes as long as the rest."""
-    from lorelog.surfaces.daemon_client.address import find_address
+    from lorelog.light.daemon_address import find_address
 
     home = find_address(None, None).home
     try:

@@ -125,7 +125,7 @@ def _dispatch(words: list[str]) -> int:
     if first not in COMMANDS and not read_derived(first):
         raise unknown_command(first)
     if first == "hook" and not wants_help(words[1:]):
-        from lorelog.surfaces.cli.hook import run_hook
+        from lorelog.surfaces.hook import run_hook
 
         return run_hook(words[1:])
     args = parse_arguments(first, words[1:])

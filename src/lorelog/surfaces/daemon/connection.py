@@ -24,13 +24,13 @@ from msgspec import Struct, field
 
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, UsageError
 from lorelog.core.version import VERSION
-from lorelog.surfaces.daemon_client.connection import PACKAGE_FOLDER
-from lorelog.surfaces.daemon_client.wire import MAX_REQUEST_BYTES, PROTOCOL
+from lorelog.light.daemon_connection import PACKAGE_FOLDER
+from lorelog.light.daemon_wire import MAX_REQUEST_BYTES, PROTOCOL
 
 if TYPE_CHECKING:
     from lorelog.core.ports import Progress
+    from lorelog.light.daemon_address import DaemonAddress
     from lorelog.operations.dispatch import ClientIdentity
-    from lorelog.surfaces.daemon_client.address import DaemonAddress
 
 _CHUNK_BYTES = 262_144
 _CODE_CHECK_S = 2.0
@@ -128,7 +128,7 @@ def is_same_user(client: socket.socket, address: DaemonAddress) -> bool:
     On loopback it is the token that ensures it.
     """
     if address.loopback:
-        from lorelog.surfaces.daemon_client.loopback import has_token
+        from lorelog.light.daemon_loopback import has_token
 
         return has_token(client, address.socket)
     if sys.platform == "linux":

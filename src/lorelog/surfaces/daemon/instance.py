@@ -25,13 +25,13 @@ from lorelog.core.errors import DaemonError
 from lorelog.core.paths import HOME_LAYOUT
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.version import VERSION
+from lorelog.light.daemon_address import AF_UNIX, DaemonAddress, create_folders
+from lorelog.light.daemon_liveness import clear_marker
+from lorelog.light.daemon_wire import PROTOCOL
 from lorelog.surfaces.daemon.connection import DaemonFailure
-from lorelog.surfaces.daemon_client.address import AF_UNIX, DaemonAddress, create_folders
-from lorelog.surfaces.daemon_client.liveness import clear_marker
-from lorelog.surfaces.daemon_client.wire import PROTOCOL
 
 if TYPE_CHECKING:
-    from lorelog.surfaces.daemon_client.address import DaemonAddress
+    from lorelog.light.daemon_address import DaemonAddress
 
 _BACKLOG = 128
 
@@ -141,7 +141,7 @@ def _bind_unix(path: str) -> socket.socket:
 
 
 def _bind_loopback(path: str) -> socket.socket:
-    from lorelog.surfaces.daemon_client.loopback import open_listener
+    from lorelog.light.daemon_loopback import open_listener
 
     return open_listener(path)
 

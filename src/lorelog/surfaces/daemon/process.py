@@ -1,6 +1,6 @@
 """The daemon process: composes the server with its operations, background threads, file watching and HTTP.
 
-Run as `python -m lorelog.surfaces.daemon.process --home DIRECTORY` by `daemon_client/control.py`. Nothing heavy is imported
+Run as `python -m lorelog.surfaces.daemon.process --home DIRECTORY` by `light/daemon_control.py`. Nothing heavy is imported
 before the socket listens: clients that arrive meanwhile queue there, and do not each try to start a daemon.
 """
 
@@ -22,6 +22,8 @@ from msgspec import Struct
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.version import VERSION
+from lorelog.light.daemon_address import DaemonAddress
+from lorelog.light.daemon_control import READY
 from lorelog.operations.meter import resident_bytes
 from lorelog.surfaces.daemon.connection import OperationRunner
 from lorelog.surfaces.daemon.instance import (
@@ -36,8 +38,6 @@ from lorelog.surfaces.daemon.instance import (
 )
 from lorelog.surfaces.daemon.router import DaemonHooks
 from lorelog.surfaces.daemon.server import DaemonServer, ServerLimits
-from lorelog.surfaces.daemon_client.address import DaemonAddress
-from lorelog.surfaces.daemon_client.control import READY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

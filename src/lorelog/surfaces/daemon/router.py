@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, UsageError
 from lorelog.core.version import VERSION
+from lorelog.light.daemon_wire import NON_IDEMPOTENT, PROTOCOL, local_zone, version_key
 from lorelog.operations.meter import resident_bytes
 from lorelog.surfaces.daemon.connection import (
     ClientConnection,
@@ -30,12 +31,11 @@ from lorelog.surfaces.daemon.connection import (
     success_response,
     too_many_connections,
 )
-from lorelog.surfaces.daemon_client.wire import NON_IDEMPOTENT, PROTOCOL, local_zone, version_key
 
 if TYPE_CHECKING:
+    from lorelog.light.daemon_address import DaemonAddress
     from lorelog.operations.dispatch import ClientIdentity
     from lorelog.surfaces.daemon.connection import OperationRunner
-    from lorelog.surfaces.daemon_client.address import DaemonAddress
 
 DAEMON_OPS = ("daemon.status", "daemon.stop", "daemon.wake", "daemon.mcp")
 _MAX_INLINE_BYTES = 65_536

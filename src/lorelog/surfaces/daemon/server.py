@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from lorelog.core.errors import DaemonError, LorelogError, UsageError
+from lorelog.light.daemon_liveness import clear_marker
+from lorelog.light.daemon_wire import HEARTBEAT_S, MAX_REQUEST_BYTES
 from lorelog.surfaces.daemon.connection import (
     ClientConnection,
     WorkerPool,
@@ -28,8 +30,6 @@ from lorelog.surfaces.daemon.connection import (
     too_many_connections,
 )
 from lorelog.surfaces.daemon.router import DaemonHooks, RequestRouter
-from lorelog.surfaces.daemon_client.liveness import clear_marker
-from lorelog.surfaces.daemon_client.wire import HEARTBEAT_S, MAX_REQUEST_BYTES
 
 if TYPE_CHECKING:
     from lorelog.surfaces.daemon.connection import OperationRunner

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Any
 
-    from lorelog.surfaces.daemon_client.address import DaemonAddress
+    from lorelog.light.daemon_address import DaemonAddress
 
 _CHUNK = 65_536
 _GRACE_S = 1.5
@@ -298,7 +298,7 @@ def make_connector(mode: str, directory: str, environment: dict[str, str]) -> Ca
 
     def connect() -> socket:
         if mode != "off":
-            from lorelog.surfaces.daemon_client.client import open_stream
+            from lorelog.light.daemon_client import open_stream
 
             try:
                 return open_stream("daemon.mcp", directory=directory, environment=environment, start=_start_daemon)
@@ -311,7 +311,7 @@ def make_connector(mode: str, directory: str, environment: dict[str, str]) -> Ca
 
 
 def _start_daemon(address: DaemonAddress) -> None:
-    from lorelog.surfaces.daemon_client.control import start
+    from lorelog.light.daemon_control import start
 
     start(address)
 

@@ -152,8 +152,8 @@ class _Page:
 
     async def _daemon(self, request: Request) -> Response:
         """Return the status of the home's daemon. No daemon is started."""
-        from lorelog.surfaces.daemon_client.address import find_address
-        from lorelog.surfaces.daemon_client.control import read_status
+        from lorelog.light.daemon_address import find_address
+        from lorelog.light.daemon_control import read_status
 
         address = find_address(self._context.home)
         return json_response(await to_thread.run_sync(read_status, address))

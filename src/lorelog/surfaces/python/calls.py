@@ -119,7 +119,7 @@ class OperationCaller:
         """Return the daemon's reply; None if this process should do the work."""
         if self._daemon == "off" or self._variables is None:
             return None
-        from lorelog.surfaces.daemon_client.client import call_daemon
+        from lorelog.light.daemon_client import call_daemon
 
         try:
             return call_daemon(
@@ -171,7 +171,7 @@ def _guard(progress: Progress) -> Progress:
 
 
 def _start_daemon(address: Any) -> None:
-    from lorelog.surfaces.daemon_client.control import start
+    from lorelog.light.daemon_control import start
 
     start(address, force=True)
 

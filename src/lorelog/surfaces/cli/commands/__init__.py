@@ -150,7 +150,7 @@ OPTIONS_FILE = f"{__path__[0].removesuffix('commands')}options.jsonl"
 def load_module(name: str) -> ModuleType | None:
     """Return the module of a command; None for one that needs none."""
     if name == "hook":
-        return __import__("lorelog.surfaces.cli.hook", fromlist=["run"])
+        return __import__("lorelog.surfaces.hook", fromlist=["run"])
     path = _MODULES.get(name)
     return __import__(f"{__name__}.{path}", fromlist=["run"]) if path else None  # `importlib` imports `warnings`
 
@@ -164,7 +164,7 @@ def find_function(words: str, prefix: str) -> Callable[..., Any] | None:
 
 def read_derived(name: str) -> dict[str, Any]:
     """Return what is derived for a command and its verbs, by their words."""
-    from lorelog.core.quick_json import loads
+    from lorelog.light.quick_json import loads
 
     with open(OPTIONS_FILE, encoding="utf-8") as file:  # noqa: PTH123  (pathlib takes longer to import than a warm command)
         starts = (f'{{"words":"{name}"', f'{{"words":"{name} ')

@@ -11,7 +11,7 @@ import sys
 
 from lorelog.core.errors import UsageError
 from lorelog.core.grammar import plural as plural
-from lorelog.core.quick_json import dumps_indented
+from lorelog.light.quick_json import dumps_indented
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -186,7 +186,7 @@ def show_progress(*, daemon_finishes: bool) -> Iterator[Progress]:
 
 def is_watched() -> bool:
     """Return whether a daemon runs and watches files: then it makes the vectors that an interrupted run leaves."""
-    from lorelog.surfaces.daemon_client.client import call_daemon
+    from lorelog.light.daemon_client import call_daemon
 
     try:
         watch = call_daemon("daemon.status", {}, directory="/").get("watch")

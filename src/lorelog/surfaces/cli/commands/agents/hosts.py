@@ -83,8 +83,8 @@ def configure_flush(parser: argparse.ArgumentParser) -> None:
 
 def run_flush(args: argparse.Namespace) -> int:
     """Capture the spooled events; fail if one could not be captured."""
+    from lorelog.light.daemon_address import find_address
     from lorelog.services.sessions.drain import Drainer, capture_arguments, event_directory
-    from lorelog.surfaces.daemon_client.address import find_address
 
     home = find_address(None, None).home
     client = OperationClient(args.warm, shared=True)
@@ -440,9 +440,9 @@ def _capture_stats(fields: dict[str, Any]) -> HostCaptureStats:
 
 def install_context(*, approve: bool = False) -> InstallContext:
     """Return what an installation from this process depends on."""
+    from lorelog.light.daemon_address import find_address
     from lorelog.services.install.manifests import resolve_command
     from lorelog.services.install.plan import InstallContext
-    from lorelog.surfaces.daemon_client.address import find_address
 
     environment = dict(os.environ)
     return InstallContext(Path.home(), Path(find_address().home), resolve_command(environment), environment, approve)

@@ -6,7 +6,7 @@ import sys
 import time
 
 from lorelog.core.errors import LorelogError, UsageError
-from lorelog.core.quick_json import loads
+from lorelog.light.quick_json import loads
 from lorelog.surfaces.cli.arguments import add_project_option, add_scope_options
 from lorelog.surfaces.cli.client import OperationClient, call_operation
 from lorelog.surfaces.cli.render import print_json, stylize

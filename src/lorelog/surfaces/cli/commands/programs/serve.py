@@ -209,7 +209,7 @@ class _FallbackClient:
         self, op: str, arguments: object, caller: ClientIdentity, progress: Progress | None = None, /
     ) -> dict[str, Any]:
         if self._warm != "off" and isinstance(arguments, Mapping):
-            from lorelog.surfaces.daemon_client import client
+            from lorelog.light import daemon_client as client
 
             try:
                 return client.call_daemon(

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from lorelog.core.errors import DaemonError, LorelogError, UsageError
+from lorelog.light.daemon_address import find_address
+from lorelog.light.daemon_connection import is_listening
 from lorelog.surfaces.cli.arguments import add_common, add_verb
 from lorelog.surfaces.cli.client import call_operation
 from lorelog.surfaces.cli.render import known_width, one_line, plural, print_json, short_path, stylize, wrap
-from lorelog.surfaces.daemon_client.address import find_address
-from lorelog.surfaces.daemon_client.connection import is_listening
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from lorelog.surfaces.daemon_client.address import DaemonAddress
+    from lorelog.light.daemon_address import DaemonAddress
 
 _RECENT_ERROR_S = 3600.0
 """Older errors of the daemon do not fail the check."""
@@ -185,7 +185,7 @@ def _check_hosts(args: argparse.Namespace) -> list[dict[str, Any]]:
 def _check_daemon(address: DaemonAddress) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
     """Return the daemon's status, or None if it does not respond, and the checks of it."""
     from lorelog.core.version import VERSION
-    from lorelog.surfaces.daemon_client.control import last_failure
+    from lorelog.light.daemon_control import last_failure
 
     try:
         status = daemon_status(address)
@@ -273,7 +273,7 @@ def run_daemon(args: argparse.Namespace) -> int:
 
 def daemon_status(address: DaemonAddress) -> dict[str, Any]:
     """Return the daemon's status, or that none is running. Raise DaemonError if one runs but does not respond."""
-    from lorelog.surfaces.daemon_client.control import read_status
+    from lorelog.light.daemon_control import read_status
 
     return read_status(address)
 
@@ -331,7 +331,7 @@ def _format_watch(watch: dict[str, Any] | None) -> list[str]:
 
 
 def _start(address: DaemonAddress, *, as_json: bool) -> int:
-    from lorelog.surfaces.daemon_client.control import mark_announced, start
+    from lorelog.light.daemon_control import mark_announced, start
 
     was_running = is_listening(address)
     start(address, force=True)
@@ -346,7 +346,7 @@ def _start(address: DaemonAddress, *, as_json: bool) -> int:
 
 
 def _stop(address: DaemonAddress, *, as_json: bool) -> int:
-    from lorelog.surfaces.daemon_client.control import stop
+    from lorelog.light.daemon_control import stop
 
     holder = stop(address)
     if as_json:
@@ -357,7 +357,7 @@ def _stop(address: DaemonAddress, *, as_json: bool) -> int:
 
 
 def _restart(address: DaemonAddress, *, as_json: bool) -> int:
-    from lorelog.surfaces.daemon_client.control import start, stop
+    from lorelog.light.daemon_control import start, stop
 
     holder = stop(address)
     start(address, force=True)

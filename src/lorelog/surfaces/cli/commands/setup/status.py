@@ -95,8 +95,8 @@ def _collect(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _daemon(args: argparse.Namespace) -> dict[str, Any]:
+    from lorelog.light.daemon_address import find_address
     from lorelog.surfaces.cli.commands.setup.doctor import daemon_status
-    from lorelog.surfaces.daemon_client.address import find_address
 
     status = daemon_status(find_address())
     return {name: status.get(name) for name in ("running", "pid", "started_at", "uptime_s", "rss_bytes")}

@@ -29,15 +29,15 @@ from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
 from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.hosts.documented import ALL_TITLES
+from lorelog.light.daemon_address import find_address
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_problem, short_path
-from lorelog.surfaces.daemon_client.address import find_address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
+    from lorelog.light.daemon_address import DaemonAddress
     from lorelog.services.install.plan import InstallContext
-    from lorelog.surfaces.daemon_client.address import DaemonAddress
 
 _DERIVED = ("cache", "run", "logs", "ollama")
 """Folders of the home that can be rebuilt, or belong to the running daemon."""
@@ -162,7 +162,7 @@ def _plan_projects(projects: list[str]) -> list[_RemovalStep]:
 
 
 def _plan_home(address: DaemonAddress, *, with_data: bool) -> list[_RemovalStep]:
-    from lorelog.surfaces.daemon_client.control import read_lock_holder, stop
+    from lorelog.light.daemon_control import read_lock_holder, stop
 
     steps = []
     holder = read_lock_holder(address)

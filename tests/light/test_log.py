@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.core.atomic_file import append_line
-from lorelog.services.delivery.log import (
+from lorelog.light.delivery_log import (
     append_delivery,
     call_digest,
     estimate_tokens,
@@ -183,7 +183,7 @@ def test_a_hook_imports_next_to_nothing_for_the_log() -> None:
     """The log loads json, os and time, and none of the slow modules of the standard library."""
     code = (
         "from __future__ import annotations; import json, os, sys, time; before = set(sys.modules); "
-        "import lorelog.services.delivery.log; "
+        "import lorelog.light.delivery_log; "
         "print([name for name in set(sys.modules) - before if not name.startswith('lorelog')])"
     )
     done = subprocess.run(

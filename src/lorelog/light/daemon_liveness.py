@@ -13,11 +13,11 @@ import os
 import time
 
 from lorelog.core.errors import DaemonError, DaemonUnresponsive
-from lorelog.surfaces.daemon_client.connection import caller_fields, connect_nonblocking, request_line
+from lorelog.light.daemon_connection import caller_fields, connect_nonblocking, request_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lorelog.surfaces.daemon_client.address import DaemonAddress
+    from lorelog.light.daemon_address import DaemonAddress
 
 PING_AFTER_S = 0.5
 """Seconds without an answer after which the daemon is pinged."""

@@ -15,7 +15,7 @@ import time
 from lorelog.core.atomic_file import sync_folder, write_atomic
 from lorelog.core.errors import SourceError, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
-from lorelog.core.quick_json import dumps, loads
+from lorelog.light.quick_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

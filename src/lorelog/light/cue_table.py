@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import time
 
-from lorelog.core.quick_json import loads
+from lorelog.light.quick_json import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class _CallQuery:
             return
         command = _text(call, "command")
         if kind == "run":
-            from lorelog.services.delivery.shell_command import command_variants, split_command
+            from lorelog.light.shell_command import command_variants, split_command
 
             commands = split_command(command)[:MAX_COMMANDS_COMPARED]
             self.commands = list(map(command_variants, commands))
@@ -223,7 +223,7 @@ def _match_paths(table: _CueTable, paths: list[str]) -> Iterator[tuple[str, str,
     keys += [(EXTENSION, extension_of(path)) for path in paths]
     keys += [(PATH, "")] if paths else []
     text = "\n".join(paths)
-    from lorelog.services.delivery.wildcard import matches_path
+    from lorelog.light.wildcard import matches_path
 
     for kind, key in dict.fromkeys(keys):
         for rank, pattern, entry in table.candidates(kind, key, text):
@@ -234,7 +234,7 @@ def _match_paths(table: _CueTable, paths: list[str]) -> Iterator[tuple[str, str,
 def _match_commands(table: _CueTable, commands: list[list[list[str]]]) -> Iterator[tuple[str, str, bytes]]:
     if not commands:
         return
-    from lorelog.services.delivery.shell_command import matches_variant
+    from lorelog.light.shell_command import matches_variant
 
     by_name: dict[str, list[list[str]]] = {"": []}
     for variants in commands:
@@ -265,7 +265,7 @@ def _has_symbol(symbol: str, text: str) -> bool:
 
 
 def _match_errors(table: _CueTable, query: _CallQuery) -> Iterator[tuple[str, str, bytes]]:
-    from lorelog.services.delivery.wildcard import matches_text
+    from lorelog.light.wildcard import matches_text
 
     lines = [" ".join(line.split()) for line in query.output.split("\n")]
     text = "\n".join(lines)
@@ -296,7 +296,7 @@ def _best_matches(found: Iterable[tuple[str, str, bytes]]) -> list[dict[str, Any
 
 
 def _specificity(cue: str) -> int:
-    from lorelog.services.delivery.wildcard import count_literals, has_wildcard
+    from lorelog.light.wildcard import count_literals, has_wildcard
 
     kind, _, value = cue.partition("=")
     return 1000 * _SPECIFICITY.get(kind, 0) + 2 * count_literals(value) + (0 if has_wildcard(value) else 1)
@@ -333,7 +333,7 @@ def extension_of(path: str) -> str:
 
 
 def _command_events(commands: list[list[list[str]]]) -> list[str]:
-    from lorelog.services.delivery.shell_command import is_commit, is_e2e_run, is_test_run
+    from lorelog.light.shell_command import is_commit, is_e2e_run, is_test_run
 
     events = []
     if any(map(is_commit, commands)):

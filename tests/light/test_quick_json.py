@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.core import quick_json
+from lorelog.light import quick_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -71,7 +71,7 @@ def test_a_python_without_the_c_functions_uses_json() -> None:
     """Without `_json` the results are the same."""
     script = (
         "import sys; sys.modules['_json'] = None\n"
-        "from lorelog.core.quick_json import dumps, dumps_indented, loads\n"
+        "from lorelog.light.quick_json import dumps, dumps_indented, loads\n"
         "print(dumps({'a': ['é']}), dumps_indented({'a': 1}).count('\\n'), loads(b' [1] '))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 
 from lorelog.core.paths import cache_folder
-from lorelog.core.quick_json import loads
-from lorelog.services.delivery.shell_command import command_variants, split_command, written_paths
-from lorelog.services.delivery.wildcard import matches_path, matches_text
+from lorelog.light.quick_json import loads
+from lorelog.light.shell_command import command_variants, split_command, written_paths
+from lorelog.light.wildcard import matches_path, matches_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import os
 import time
 
 from lorelog.core.atomic_file import append_line
-from lorelog.core.quick_json import dumps, loads
-from lorelog.services.delivery.files import short_digest
+from lorelog.light.delivery_files import short_digest
+from lorelog.light.quick_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

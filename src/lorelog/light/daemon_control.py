@@ -12,13 +12,13 @@ import select
 import sys
 import time
 
-from lorelog.core import quick_json
 from lorelog.core.errors import DaemonError, DaemonNotRunning
 from lorelog.core.processes import acquire_file_lock, spawn_detached, try_file_lock
-from lorelog.surfaces.daemon_client.address import DaemonAddress, create_folders
-from lorelog.surfaces.daemon_client.client import call_daemon
-from lorelog.surfaces.daemon_client.connection import is_listening
-from lorelog.surfaces.daemon_client.hook_client import wake
+from lorelog.light import quick_json
+from lorelog.light.daemon_address import DaemonAddress, create_folders
+from lorelog.light.daemon_client import call_daemon
+from lorelog.light.daemon_connection import is_listening
+from lorelog.light.daemon_hook_client import wake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def spawn_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
     PYTHONPATH keeps only the directory of lorelog itself: others could give the daemon a project's modules.
     """
-    package_parent = os.path.realpath(__file__).removesuffix("/lorelog/surfaces/daemon_client/control.py")
+    package_parent = os.path.realpath(__file__).removesuffix("/lorelog/light/daemon_control.py")
     kept = {
         name: value
         for name, value in environment.items()

@@ -28,7 +28,7 @@ def answer_summary(host: str, moment: str, payload: dict[str, Any], environment:
     """Handle one of the two moments."""
     import signal
 
-    from lorelog.surfaces.daemon_client.address import find_address
+    from lorelog.light.daemon_address import find_address
 
     signal.setitimer(signal.ITIMER_REAL, 0)  # cancel the deadline of hooks that an agent waits for
     home = str(find_address(None, environment).home)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.services.delivery.wildcard import MAX_PATH_CHARS, matches_path, matches_text
+from lorelog.light.wildcard import MAX_PATH_CHARS, matches_path, matches_text
 
 
 def text_reference(pattern: str, text: str) -> bool:

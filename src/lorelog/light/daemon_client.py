@@ -21,11 +21,10 @@ from lorelog.core.errors import (
     ReplyLost,
     error_from_code,
 )
-from lorelog.core.quick_json import loads
 from lorelog.core.version import VERSION
-from lorelog.surfaces.daemon_client.address import DaemonAddress, find_address
-from lorelog.surfaces.daemon_client.connection import caller_fields, connect, request_line
-from lorelog.surfaces.daemon_client.liveness import (
+from lorelog.light.daemon_address import DaemonAddress, find_address
+from lorelog.light.daemon_connection import caller_fields, connect, request_line
+from lorelog.light.daemon_liveness import (
     PING_AFTER_S,
     answers_ping,
     is_marked_unresponsive,
@@ -33,7 +32,8 @@ from lorelog.surfaces.daemon_client.liveness import (
     ping_timeout,
     unresponsive_error,
 )
-from lorelog.surfaces.daemon_client.wire import HEARTBEAT_S, NON_IDEMPOTENT, PROTOCOL, SILENCE_S, version_key
+from lorelog.light.daemon_wire import HEARTBEAT_S, NON_IDEMPOTENT, PROTOCOL, SILENCE_S, version_key
+from lorelog.light.quick_json import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

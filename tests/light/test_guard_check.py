@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.services.delivery.guard_check import check_guards, guard_notices, guard_problem, snapshot_path
+from lorelog.light.guard_check import check_guards, guard_notices, guard_problem, snapshot_path
 from lorelog.services.guards.guard_log import GuardConditions, GuardDraft, GuardLog
 
 ROOT = "/work/app"
@@ -286,7 +286,7 @@ def test_a_retired_guard_is_announced_for_some_days(tmp_path: Path) -> None:
 def test_a_hook_loads_little_for_the_check() -> None:
     """The check imports no module that takes long to import."""
     code = (
-        "import sys; before = set(sys.modules); import lorelog.services.delivery.guard_check;"
+        "import sys; before = set(sys.modules); import lorelog.light.guard_check;"
         "print(sorted(set(sys.modules) - before))"
     )
     shown = subprocess.run(

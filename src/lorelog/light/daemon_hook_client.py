@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning, LorelogError
-from lorelog.core.quick_json import loads
-from lorelog.surfaces.daemon_client.connection import caller_fields, connect_nonblocking, request_line
+from lorelog.light.daemon_connection import caller_fields, connect_nonblocking, request_line
+from lorelog.light.quick_json import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from lorelog.surfaces.daemon_client.address import DaemonAddress
+    from lorelog.light.daemon_address import DaemonAddress
 
 _MAX_RESPONSE_BYTES = 1_000_000
 
@@ -47,7 +47,7 @@ def ask_within(
     address: DaemonAddress, timeout_s: float, op: str, arguments: Mapping[str, Any], directory: str
 ) -> dict[str, Any]:
     """Call an operation and return its result. Raise LorelogError if that fails or takes longer than `timeout_s`."""
-    from lorelog.surfaces.daemon_client.liveness import is_marked_unresponsive, unresponsive_error
+    from lorelog.light.daemon_liveness import is_marked_unresponsive, unresponsive_error
 
     deadline = time.monotonic() + timeout_s
     if is_marked_unresponsive(address, probe=False):

@@ -12,8 +12,7 @@ from __future__ import annotations
 import os
 
 from lorelog.core.paths import cache_folder
-from lorelog.core.quick_json import loads
-from lorelog.services.delivery.files import (
+from lorelog.light.delivery_files import (
     MAX_JOURNALS,
     MEMORY_TAG,
     RecentEntry,
@@ -25,6 +24,7 @@ from lorelog.services.delivery.files import (
     read_own_entries,
     read_tail,
 )
+from lorelog.light.quick_json import loads
 
 TYPE_CHECKING = False
 

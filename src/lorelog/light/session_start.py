@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 
-from lorelog.services.delivery.files import CLOSING_TAG, OPENING_TAG, is_never_used, read_standing
-from lorelog.services.sessions.recent import (
+from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, is_never_used, read_standing
+from lorelog.light.recent_journals import (
     FOREIGN_LABEL,
     MAX_SHOWN_TASKS,
     RecentJournals,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from lorelog.services.delivery.files import DeliveryFiles, RecentEntry
+    from lorelog.light.delivery_files import DeliveryFiles, RecentEntry
 
 RULE_TYPES = ("correction", "preference")
 STANDING_TYPES = (*RULE_TYPES, "decision")
@@ -96,7 +96,7 @@ class _Block:
 
 def render_session_start(sources: SessionStartSources, budget: int, today: str) -> ShownMemory:
     """Return Markdown of at most `budget` tokens; empty if there is nothing to show. `today` is an ISO date."""
-    from lorelog.services.delivery.cue_table import event_cues  # a prompt does not need it
+    from lorelog.light.cue_table import event_cues  # a prompt does not need it
 
     journals = RecentJournals(sources.project, sources.folders, today, sources.deletions, sources.files.own)
     standing = [

@@ -11,23 +11,23 @@ from _socket import socket as bare_socket
 from _thread import allocate_lock
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning, DaemonUnresponsive
-from lorelog.core.quick_json import dumps
 from lorelog.core.version import VERSION
-from lorelog.surfaces.daemon_client.address import AF_UNIX, check_socket
-from lorelog.surfaces.daemon_client.wire import (
+from lorelog.light.daemon_address import AF_UNIX, check_socket
+from lorelog.light.daemon_wire import (
     MAX_REQUEST_BYTES,
     PROTOCOL,
     SILENCE_S,
     forwarded_environment,
     local_zone,
 )
+from lorelog.light.quick_json import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from lorelog.surfaces.daemon_client.address import DaemonAddress
+    from lorelog.light.daemon_address import DaemonAddress
 
 _CONNECT_S = 2.0
 PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
@@ -120,7 +120,7 @@ def _connect(address: DaemonAddress, timeout_s: float) -> bare_socket:
 
 
 def _connect_loopback(address: DaemonAddress, timeout_s: float) -> bare_socket:
-    from lorelog.surfaces.daemon_client import loopback
+    from lorelog.light import daemon_loopback as loopback
 
     try:
         return loopback.connect(address.socket, timeout_s)

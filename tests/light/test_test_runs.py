@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.services.delivery.shell_command import command_variants, is_e2e_run, is_test_run, split_command
+from lorelog.light.shell_command import command_variants, is_e2e_run, is_test_run, split_command
 
 
 def kinds(command: str) -> tuple[bool, bool]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.services.delivery.shell_command import (
+from lorelog.light.shell_command import (
     MAX_COMMAND_CHARS,
     MAX_COMMANDS,
     command_variants,

@@ -8,7 +8,7 @@ once for each level of `bash -c`, and stops after a limit. A hook loads this mod
 
 from __future__ import annotations
 
-from lorelog.services.delivery.wildcard import has_wildcard, matches_text
+from lorelog.light.wildcard import has_wildcard, matches_text
 
 
 def word_set(text: str) -> frozenset[str]:

@@ -12,20 +12,20 @@ import os
 import time
 
 from lorelog.core.errors import LorelogError
-from lorelog.core.quick_json import dumps
 from lorelog.hosts import host_adapter
-from lorelog.services.delivery.cue_table import match_cues
-from lorelog.services.delivery.files import DeliveryFiles
-from lorelog.services.places.git import find_worktree
-from lorelog.surfaces.cli.hook.settings import load_settings, locate_journals
-from lorelog.surfaces.daemon_client.address import find_address
+from lorelog.light.cue_table import match_cues
+from lorelog.light.daemon_address import find_address
+from lorelog.light.delivery_files import DeliveryFiles
+from lorelog.light.git_location import find_worktree
+from lorelog.light.quick_json import dumps
+from lorelog.surfaces.hook.settings import load_settings, locate_journals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from lorelog.surfaces.daemon_client.address import DaemonAddress
+    from lorelog.light.daemon_address import DaemonAddress
 
 # ruff: noqa: PTH103, PTH118, PTH120  (pathlib takes 10 ms to import)
 
@@ -120,7 +120,7 @@ def answer_tool_call(
 
 def guard_notice(file: str, project: str) -> str:
     """Return a notice for the user if the guards of a file cannot be read, or if one of a project has retired."""
-    from lorelog.services.delivery.guard_check import guard_notices, guard_problem
+    from lorelog.light.guard_check import guard_notices, guard_problem
 
     problem = guard_problem(file)
     if problem:
@@ -184,7 +184,7 @@ def record_delivery(
 
     `reason` holds the cue or the guard, and what is done to the call: warn, block or hold.
     """
-    from lorelog.services.delivery.log import append_delivery, estimate_tokens, target_digest
+    from lorelog.light.delivery_log import append_delivery, estimate_tokens, target_digest
 
     call = {"call": context.call["id"], "agent": context.call.get("agent", ""), "target": target_digest(context.call)}
     fields = {**reason, **call}
@@ -207,7 +207,7 @@ def _guard_verdict(context: ToolCallContext) -> dict[str, Any] | None:
     """Return the verdict of the guards. Guards that cannot be read allow the call, and that is logged."""
     if not os.path.exists(context.files.guards):  # noqa: PTH110
         return None
-    from lorelog.services.delivery.guard_check import check_guards, guard_problem
+    from lorelog.light.guard_check import check_guards, guard_problem
 
     verdict = check_guards(context.files.guards, context.project, context.call, context.root)
     if verdict is None:
@@ -223,7 +223,7 @@ def _ask_why(context: ToolCallContext) -> list[dict[str, Any]]:
     output = context.call["output"].strip()
     if not output or context.call["kind"] not in {"run", "other"} or context.settings["daemon.warm"] == "off":
         return []
-    from lorelog.surfaces.daemon_client.hook_client import ask_within
+    from lorelog.light.daemon_hook_client import ask_within
 
     wait_s = min(context.settings["session.hits_wait_ms"] / 1000, _MAX_WHY_WAIT_S)
     arguments = {"text": output[-_MAX_ERROR_CHARS:], "session": context.session}
@@ -302,7 +302,7 @@ def _reason(cue: str, context: ToolCallContext) -> str:
 
 def _fit(lines: list[dict[str, str]]) -> list[dict[str, str]]:
     """Return the lines that fit: the first one always, shortened if needed, the others whole or not at all."""
-    from lorelog.services.delivery.log import estimate_tokens
+    from lorelog.light.delivery_log import estimate_tokens
 
     chosen: list[dict[str, str]] = []
     for line in lines:
@@ -315,14 +315,14 @@ def _fit(lines: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def _render(lines: list[str]) -> str:
-    from lorelog.services.delivery.files import CLOSING_TAG, OPENING_TAG
+    from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG
 
     return "\n".join([OPENING_TAG, _PREFACE, *lines, CLOSING_TAG])
 
 
 def _one_line(text: str) -> str:
     """Return a text on one short line that cannot end the surrounding block."""
-    from lorelog.services.delivery.files import MEMORY_TAG, escape_tags
+    from lorelog.light.delivery_files import MEMORY_TAG, escape_tags
 
     line = escape_tags(" ".join(text.split()))
     while (position := line.lower().find(MEMORY_TAG)) >= 0:
@@ -342,7 +342,7 @@ def _shown(context: ToolCallContext) -> tuple[set[str], set[str]]:
     A session start begins a new context (after a compaction too). Its own list of memories is in the context, but a
     rule in it is shown again at the moment when it matters. A subagent has a context of its own.
     """
-    from lorelog.services.delivery.log import read_deliveries, session_log
+    from lorelog.light.delivery_log import read_deliveries, session_log
 
     shown: set[str] = set()
     seen: set[str] = set()
@@ -363,7 +363,7 @@ def _shown(context: ToolCallContext) -> tuple[set[str], set[str]]:
 def _lock_session(context: ToolCallContext) -> int:
     """Return a descriptor of the session's log, locked unless that takes too long; -1 if it cannot be opened."""
     from lorelog.core.processes import acquire_file_lock
-    from lorelog.services.delivery.log import session_log
+    from lorelog.light.delivery_log import session_log
 
     if not context.session:
         return -1

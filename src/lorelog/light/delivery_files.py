@@ -13,7 +13,7 @@ import sys
 import time
 
 from lorelog.core.paths import cache_folder, is_below
-from lorelog.core.quick_json import loads
+from lorelog.light.quick_json import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ call if a guard says so, or has the memories whose cue matches it.
 
 It never fails: on any error the output is valid JSON and the exit status 0. LORELOG_HOOKS=off disables it.
 
-examples:
+Examples:
   echo '{"session_id": "s1"}' | lorelog hook claude session-start
+
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import sys
 import time
 
 from lorelog.core.errors import LorelogError
-from lorelog.core.quick_json import dumps, loads
 from lorelog.hosts import HOSTS, MOMENTS, TOOL_MOMENTS, detect_host, host_adapter, prompt_field, resolve_host
+from lorelog.light.quick_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str
         return {}
     host, moment = resolve_host(words[0]) if words else "", words[1] if len(words) > 1 else ""
     if host and moment in {"summary-request", "summary"}:
-        from lorelog.surfaces.cli.hook.summaries import answer_summary
+        from lorelog.surfaces.hook.summaries import answer_summary
 
         return answer_summary(host, moment, read_payload(data), environment)
     if not host or moment not in (*MOMENTS, *TOOL_MOMENTS) or len(words) != 2:
@@ -145,7 +146,7 @@ def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str
     event |= {"host": host, "moment": moment}
     event["directory"] = event["directory"] or _working_directory(environment)
     if moment in TOOL_MOMENTS:
-        from lorelog.surfaces.cli.hook.tool_call import answer_tool_call
+        from lorelog.surfaces.hook.tool_call import answer_tool_call
 
         return answer_tool_call(host, moment, payload, event, environment)
     prompt = prompt_field(payload) if moment == "prompt" else ""
@@ -162,9 +163,9 @@ def _working_directory(environment: Mapping[str, str]) -> str:
 
 def _handle_event(event: dict[str, Any], prompt: str, environment: Mapping[str, str]) -> tuple[str, str]:
     """Spool an event, wake the daemon, and return the context for the model and a notice for the user."""
-    from lorelog.services.places.git import find_worktree
-    from lorelog.surfaces.cli.hook.settings import load_settings
-    from lorelog.surfaces.daemon_client.address import find_address
+    from lorelog.light.daemon_address import find_address
+    from lorelog.light.git_location import find_worktree
+    from lorelog.surfaces.hook.settings import load_settings
 
     address = find_address(None, environment)
     project, root, _ = find_worktree(event["directory"])
@@ -193,8 +194,8 @@ def _handle_event(event: dict[str, Any], prompt: str, environment: Mapping[str, 
 
 
 def _spool_event(event: dict[str, Any], home: str, project: str, root: str, environment: Mapping[str, str]) -> None:
-    from lorelog.services.places.git import read_head
-    from lorelog.services.sessions.spool import write_event
+    from lorelog.light.git_location import read_head
+    from lorelog.light.spool import write_event
 
     now = time.time()
     branch, commit = read_head(root)
@@ -222,21 +223,21 @@ def _forwarded_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _wake_daemon(address: Any, warm: str, moment: str) -> None:
     """Wake the daemon or start one in the background; if it is turned off, start a flush at the end of a turn."""
-    from lorelog.surfaces.daemon_client.hook_client import wake
+    from lorelog.light.daemon_hook_client import wake
 
     if warm != "off":
         if not wake(address):
-            from lorelog.surfaces.daemon_client.control import start_detached
+            from lorelog.light.daemon_control import start_detached
 
             start_detached(address)
     elif moment in _END_MOMENTS:
-        from lorelog.surfaces.daemon_client.control import flush_detached
+        from lorelog.light.daemon_control import flush_detached
 
         flush_detached(address)
 
 
 def _late_capture_notice(home: str) -> str:
-    from lorelog.services.sessions.spool import count_waiting
+    from lorelog.light.spool import count_waiting
 
     count, age = count_waiting(home)
     if age < _LATE_CAPTURE_S:
@@ -248,14 +249,14 @@ def _late_capture_notice(home: str) -> str:
 def _guard_notice(event: dict[str, Any], home: str, environment: Mapping[str, str]) -> str:
     if event["moment"] != "session-start":
         return ""
-    from lorelog.services.delivery.files import DeliveryFiles
-    from lorelog.surfaces.cli.hook.settings import locate_journals
+    from lorelog.light.delivery_files import DeliveryFiles
+    from lorelog.surfaces.hook.settings import locate_journals
 
     location = locate_journals(home, event["directory"], environment)
     file = DeliveryFiles(os.path.dirname(location.deletions), location.project).guards
     if not os.path.exists(file):
         return ""
-    from lorelog.surfaces.cli.hook.tool_call import guard_notice
+    from lorelog.surfaces.hook.tool_call import guard_notice
 
     return guard_notice(file, location.project)
 
@@ -264,7 +265,7 @@ def _build_context(event: dict[str, Any], prompt: str, settings: dict[str, Any],
     """Return the context for the model: memory at session start, and rules and memories that fit a prompt."""
     if event["moment"] not in {"session-start", "prompt"}:
         return ""
-    from lorelog.surfaces.cli.hook.context import build_context
+    from lorelog.surfaces.hook.context import build_context
 
     return build_context(event, prompt, settings, environment)
 

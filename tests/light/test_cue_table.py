@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lorelog.light.cue_table import event_cues, match_cues
 from lorelog.services.cues.cue import read_cues
-from lorelog.services.delivery.cue_table import event_cues, match_cues
 from lorelog.services.standing.tables import StandingMemory, encode_cue_table
 
 ROOT = "/work/app"
@@ -202,7 +202,7 @@ def test_the_table_finds_what_comparing_every_pattern_finds(patterns: list[str],
     """The keys lose no match."""
     import tempfile
 
-    from lorelog.services.delivery.wildcard import matches_path
+    from lorelog.light.wildcard import matches_path
 
     memories = [memory(str(number), f"path={pattern}") for number, pattern in enumerate(patterns)]
     expected = {m.id for m in memories if any(matches_path(cue.value, path) for cue in m.cues)}
@@ -220,9 +220,9 @@ def test_the_readers_load_only_cheap_modules(tmp_path: Path) -> None:
     table.write_bytes(encode_cue_table([memory("1", "command=ls")]))
     script = (
         "import sys; before = set(sys.modules)\n"
-        "import lorelog.services.delivery.cue_table, lorelog.services.delivery.files\n"
-        "import lorelog.services.delivery.files\n"
-        "lorelog.services.delivery.cue_table.match_cues((sys.argv[1],), {'kind': 'run', 'command': 'ls'}, root='/', moment='tool-before')\n"
+        "import lorelog.light.cue_table, lorelog.light.delivery_files\n"
+        "import lorelog.light.delivery_files\n"
+        "lorelog.light.cue_table.match_cues((sys.argv[1],), {'kind': 'run', 'command': 'ls'}, root='/', moment='tool-before')\n"
         "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", script, str(table)], capture_output=True, text=True, check=True)
@@ -246,8 +246,8 @@ def test_the_readers_load_only_cheap_modules(tmp_path: Path) -> None:
         == set()
     )
     assert {name for name in loaded if name.startswith("lorelog.")} == {
-        "lorelog.core", "lorelog.core.paths", "lorelog.core.quick_json",
-        "lorelog.services", "lorelog.services.delivery", "lorelog.services.delivery.cue_table",
-        "lorelog.services.delivery.files", "lorelog.services.delivery.shell_command",
-        "lorelog.services.delivery.wildcard",
+        "lorelog.core", "lorelog.core.paths", "lorelog.light.quick_json",
+        "lorelog.light", "lorelog.light.cue_table",
+        "lorelog.light.delivery_files", "lorelog.light.shell_command",
+        "lorelog.light.wildcard",
     }  # fmt: skip

@@ -11,7 +11,7 @@ import os
 
 from lorelog.core.errors import ConfigError
 from lorelog.core.paths import tenant_folder
-from lorelog.services.places.git import find_worktree, walk_up
+from lorelog.light.git_location import find_worktree, walk_up
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

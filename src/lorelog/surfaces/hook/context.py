@@ -12,11 +12,12 @@ import os
 import time
 
 from lorelog.core.paths import is_below
-from lorelog.core.quick_json import loads
-from lorelog.services.delivery.files import CLOSING_TAG, OPENING_TAG, DeliveryFiles
-from lorelog.services.delivery.log import append_delivery, estimate_tokens
-from lorelog.services.sessions.recent import RecentJournals, clean_line, shorten_line
-from lorelog.services.sessions.session_start import (
+from lorelog.light.daemon_address import find_address
+from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, DeliveryFiles
+from lorelog.light.delivery_log import append_delivery, estimate_tokens
+from lorelog.light.quick_json import loads
+from lorelog.light.recent_journals import RecentJournals, clean_line, shorten_line
+from lorelog.light.session_start import (
     RULE_TYPES,
     STALE_VERDICTS,
     SessionStartSources,
@@ -25,15 +26,14 @@ from lorelog.services.sessions.session_start import (
     render_session_start,
     select_standing,
 )
-from lorelog.surfaces.cli.hook.settings import locate_journals
-from lorelog.surfaces.daemon_client.address import find_address
+from lorelog.surfaces.hook.settings import locate_journals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from lorelog.surfaces.cli.hook.settings import JournalLocation
+    from lorelog.surfaces.hook.settings import JournalLocation
 
 # ruff: noqa: PTH110, PTH112, PTH118, PTH120, PTH123  (pathlib takes 10 ms to import)
 
@@ -112,7 +112,7 @@ def _prompt_context(
     is_query = len(prompt.strip()) >= _MIN_PROMPT_CHARS and budget >= _MIN_RECALL_TOKENS
     has_topics = any(candidate["is_topic"] for candidate in candidates)
     if is_query and (settings["session.hits"] or has_topics) and settings["daemon.warm"] != "off":
-        from lorelog.surfaces.cli.hook.recall import recall_for_prompt
+        from lorelog.surfaces.hook.recall import recall_for_prompt
 
         for delivery in recall_for_prompt(find_address(None, environment), event, prompt, settings, budget):
             shown = delivery.pop("lines")
