@@ -51,7 +51,7 @@ def measure(files: Files) -> dict[str, int]:
         "test_lines": sum(text.count("\n") for path, text in files.items() if path.startswith("tests/")),
         "circles": len(find_circles(trees)),
         "settings": _count_declared(trees, "src/lorelog/config/", "setting"),
-        "operations": _count_declared(trees, "src/lorelog/operations/", "operation"),
+        "operations": _count_declared(trees, "src/lorelog/operations/", "declare"),
         "noqa": sum("noqa" in line for text in source.values() for line in text.splitlines()),
         "type_ignores": sum("type: ignore" in line for text in source.values() for line in text.splitlines()),
         "patterns": sum(len(_PATTERN_CALL.findall(text)) for text in source.values()),
@@ -120,18 +120,15 @@ def _reach(edges: Mapping[str, set[str]], starts: Iterator[str] | Mapping[str, s
 
 
 def _count_declared(trees: Mapping[str, ast.Module], folder: str, kind: str) -> int:
-    """Count the dotted names that are declared, as in `Setting("search.k", …)` or `@OPERATIONS.declare("memory.add", …)`."""
+    """Count the dotted names that a call named like `kind` declares: `Setting("search.k", …)`, `OPERATIONS.declare(…)`."""
     names = {
         node.args[0].value
         for path, tree in trees.items()
         if path.startswith(folder)
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
-        and (
-            (isinstance(node.func, ast.Name) and node.func.id.lower().endswith(kind))
-            or (isinstance(node.func, ast.Attribute) and node.func.attr == "declare")
-            or (isinstance(node.func, ast.Name) and node.func.id.startswith("_declare"))
-        )
+        and isinstance(node.func, ast.Name | ast.Attribute)
+        and kind in (node.func.id if isinstance(node.func, ast.Name) else node.func.attr).lower()
         and node.args
         and isinstance(node.args[0], ast.Constant)
         and isinstance(node.args[0].value, str)

@@ -36,7 +36,6 @@ from lorelog.core.paths import data_folder, is_below
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.sqlite_file import connect
 from lorelog.core.version import VERSION
-from lorelog.records.ledger import Ledger
 from lorelog.services.places.project import Project
 from lorelog.services.places.roots import Roots
 from lorelog.services.places.workspace import Workspace
@@ -247,6 +246,8 @@ class BackupWriter:
         """Copy all segments and the last acknowledged line at one moment; sealed segments do not change any more."""
         if not (folder / "ledger.jsonl").exists() and not list(folder.glob("ledger-*.jsonl")):
             return
+        from lorelog.records.ledger import Ledger  # the Python client loads this module for its types
+
         with Ledger(folder).exclusive():
             names = [path.name for path in folder.glob("ledger-*.jsonl")] + ["ledger.jsonl", "ledger.torn"]
             changing = {

@@ -20,6 +20,7 @@ from contextlib import closing, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -34,7 +35,6 @@ from lorelog.core.sqlite_file import connect, transaction
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import read_outline
 from lorelog.records.chain import Segments
-from lorelog.records.ledger import Ledger
 from lorelog.services.backup.archive import (
     IDENTITIES,
     BackupFile,
@@ -45,6 +45,9 @@ from lorelog.services.backup.archive import (
 )
 from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys
 from lorelog.services.places.roots import Roots
+
+if TYPE_CHECKING:
+    from lorelog.records.ledger import Ledger
 
 UNDO_FOLDER = "backups"
 _UNDO_PREFIX = "restore-"
@@ -390,7 +393,7 @@ class Restorer(Struct):
     def _restore_ledger(self, staged: Path, folder: Path) -> list[RestoredFile]:
         if not staged.is_dir() or not list(staged.glob("ledger*.jsonl")):
             return []
-        check = Ledger(staged).verify()
+        check = _open_ledger(staged).verify()
         if check.faults:
             self._notes.append(
                 f"the ledger of the backup has {len(check.faults)} altered lines; 'lorelog ledger check' lists them"
@@ -401,11 +404,11 @@ class Restorer(Struct):
             return [RestoredFile(path=path, action="unchanged")]
         if relation == "diverged":
             return [self._import_records(staged, folder)]
-        projects = [record.project for record in Ledger(staged).read()]
+        projects = [record.project for record in _open_ledger(staged).read()]
         moved = sorted({project for project in projects if project in self.projects})
         if moved:
             self._notes.append(f"records keep their project {', '.join(moved)}: 'search --all-projects' finds them")
-        had = sum(1 for _ in Ledger(folder).read()) if folder.is_dir() else 0
+        had = sum(1 for _ in _open_ledger(folder).read()) if folder.is_dir() else 0
         if not self.dry_run and self._undo is not None:
             self._extend_ledger(staged, folder)
         return [RestoredFile(path=path, action="merged" if had else "created", added=len(projects) - had)]
@@ -414,7 +417,7 @@ class Restorer(Struct):
         """Replace a ledger by one that begins with it, segment by segment: after each step it is an unbroken chain."""
         backup, here = Segments(staged), Segments(folder)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with Ledger(folder).exclusive() as lock:
+        with _open_ledger(folder).exclusive() as lock:
             sealed = backup.sealed()
             numbers = [*sealed, max(sealed, default=0) + 1]
             for number in numbers:
@@ -441,7 +444,7 @@ class Restorer(Struct):
 
         exported = staged / "records.jsonl"
         with exported.open("w", encoding="utf-8") as stream:
-            stream.writelines(write_jsonl(Ledger(staged).read()))
+            stream.writelines(write_jsonl(_open_ledger(staged).read()))
         keyring = Keyring(self.home / IDENTITIES)
         store = RecordStore(folder, keyring.signing_key)
         try:
@@ -516,7 +519,7 @@ def undo_restore(home: Path) -> RestoreReport:
 def _undo_change(folder: Path, change: Mapping[str, str]) -> RestoredFile:
     path = Path(change["path"])
     if path.name == "ledger.jsonl":
-        with Ledger(path.parent).exclusive() as lock:
+        with _open_ledger(path.parent).exclusive() as lock:
             done = _put_back(folder, path, change)
             if done.action == "merged":
                 os.ftruncate(lock, 0)  # the last acknowledged line is one that was restored
@@ -613,3 +616,9 @@ def _stream(segments: Segments) -> Iterator[bytes]:
             with path.open("rb") as stream:
                 while block := stream.read(_BLOCK):
                     yield block
+
+
+def _open_ledger(folder: Path) -> Ledger:
+    from lorelog.records.ledger import Ledger  # the Python client loads this module for its types
+
+    return Ledger(folder)

@@ -108,7 +108,7 @@ def method(
     run.__name__, run.__qualname__ = name, operation.name
     run.__doc__ = f"{about}\n\nArgs:\n{_describe_parameters(described, signature)}" if signature.parameters else about
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    run.__dict__["__signature__"] = inspect.Signature(
         (itself, *signature.parameters.values()), return_annotation=returned
     )
     return OperationMethod(run)

@@ -61,7 +61,7 @@ def value_type(operation: Operation[Any, Any]) -> Any:
     """Return the type of the value that an operation's handler returns, with all its annotations resolved."""
     from lorelog.core import code, query
 
-    query.CodeReply = code.CodeReply  # type: ignore[attr-defined]  # not imported there: most searches have none
+    vars(query)["CodeReply"] = code.CodeReply  # not imported there: most searches have none
     return operation.reply
 
 
@@ -74,16 +74,10 @@ def to_arguments(request: type[msgspec.Struct], values: Mapping[str, Any]) -> di
     lists = list_fields(request)
     arguments = {}
     for name, value in values.items():
-        if value is UNSET:
-            continue
-        if name in _ID_FIELDS:
-            value = id_of(value, name)  # noqa: PLW2901
-        elif name == "ids":
-            value = [id_of(identity, name) for identity in value]  # noqa: PLW2901
-        elif isinstance(value, datetime) and name in _DAY_FIELDS:
-            value = (value if value.tzinfo is None else value.astimezone()).date()  # noqa: PLW2901
-        single = name in lists and isinstance(value, str | os.PathLike | Mapping)
-        arguments[name] = [_to_json_value(name, value)] if single else _to_json_value(name, value)
+        if value is not UNSET:
+            given = _plain_value(name, value)
+            single = name in lists and isinstance(given, str | os.PathLike | Mapping)
+            arguments[name] = [_to_json_value(name, given)] if single else _to_json_value(name, given)
     return arguments
 
 
@@ -125,6 +119,17 @@ def id_of(identity: Identity, name: str) -> str:
             hint="pass a hit, a reply of add, or its id as text",
         )
     return found
+
+
+def _plain_value(name: str, value: Any) -> Any:
+    """Return the id of something that has one, and the local day of a time, where the field is an id or a day."""
+    if name in _ID_FIELDS:
+        return id_of(value, name)
+    if name == "ids":
+        return [id_of(identity, name) for identity in value]
+    if isinstance(value, datetime) and name in _DAY_FIELDS:
+        return (value if value.tzinfo is None else value.astimezone()).date()
+    return value
 
 
 @cache
