@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.services.indexing.test_run import CountingEmbedder
 
+from lorelog.core import sqlite_file
 from lorelog.core.options import ChunkOptions, ScanOptions
 from lorelog.core.ports import Store
 from lorelog.ingest import markdown
@@ -76,7 +77,7 @@ class Costs:
 @pytest.fixture
 def costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Costs]:
     costs = Costs(tmp_path)
-    outline, read, words, opened = read_outline, read_text, costs.analyser.words, connection._connect
+    outline, read, words, opened = read_outline, read_text, costs.analyser.words, sqlite_file.connect
 
     def count_parsed(text: str, **options: object) -> Outline:
         costs.parsed += len(text)
@@ -90,15 +91,15 @@ def costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Costs]:
         costs.analysed += 1
         return words(text)
 
-    def trace(path: Path, mode: str) -> sqlite3.Connection:
-        database = opened(path, mode)
+    def trace(path: Path, options: str = "mode=rwc", busy_s: float = 1.0) -> sqlite3.Connection:
+        database = opened(path, options, busy_s)
         database.set_trace_callback(costs.statements.append)
         return database
 
     for module, name, count in ((markdown, "read_outline", count_parsed), (run, "read_text", count_read)):
         monkeypatch.setattr(module, name, count)
     monkeypatch.setattr(costs.analyser, "words", count_analysed)
-    monkeypatch.setattr(connection, "_connect", trace)
+    monkeypatch.setattr(connection, "connect", trace)
     costs.file.write_text(JOURNAL)
     costs.index()
     assert (costs.analysed, len(costs.embedder.asked)) == (ENTRIES, ENTRIES)

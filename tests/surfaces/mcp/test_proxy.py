@@ -319,8 +319,8 @@ def test_the_proxy_loads_little(project: Path) -> None:
     """Ten agents are ten proxies: nothing that holds memory or takes time is loaded for one."""
     heavy = ("mcp", "asyncio", "msgspec", "numpy", "pydantic", "lorelog.engine", "lorelog.wiring", "pathlib")
     code = (
-        "import sys; from lorelog.surfaces.cli import mcp; from lorelog.surfaces.mcp import proxy;"
-        "from lorelog.light.daemon_client import client;"
+        "import sys; from lorelog.surfaces.cli.commands.programs import operations; from lorelog.surfaces.mcp import proxy;"
+        "from lorelog.light import daemon_client;"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     done = subprocess.run(

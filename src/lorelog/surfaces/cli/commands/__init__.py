@@ -128,8 +128,8 @@ _MODULES = {
     "import": "setup.import_file",
     "sync": "setup.sync",
     "uninstall": "setup.uninstall",
-    **dict.fromkeys(("serve", "ui", "mcp"), "programs.serve"),
-    **dict.fromkeys(("call", "batch", "ops"), "programs.operations"),
+    **dict.fromkeys(("serve", "ui"), "programs.serve"),
+    **dict.fromkeys(("call", "batch", "ops", "mcp"), "programs.operations"),
     **dict.fromkeys(("docs", "completion", "help"), "setup.guide"),
 }
 """The module of each command, below this package."""

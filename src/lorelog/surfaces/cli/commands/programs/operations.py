@@ -1,14 +1,15 @@
-"""Commands that call operations by name: call, batch and ops."""
+"""Commands for other programs: call, batch and ops by name, and mcp."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
-from lorelog.core.errors import LorelogError, UsageError
+from lorelog.core.errors import LorelogError, NotFound, UsageError
 from lorelog.light.quick_json import loads
 from lorelog.surfaces.cli.arguments import add_project_option, add_scope_options
-from lorelog.surfaces.cli.client import OperationClient, call_operation
+from lorelog.surfaces.cli.client import OperationClient, call_operation, daemon_mode
 from lorelog.surfaces.cli.render import print_json, stylize
 
 TYPE_CHECKING = False
@@ -245,3 +246,34 @@ def _format_meaning(field: dict[str, Any]) -> str:
         (variant["enum"] for variant in field.get("anyOf", ()) if "enum" in variant), None
     )
     return f"{text} ({', '.join(map(str, choices))})" if choices else text
+
+
+def configure_mcp(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    add_project_option(parser)
+    add_scope_options(parser)
+
+
+def run_mcp(args: argparse.Namespace) -> int:
+    """Run an MCP server on standard input and output.
+
+    Agents start this command; 'lorelog docs mcp' has the configuration for each host. The process is a thin proxy: the daemon does the
+    work and is started if needed, so that ten agents share one model. Without a daemon the process does the work itself. It
+    exits when the agent closes the connection.
+
+    examples:
+      lorelog mcp                               use the current directory's project
+      lorelog mcp --project ~/work/app          use another project
+      claude mcp add lorelog -- lorelog mcp     register it with Claude Code
+    """
+    from lorelog.surfaces.mcp.proxy import McpProxy, claim_stdout, make_connector
+
+    mode = daemon_mode(args.warm)
+    directory = os.path.abspath(args.project or ".")  # noqa: PTH100  (pathlib takes 10 ms to import)
+    if not os.path.isdir(directory):  # noqa: PTH112
+        raise NotFound(f"there is no directory {directory}", hint="--project must be the directory of a project")
+    environment = dict(os.environ)
+    if args.tenant:
+        environment["LORELOG_SCOPE_TENANT"] = args.tenant
+    McpProxy(make_connector(mode, directory, environment), 0, claim_stdout(), greets=mode != "required").run()
+    return 0

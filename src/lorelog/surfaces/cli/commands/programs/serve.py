@@ -1,4 +1,4 @@
-"""Commands that serve other programs: serve, ui and mcp."""
+"""Commands that serve other programs: serve and ui."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.errors import DaemonError, NotFound, UsageError
+from lorelog.core.errors import DaemonError, UsageError
 from lorelog.surfaces.cli.arguments import (
     MAX_PORT,
     add_daemon_option,
-    add_project_option,
-    add_scope_options,
     whole_number,
 )
-from lorelog.surfaces.cli.client import daemon_mode, launch_daemon, tell_unresponsive
+from lorelog.surfaces.cli.client import launch_daemon, tell_unresponsive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -306,34 +304,3 @@ def _show(address: str, *, opens: bool) -> None:
             pass
         print_note("no browser could be started; open this address, which works once:")
     print(address, flush=True)
-
-
-def configure_mcp(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
-    add_project_option(parser)
-    add_scope_options(parser)
-
-
-def run_mcp(args: argparse.Namespace) -> int:
-    """Run an MCP server on standard input and output.
-
-    Agents start this command; 'lorelog docs mcp' has the configuration for each host. The process is a thin proxy: the daemon does the
-    work and is started if needed, so that ten agents share one model. Without a daemon the process does the work itself. It
-    exits when the agent closes the connection.
-
-    examples:
-      lorelog mcp                               use the current directory's project
-      lorelog mcp --project ~/work/app          use another project
-      claude mcp add lorelog -- lorelog mcp     register it with Claude Code
-    """
-    from lorelog.surfaces.mcp.proxy import McpProxy, claim_stdout, make_connector
-
-    mode = daemon_mode(args.warm)
-    directory = os.path.abspath(args.project or ".")  # noqa: PTH100  (pathlib takes 10 ms to import)
-    if not os.path.isdir(directory):  # noqa: PTH112
-        raise NotFound(f"there is no directory {directory}", hint="--project must be the directory of a project")
-    environment = dict(os.environ)
-    if args.tenant:
-        environment["LORELOG_SCOPE_TENANT"] = args.tenant
-    McpProxy(make_connector(mode, directory, environment), 0, claim_stdout(), greets=mode != "required").run()
-    return 0
