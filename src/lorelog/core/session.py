@@ -9,15 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec import Struct, field
 
 from lorelog.core.digests import sha256
 from lorelog.core.serializable import ReplyItems, Serializable
-
-if TYPE_CHECKING:
-    from lorelog.core.stack_trace import LocatedTrace
+from lorelog.core.stack_trace import LocatedTrace
 
 
 class ToolCall(Serializable, Struct, frozen=True):
