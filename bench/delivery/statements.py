@@ -176,7 +176,9 @@ def capture(host: str, transcript: Path, folder: Path) -> list[tuple[str, str]]:
         place.mkdir(parents=True)
     with Lorelog(project, home=home, settings={"embedding.provider": "none"}) as memory:
         for _ in range(2):  # the second one writes nothing
-            memory.capture(host, transcript.stem, transcript, directory=project, moment="session-end", everything=True)
+            memory.capture(
+                host, transcript.stem, transcript=transcript, directory=project, moment="session-end", everything=True
+            )
     entries: list[tuple[str, str]] = []
     for journal in sorted((project / ".lorelog" / "memory").glob("*.md")) or sorted(home.rglob("20*.md")):
         for entry in journal.read_text("utf-8").split("\n### ")[1:]:

@@ -212,7 +212,7 @@ class CaptureTrial(KillTrial):
             memory.capture(
                 "claude",
                 word,
-                given["transcript"],
+                transcript=given["transcript"],
                 moment="session-end",
                 directory=str(place.project),
                 everything=True,
