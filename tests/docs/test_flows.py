@@ -115,7 +115,7 @@ def test_the_flow_of_a_warm_search(note: Path, trace: Trace, daemon_calls: Path)
     steps = flow("A search, with the daemon")
     here = [step for step in steps if step.startswith(("surfaces.cli", "light.daemon_client"))]
     assert_called_in_order(here, client)
-    assert [name for name in client if not name.startswith(("core", "surfaces"))] == []
+    assert [name for name in client if not name.startswith(("core", "light", "surfaces"))] == []
     assert_called_in_order([step for step in steps if step not in here], daemon_calls.read_text("utf-8").splitlines())
 
 

@@ -107,8 +107,8 @@ CASES: list[tuple[str, Change, Freshness, str]] = [
     (FILE, _file_deleted, Freshness.GONE, "config/settings.py is gone"),
     (f"{FILE} And on `Engine.search` in it.", _edited, Freshness.FRESH, ""),
     (f"{FILE} And on `parse_config` in it.", _deleted, Freshness.DRIFTED, "parse_config is gone"),
-    ("The team agreed on layers.py:6-8.", _beside, Freshness.DRIFTED, "layers.py has these lines at 7-9 now"),
-    ("The team agreed on layers.py:6-8.", _edited, Freshness.FRESH, ""),
+    ("The team agreed on settings.py:6-8.", _beside, Freshness.DRIFTED, "settings.py has these lines at 7-9 now"),
+    ("The team agreed on settings.py:6-8.", _edited, Freshness.FRESH, ""),
     (
         "The team agreed on the config/settings.py:6-10.",
         _edited,
@@ -323,7 +323,7 @@ def test_a_sha256_repository_is_judged(tmp_path: Path) -> None:
 
 def test_line_endings_are_not_a_change(repository: Repository) -> None:
     """A checkout with CRLF line endings has the same content."""
-    repository.remember(f"{FILE} And on layers.py:6-8 and on `Engine.search`.")
+    repository.remember(f"{FILE} And on settings.py:6-8 and on `Engine.search`.")
     for name in ("config/settings.py", "other.py"):
         (repository.root / name).write_bytes((repository.root / name).read_bytes().replace(b"\n", b"\r\n"))
     assert repository.verdict().freshness is Freshness.FRESH
