@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lorelog.surfaces.cli.commands import COMMANDS
+from lorelog.surfaces.cli.arguments import with_default_verb
+from lorelog.surfaces.cli.commands import COMMANDS, DEFAULT_VERBS
 from lorelog.surfaces.cli.parser import command_parser
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -58,7 +59,7 @@ def unknown_word(words: list[str], *, is_quoted: bool) -> str:
         is_command = is_quoted and words[0].isalpha() and words[0].islower() and words[0] not in {"version", "is"}
         return words[0] if is_command or words[0] in FORMER else ""
     parser = parser_of(words[0])
-    for number, word in enumerate(words[1:]):
+    for number, word in enumerate(with_default_verb(words[1:], DEFAULT_VERBS.get(words[0], ""))):
         verbs = verbs_of(parser)
         if verbs and word in verbs:
             parser = verbs[word]

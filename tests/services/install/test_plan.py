@@ -512,14 +512,14 @@ def test_windows_line_ends_stay(tmp_path: Path) -> None:
 KILLED = """
 import os, pathlib, sys
 left = int(sys.argv[1])
-real = pathlib.Path.replace
-def replace(self, target):
+real = os.replace
+def replace(*paths, **folders):
     global left
     left -= 1
     if left < 0:
         os._exit(9)
-    return real(self, target)
-pathlib.Path.replace = replace
+    return real(*paths, **folders)
+os.replace = replace
 from tests_of_plan import install, setting
 install(sys.argv[2], setting(pathlib.Path(sys.argv[3])))
 """
