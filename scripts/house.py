@@ -50,8 +50,8 @@ def measure(files: Files) -> dict[str, int]:
         "src_lines": sum(text.count("\n") for text in source.values()),
         "test_lines": sum(text.count("\n") for path, text in files.items() if path.startswith("tests/")),
         "circles": len(find_circles(trees)),
-        "settings": _count_declared(trees, "src/lorelog/config/", "setting"),
-        "operations": _count_declared(trees, "src/lorelog/operations/", "declare"),
+        "settings": _count_declared(trees, "src/lorelog/config/", ("setting",)),
+        "operations": _count_declared(trees, "src/lorelog/operations/", ("operation", "declare")),
         "noqa": sum("noqa" in line for text in source.values() for line in text.splitlines()),
         "type_ignores": sum("type: ignore" in line for text in source.values() for line in text.splitlines()),
         "patterns": sum(len(_PATTERN_CALL.findall(text)) for text in source.values()),
@@ -119,8 +119,8 @@ def _reach(edges: Mapping[str, set[str]], starts: Iterator[str] | Mapping[str, s
         yield left
 
 
-def _count_declared(trees: Mapping[str, ast.Module], folder: str, kind: str) -> int:
-    """Count the dotted names that a call named like `kind` declares: `Setting("search.k", …)`, `OPERATIONS.declare(…)`."""
+def _count_declared(trees: Mapping[str, ast.Module], folder: str, kinds: tuple[str, ...]) -> int:
+    """Count the dotted names that a call named like one of `kinds` declares: `Setting("search.k", …)`, `OPERATIONS.declare(…)`."""
     names = {
         node.args[0].value
         for path, tree in trees.items()
@@ -128,7 +128,7 @@ def _count_declared(trees: Mapping[str, ast.Module], folder: str, kind: str) -> 
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name | ast.Attribute)
-        and kind in (node.func.id if isinstance(node.func, ast.Name) else node.func.attr).lower()
+        and any(kind in (node.func.id if isinstance(node.func, ast.Name) else node.func.attr).lower() for kind in kinds)
         and node.args
         and isinstance(node.args[0], ast.Constant)
         and isinstance(node.args[0].value, str)
