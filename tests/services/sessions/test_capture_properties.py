@@ -397,3 +397,13 @@ def test_killed_processes_lose_and_repeat_nothing(tmp_path: Path, monkeypatch: p
         talk.spool("session-end")
     subprocess.run([sys.executable, "-c", FLUSH], check=True, stdout=subprocess.DEVNULL)
     life.check()
+
+
+def test_a_turn_of_which_only_a_rejection_is_left_says_that_it_was_interrupted(tmp_path: Path) -> None:
+    """When the user rejects the only command and leaves, the note says how the turn ended."""
+    life = Life(tmp_path)
+    life.ask(0)
+    life.reject(0)
+    life.end()
+    life.check()
+    assert "- Ended: interrupted" in life.world.text()

@@ -66,7 +66,6 @@ from lorelog.services.sessions.capture_db import (
 from lorelog.services.sessions.due_turns import (
     CLOCK_SLACK_S,
     capture_stragglers,
-    is_answered,
     is_outdated,
     note_open_session,
     select_finished,
@@ -389,8 +388,8 @@ class _SessionCapture:
 
     def _note(self, turn: ParsedTurn, *, goes_on: bool) -> str:
         digest = turn.digest
-        if not is_answered(turn) and not digest.failed:
-            digest = replace(digest, interrupted=True)
+        if not turn.text_count and not digest.failed and all(action.failed for action in digest.actions):
+            digest = replace(digest, interrupted=True)  # the agent did not get to say or do anything
         return make_note(digest, self._redact, self._summary(turn), self._event.directory, goes_on=goes_on)
 
     def _redact(self, text: str) -> str:
