@@ -43,7 +43,7 @@ def _run_hook(words: Sequence[str]) -> NoReturn:
         from lorelog.surfaces.hook import run_and_exit
 
         run_and_exit(words)
-    except BaseException:  # noqa: BLE001
+    except BaseException:
         try:
             os.write(1, b"{}\n")
         finally:

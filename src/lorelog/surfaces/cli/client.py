@@ -217,7 +217,7 @@ def _configured_mode() -> str:
 
     home = find_address(None, None).home
     try:
-        with open(f"{home}/config.toml", "rb") as file:  # noqa: PTH123
+        with open(f"{home}/config.toml", "rb") as file:
             if b"warm" not in file.read(1_000_000):
                 return "auto"
     except OSError:

@@ -233,8 +233,8 @@ def _discard_output() -> None:
 def _force_utf8() -> None:
     """Print UTF-8 whatever the locale; characters that cannot be encoded become question marks."""
     # A closed stream is None: discard the output, as the caller asked for.
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
