@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 
-# ruff: noqa: PTH111, PTH118, PTH120  (pathlib takes 10 ms to import, and hooks import this module)
-
-
 HOME_LAYOUT = 2
 """Version of the home's layout. In the first one, `tenants/NAME` held the data and its `index` the cache."""
 

@@ -25,7 +25,7 @@ def parse_future_day(text: str | date, today: date | None = None) -> str:
 
 def parse_last_day(text: str | date, today: date | None = None) -> str:
     """Return the ISO day as `parse_future_day`. Raise UsageError for a day that is over."""
-    today = today or date.today()  # noqa: DTZ011  (the user's local day)
+    today = today or date.today()
     day = parse_future_day(text, today)
     if day < today.isoformat():
         raise UsageError(
@@ -40,7 +40,7 @@ def parse_past_day(text: str | date, today: date | None = None) -> str:
 
 
 def _parse_day(text: str | date, today: date | None, names: dict[str, int], *, sign: int) -> str:
-    today = today or date.today()  # noqa: DTZ011  (the user's local day)
+    today = today or date.today()
     word = str(text).strip().lower()
     period = _PERIOD.fullmatch(word)
     try:

@@ -211,7 +211,7 @@ class TranscriptTail:
 
     def __init__(self, conversation: Conversation, *, since: str = "") -> None:
         """Begin at the first line that contains `since`, an id that is unique; without it at the first line."""
-        assert conversation.new_reader is not None  # noqa: S101  (the caller has checked that the file has lines)
+        assert conversation.new_reader is not None
         self.conversation = conversation
         self._stats = TranscriptStats()
         self._reader = conversation.new_reader(self._stats)

@@ -104,7 +104,7 @@ def compile_resume(scope: RecordScope, task_id: str, *, query: str = "", k: int 
     """Return the state of a task. Raise NotFound for an unknown task."""
     tables = scope.records.tables()
     task = tables.task(resolve_task_id(tables, task_id))
-    assert task is not None  # noqa: S101  (resolve_task_id raises otherwise)
+    assert task is not None
     resume = build_resume(tables, scope.records.trust, task, query=query, limit=k)
     return _with_grounding(scope.records, resume, resume.digest)
 

@@ -127,7 +127,7 @@ class LexicalLane:
         if changes.head == applied:
             return applied
         state = change_log.read_state(self._state_path, LexicalState)
-        assert state is not None  # noqa: S101  (applied() has just read it)
+        assert state is not None
         if changes.added or changes.removed:  # vectors do not concern this lane
             folder = self._home / state.folder
             try:
