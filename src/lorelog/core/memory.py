@@ -10,8 +10,14 @@ from typing import Any
 from msgspec import Struct, field
 
 from lorelog.core.document import Document, StoredChunk
-from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
-from lorelog.core.query import NO_LIFECYCLE_STATE, Filters, LifecycleState, VectorCoverage
+from lorelog.core.query import (
+    NO_LIFECYCLE_STATE,
+    UNCHECKED_VERDICT,
+    Filters,
+    FreshnessVerdict,
+    LifecycleState,
+    VectorCoverage,
+)
 from lorelog.core.record import CANDIDATE_TRUST, Trust
 from lorelog.core.serializable import ReplyItems, Serializable
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from _socket import SHUT_RD, SOCK_STREAM
 
+from lorelog.core import VERSION
 from lorelog.core.errors import (
     DaemonError,
     DaemonNotRunning,
@@ -21,7 +22,6 @@ from lorelog.core.errors import (
     ReplyLost,
     error_from_code,
 )
-from lorelog.core.version import VERSION
 from lorelog.light.daemon_address import DaemonAddress, find_address
 from lorelog.light.daemon_connection import caller_fields, connect, request_line
 from lorelog.light.daemon_liveness import (

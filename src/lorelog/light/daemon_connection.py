@@ -10,8 +10,8 @@ from _socket import SOCK_STREAM
 from _socket import socket as bare_socket
 from _thread import allocate_lock
 
+from lorelog.core import VERSION
 from lorelog.core.errors import DaemonError, DaemonNotRunning, DaemonUnresponsive
-from lorelog.core.version import VERSION
 from lorelog.light.daemon_address import AF_UNIX, check_socket
 from lorelog.light.daemon_wire import (
     MAX_REQUEST_BYTES,

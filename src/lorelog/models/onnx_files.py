@@ -13,9 +13,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.extras import install_hint
+from lorelog.core.ids import blake2b
 
 VOCABULARY_FILE = "vocab.txt"
 WEIGHTS_FILE = "model.onnx"

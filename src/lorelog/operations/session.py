@@ -11,11 +11,10 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable, UsageError
-from lorelog.core.freshness import FreshnessVerdict
 from lorelog.core.memory import ListReply
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import join_path
-from lorelog.core.query import Filters, SupportingRecord, ValueChange
+from lorelog.core.query import Filters, FreshnessVerdict, SupportingRecord, ValueChange
 from lorelog.core.record import Trust
 from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_iso_time

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 
-from lorelog.core.stack_trace import StackFrame, StackTrace
+from lorelog.core.session import StackFrame, StackTrace
 
 MAX_BLOCK_LINES = 300
 """Lines kept from the beginning of an error, and from its end."""

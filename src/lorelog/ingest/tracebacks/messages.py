@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from lorelog.core.stack_trace import StackFrame, StackTrace
+from lorelog.core.session import StackFrame, StackTrace
 from lorelog.ingest.tracebacks.blocks import BlockStep, SingleLineBlock, TraceBlock, parse_number, truncate_message
 
 _COMPILER = re.compile(

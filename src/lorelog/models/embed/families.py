@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from lorelog.core.digests import sha256
 from lorelog.core.errors import ConfigError
+from lorelog.core.ids import sha256
 from lorelog.core.options import AUTO_PROVIDER, EmbedOptions
 
 

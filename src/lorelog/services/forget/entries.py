@@ -14,8 +14,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from lorelog.core.document import GLOBAL_PROJECT, TURN_TYPE, Chunk, Document, FileStamp, SourceFile
-from lorelog.core.errors import NotFound, SourceError, UsageError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import NotFound, SourceError, UsageError, plural
 from lorelog.core.options import ChunkOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters

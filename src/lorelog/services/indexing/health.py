@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from lorelog.core.errors import LorelogError, SourceError, StoreBusy, StoreError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import LorelogError, SourceError, StoreBusy, StoreError, plural
 from lorelog.core.memory import FileProblem, HealthCheck, HealthReply
 from lorelog.core.ports import REPAIR_NOTE, Embedder, Store, StoreStats
 from lorelog.core.query import Filters, VectorCoverage

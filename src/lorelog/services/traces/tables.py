@@ -26,8 +26,8 @@ from msgspec.structs import fields
 from lorelog.core.errors import StoreError
 from lorelog.core.options import TraceOptions
 from lorelog.core.processes import acquire_file_lock
+from lorelog.core.session import StackFrame, StackTrace
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, is_corruption, transaction
-from lorelog.core.stack_trace import StackFrame, StackTrace
 from lorelog.services.memory_state.tombstones import Tombstones, memory_key
 from lorelog.services.traces import SPOOL_FILE
 from lorelog.services.traces.values import OPERATION, ErrorGroup, TracedCall, TracedError, TraceOrigin

@@ -17,8 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.errors import LorelogError
-from lorelog.core.session import HookEvent, ToolAction
-from lorelog.core.stack_trace import LocatedTrace, StackFrame, StackTrace
+from lorelog.core.session import HookEvent, LocatedTrace, StackFrame, StackTrace, ToolAction
 
 if TYPE_CHECKING:
     from lorelog.services.traces.recorder import TraceStore

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelFault
+from lorelog.core.ids import blake2b
 from lorelog.core.ports import Vector
 from lorelog.core.vectors import needs_numpy
 

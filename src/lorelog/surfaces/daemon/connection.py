@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from lorelog.core import VERSION
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, UsageError
-from lorelog.core.version import VERSION
 from lorelog.light.daemon_connection import PACKAGE_FOLDER
 from lorelog.light.daemon_wire import MAX_REQUEST_BYTES, PROTOCOL
 

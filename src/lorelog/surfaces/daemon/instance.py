@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import fields
 
+from lorelog.core import VERSION
 from lorelog.core.errors import DaemonError
 from lorelog.core.paths import HOME_LAYOUT
 from lorelog.core.processes import acquire_file_lock
-from lorelog.core.version import VERSION
 from lorelog.light.daemon_address import AF_UNIX, DaemonAddress, create_folders
 from lorelog.light.daemon_liveness import clear_marker
 from lorelog.light.daemon_wire import PROTOCOL

@@ -26,10 +26,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from lorelog.core import VERSION
 from lorelog.core.caller import AGENT_MARKERS, without_agent_markers
 from lorelog.core.editor import editor_command, windowed_editor
 from lorelog.core.errors import LorelogError
-from lorelog.core.version import VERSION
 from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity
 from lorelog.surfaces.http.app import PageRoutes
 from lorelog.surfaces.http.calls import OperationEndpoints, read_body, read_json
