@@ -28,7 +28,7 @@ class SparseReply(OperationReply, frozen=True, kw_only=True, omit_defaults=True,
     """Base of replies whose empty fields are left out of the JSON."""
 
 
-ReplyT = TypeVar("ReplyT", bound=OperationReply)
+ReplyT = TypeVar("ReplyT", bound=msgspec.Struct)
 
 
 def reply_from(value: object, reply: type[ReplyT], **changed: Any) -> ReplyT:
