@@ -139,7 +139,7 @@ def _matches_query(definition: StoredDefinition, query: SymbolQuery, around: Seq
 
 def _containers(definition: StoredDefinition) -> list[str]:
     """Return the names around a definition: folders, file, classes."""
-    file = os.path.splitext(definition.path)[0].removesuffix("/__init__")  # noqa: PTH122
+    file = os.path.splitext(definition.path)[0].removesuffix("/__init__")
     container = definition.symbol.container
     return [*file.split("/"), *(container.split(".") if container else [])]
 
@@ -176,8 +176,8 @@ def sort_by_distance(definitions: Sequence[StoredDefinition], near: str) -> list
 def _path_distance(path: str, near: str) -> int:
     if path == near:
         return 0
-    folder = os.path.dirname(path)  # noqa: PTH120
-    if folder in (near, os.path.dirname(near)):  # noqa: PTH120
+    folder = os.path.dirname(path)
+    if folder in (near, os.path.dirname(near)):
         return 1
     common = os.path.commonpath([folder, near]) if near else "/"
     return 2 if common == near else 2 + len(near.split("/")) - len(common.split("/"))

@@ -101,7 +101,7 @@ class LineReader:
     def _lines(self, path: str) -> list[str]:
         if path not in self._lines_by_path:
             try:
-                with open(path, "rb") as file:  # noqa: PTH123
+                with open(path, "rb") as file:
                     content = file.read(_MAX_FILE_BYTES + 1)
             except OSError:
                 content = b""
@@ -227,7 +227,7 @@ class CodeNavigator:
             levels = depth or (_MAX_OUTLINE_DEPTH if is_file else 1)
             outlines = tuple(self._file_outline(file, levels) for file in files[:limit])
             return CodeReply(CodeVerb.OUTLINE, path, files=outlines, total=len(files), notes=self._notes)
-        if not self._roots or os.path.isdir(path):  # noqa: PTH112
+        if not self._roots or os.path.isdir(path):
             return CodeReply(CodeVerb.OUTLINE, path, notes=self._notes)
         raise NotFound(
             f"no code is indexed at {path}",
@@ -379,7 +379,7 @@ def _distance(used: StoredUse, targets: Sequence[StoredDefinition]) -> int:
     for target in targets[:50]:
         if used.path == target.path:
             return 0
-        if os.path.dirname(used.path) == os.path.dirname(target.path):  # noqa: PTH120
+        if os.path.dirname(used.path) == os.path.dirname(target.path):
             nearest = min(nearest, 1)
         elif used.path.partition("/")[0] == target.path.partition("/")[0]:
             nearest = min(nearest, 2)

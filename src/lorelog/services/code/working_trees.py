@@ -23,8 +23,6 @@ from lorelog.services.places.root_selection import real_path
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
 
-# ruff: noqa: PTH111, PTH112  (os.path accepts paths that are not valid)
-
 REGISTRY_FILE = "code_roots.json"
 _LOCK_TIMEOUT_S = 60.0
 _MAX_LISTED = 20
@@ -158,7 +156,7 @@ class IndexedTrees:
             project = self._workspace.project
             return self._check_root(project.root, git=project.git), project.id, ""
         real = real_path(path)
-        if not missing and not os.path.exists(real):  # noqa: PTH110
+        if not missing and not os.path.exists(real):
             raise NotFound(f"{path} does not exist", hint="check the spelling")
         project = find_project(real)
         part = os.path.relpath(real, project.root) if real != project.root else ""

@@ -44,7 +44,7 @@ _MIN_MENTION_SHARE = 0.6
 """Share of an error's distinctive words that a text must contain to be about it."""
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}")
 _ERROR_WORDS = frozenset(
-    "error errors failed failure exception panic test file path line none null true false command exit code status found directory".split()  # noqa: SIM905
+    "error errors failed failure exception panic test file path line none null true false command exit code status found directory".split()
 )
 _GENERIC_TYPES = frozenset(
     {"error", "exception", "panic", "fatal", "fatal error", "test failure", "err", "bash", "sh", ""}
