@@ -24,6 +24,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, cast
 
@@ -64,7 +65,7 @@ def run_child(
             _wait(child, deadline)
         except TimeoutError:
             raise ModelUnavailable(
-                f"{os.path.basename(command[0])} did not exit within {timeout_s:g} s",  # noqa: PTH119
+                f"{Path(command[0]).name} did not exit within {timeout_s:g} s",
                 hint="raise llm.timeout_s or summarize.timeout_s",
             ) from None
         finally:

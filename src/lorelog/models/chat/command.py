@@ -11,6 +11,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 
 from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
 from lorelog.core.options import LanguageOptions
@@ -34,7 +35,7 @@ class CommandLanguageModel:
         self._program = self._words[0]
         self._environment = environment
         self._timeout_s = options.timeout_s
-        self.model = options.model or os.path.basename(self._program)  # noqa: PTH119
+        self.model = options.model or Path(self._program).name
 
     def check(self) -> None:
         """Raise ModelUnavailable if the program does not exist. Starts nothing."""
@@ -60,7 +61,7 @@ class CommandLanguageModel:
         if program.startswith("~"):
             home = self._environment.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
             program = home + program[1:] if program.startswith("~/") else os.path.expanduser(program)  # noqa: PTH111
-        if os.path.isabs(program):  # noqa: PTH117
+        if Path(program).is_absolute():
             return program
         path = "" if os.sep in program else find_program(program, self._environment)
         if not path:

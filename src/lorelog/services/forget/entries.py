@@ -25,7 +25,7 @@ from lorelog.core.document import GLOBAL_PROJECT, TURN_TYPE, Anchor, Chunk, Docu
 from lorelog.core.errors import NotFound, SourceError, UsageError
 from lorelog.core.grammar import plural
 from lorelog.core.options import ChunkOptions
-from lorelog.core.paths import is_below
+from lorelog.core.paths import is_below, join_path
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
 from lorelog.core.record import Record
@@ -336,7 +336,7 @@ class Selector:
 def read_chunks(source: str, chunking: ChunkOptions) -> tuple[Chunk, ...]:
     """Return the chunks of a file as it is now, deleted ones included; none if it cannot be read."""
     try:
-        stamp = FileStamp.from_stat(os.stat(source))  # noqa: PTH116
+        stamp = FileStamp.from_stat(Path(source).stat())
         text = read_text(SourceFile(source, str(Path(source).parent), stamp)).text
     except (OSError, SourceError):
         return ()
@@ -546,7 +546,7 @@ def find_unreached(entries: Sequence[ForgottenEntry], home: Path, store_place: s
     places: dict[str, str] = {}
     for entry in entries:
         transcript = _local_path(entry)
-        if transcript and os.path.exists(transcript):  # noqa: PTH110
+        if transcript and Path(transcript).exists():
             places[transcript] = "the host's own conversation; --host-transcripts deletes it, or delete it in the host"
     for backup, written_at in written_backups(home).items():
         if not is_below(backup, str(home)):
@@ -577,7 +577,7 @@ def _local_path(entry: ForgottenEntry) -> str:
         return unquote(urlsplit(entry.transcript).path)
     if not entry.transcript or "://" in entry.transcript:
         return ""
-    return os.path.normpath(Path(entry.source).parent / os.path.expanduser(entry.transcript))  # noqa: PTH111
+    return os.path.normpath(join_path(Path(entry.source).parent, entry.transcript))
 
 
 def _git_history(source: str, entries: Sequence[ForgottenEntry], deadline: float) -> Mapping[str, str]:

