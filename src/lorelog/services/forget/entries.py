@@ -6,7 +6,6 @@ deleted, and so are in a file but not in the index, are selected, too. Erasing l
 
 from __future__ import annotations
 
-import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -320,7 +319,7 @@ class Selector:
 def read_chunks(source: str, chunking: ChunkOptions) -> tuple[Chunk, ...]:
     """Return the chunks of a file as it is now, deleted ones included; none if it cannot be read."""
     try:
-        stamp = FileStamp.from_stat(os.stat(source))  # noqa: PTH116
+        stamp = FileStamp.from_stat(Path(source).stat())
         text = read_text(SourceFile(source, str(Path(source).parent), stamp)).text
     except (OSError, SourceError):
         return ()

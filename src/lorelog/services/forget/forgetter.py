@@ -450,7 +450,7 @@ class Forgetter:
         home = str(self._deps.workspace.home)
         if path.suffix == PLAN_SUFFIX:
             return False
-        return not any(is_below(str(path), os.path.join(home, name)) for name in _NOT_OURS)  # noqa: PTH118
+        return not any(is_below(str(path), f"{home}/{name}") for name in _NOT_OURS)
 
     def _search(self, plan: ForgetPlan) -> ResidueReport:
         return find_residues(plan.canaries, self._places(plan), keep=self._searches)

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from lorelog.code.git import Git
-from lorelog.core.paths import is_below
+from lorelog.core.paths import is_below, join_path
 from lorelog.light.git_location import find_worktree
 from lorelog.services.backup.archive import written_backups
 from lorelog.services.forget.entries import group_by_file
@@ -110,7 +110,7 @@ def find_unreached(entries: Sequence[ForgottenEntry], home: Path, store_place: s
     places: dict[str, str] = {}
     for entry in entries:
         transcript = _local_path(entry)
-        if transcript and os.path.exists(transcript):  # noqa: PTH110
+        if transcript and Path(transcript).exists():
             places[transcript] = "the host's own conversation; --host-transcripts deletes it, or delete it in the host"
     for backup, written_at in written_backups(home).items():
         if not is_below(backup, str(home)):
@@ -141,7 +141,7 @@ def _local_path(entry: ForgottenEntry) -> str:
         return unquote(urlsplit(entry.transcript).path)
     if not entry.transcript or "://" in entry.transcript:
         return ""
-    return os.path.normpath(Path(entry.source).parent / os.path.expanduser(entry.transcript))  # noqa: PTH111
+    return os.path.normpath(join_path(Path(entry.source).parent, entry.transcript))
 
 
 def _git_history(source: str, entries: Sequence[ForgottenEntry], deadline: float) -> Mapping[str, str]:

@@ -13,9 +13,18 @@ from msgspec import Struct
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import SearchReply, SupportingRecord
 from lorelog.core.record import CANDIDATE_TRUST, Record, Trust
-from lorelog.records import digest_builders
-from lorelog.records.digest_builders import DigestScope, ProjectBrief, RecordLibrary, TaskResume
-from lorelog.records.digests import MAX_CITED_RECORDS, Digest, DigestRole
+from lorelog.records.digests import (
+    MAX_CITED_RECORDS,
+    Digest,
+    DigestRole,
+    DigestScope,
+    ProjectBrief,
+    RecordLibrary,
+    TaskResume,
+    build_brief,
+    build_library,
+    build_resume,
+)
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.records.filters import resolve_task_id
 from lorelog.services.records.store import RecordStore
@@ -95,8 +104,8 @@ def compile_resume(scope: RecordScope, task_id: str, *, query: str = "", k: int 
     """Return the state of a task. Raise NotFound for an unknown task."""
     tables = scope.records.tables()
     task = tables.task(resolve_task_id(tables, task_id))
-    assert task is not None  # noqa: S101  (resolve_task_id raises otherwise)
-    resume = digest_builders.build_resume(tables, scope.records.trust, task, query=query, limit=k)
+    assert task is not None
+    resume = build_resume(tables, scope.records.trust, task, query=query, limit=k)
     return _with_grounding(scope.records, resume, resume.digest)
 
 
@@ -105,9 +114,7 @@ def compile_library(
 ) -> CompiledDigest[RecordLibrary]:
     """Return the records of one role (decisions, failures, …)."""
     view = digest_scope_for(scope, all_projects=all_projects)
-    library = digest_builders.build_library(
-        scope.records.tables(), scope.records.trust, view, role, query=query, limit=k
-    )
+    library = build_library(scope.records.tables(), scope.records.trust, view, role, query=query, limit=k)
     return _with_grounding(scope.records, library, library.digest)
 
 
@@ -116,9 +123,7 @@ def compile_brief(
 ) -> CompiledDigest[ProjectBrief]:
     """Return a summary of a project's tasks and decisions for a newcomer."""
     view = digest_scope_for(scope, all_projects=all_projects)
-    brief = digest_builders.build_brief(
-        scope.records.tables(), scope.records.trust, view, query=query, limit=k, related=related
-    )
+    brief = build_brief(scope.records.tables(), scope.records.trust, view, query=query, limit=k, related=related)
     return _with_grounding(scope.records, brief, brief.digest)
 
 

@@ -26,8 +26,16 @@ from lorelog.core.errors import StoreUnwritable
 from lorelog.core.grammar import plural
 from lorelog.core.paths import is_below
 from lorelog.core.record import DIGEST_MARK, UNPAGED_KINDS, Record, Trust, TrustTier
-from lorelog.records.digest_builders import DigestScope, TaskResume, build_brief, build_library, build_resume
-from lorelog.records.digests import Digest, DigestLine, DigestRole
+from lorelog.records.digests import (
+    Digest,
+    DigestLine,
+    DigestRole,
+    DigestScope,
+    TaskResume,
+    build_brief,
+    build_library,
+    build_resume,
+)
 from lorelog.records.tables import RecordTables, Task
 from lorelog.records.trust import assess_records, source_ids
 from lorelog.services.places.workspace import DEFAULT_TENANT, TENANTS, Workspace
@@ -113,7 +121,7 @@ def render_task_page(resume: TaskResume, records: Sequence[Record], wiki_records
     facts += [f"ended {task.finished_at[:10]}"] if task.finished_at else []
     facts += [f"project {escape_inline(task.project, 300)}"] if task.project else ["no project"]
     parts = [
-        f"# {escape_inline(resume.goal.text if resume.goal else task.id, 300)}",
+        f"# {escape_inline(resume.goal or task.id, 300)}",
         "",
         _DISCLAIMER,
         "",
