@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import IO
 
@@ -333,7 +334,7 @@ class TranscriptTails:
         conversation = open_conversation(path, session)
         if conversation.new_reader is None or is_compressed(path):
             return None
-        is_long = os.stat(path).st_size > _LONG_TRANSCRIPT_BYTES  # noqa: PTH116
+        is_long = Path(path).stat().st_size > _LONG_TRANSCRIPT_BYTES
         tail = TranscriptTail(conversation, since=last if is_long else "")
         return tail if tail.read_on() else None
 
