@@ -599,7 +599,7 @@ def check_embedder(location: Location, settings: Settings) -> str:
     options = _embed_options(settings, location)
     if options.provider == "none":
         return "none: keyword search only"
-    from lorelog.models.embed.readiness import check_ready
+    from lorelog.models.embed import check_ready
 
     return check_ready(options)
 
