@@ -86,7 +86,7 @@ def _fill(place: Path, size: int, service: EmbeddingService) -> tuple[Path, dict
         place, EMBEDDING_PROVIDER="openai", EMBEDDING_MODEL=MODEL, EMBEDDING_BASE_URL=service.base_url
     )
     environment["OPENAI_API_KEY"] = API_KEY
-    journal = project / ".lorelog" / "memory" / f"{dt.date.today().isoformat()}.md"  # noqa: DTZ011  the user's day
+    journal = project / ".lorelog" / "memory" / f"{dt.date.today().isoformat()}.md"
     journal.parent.mkdir(parents=True)
     writer = Writer(SEED + size)
     journal.write_text("".join(journal_entry(writer, number, 0) for number in range(size)), "utf-8")

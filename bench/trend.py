@@ -223,7 +223,7 @@ def _fill(checkout: Checkout, place: Path, entries: int, settings: Mapping[str, 
         journals.mkdir(parents=True)
         writer = Writer(SEED)
         text = "".join(journal_entry(writer, number, 0) for number in range(entries))
-        (journals / f"{dt.date.today().isoformat()}.md").write_text(text, "utf-8")  # noqa: DTZ011  the user's day
+        (journals / f"{dt.date.today().isoformat()}.md").write_text(text, "utf-8")
     else:
         write_journals(journals, entries)
     return _run_quietly(checkout.command("index"), checkout.environment(place, settings), place)

@@ -25,7 +25,7 @@ def copy_journals(project: Path) -> None:
     target = project / "memory"
     target.mkdir(parents=True, exist_ok=True)
     last = date(2026, 3, 13)
-    shift = date.today() - timedelta(days=1) - last  # noqa: DTZ011  (the user's local day)
+    shift = date.today() - timedelta(days=1) - last
 
     def move(found: re.Match[str]) -> str:
         return (date.fromisoformat(found[0]) + shift).isoformat()
@@ -148,7 +148,7 @@ def _add_costs(folder: Path, project: str) -> None:
     """Write three weeks of receipts of model calls."""
     lines = []
     for age in range(21, -1, -1):
-        day = date.today() - timedelta(days=age)  # noqa: DTZ011  (the user's local day)
+        day = date.today() - timedelta(days=age)
         if day.weekday() >= 5:
             continue
         for number, (purpose, model, tokens) in enumerate(

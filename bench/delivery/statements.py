@@ -104,7 +104,7 @@ def unpack(data: Path, folder: Path) -> Iterator[tuple[str, Path, list[Said]]]:
             yield "claude", plain, list(read_claude(plain.read_text("utf-8").split("\n")))
 
 
-WORDS = "use keep the old parser wrapper before tests cache port route in folder instead of new one and do not touch lock".split()  # noqa: SIM905
+WORDS = "use keep the old parser wrapper before tests cache port route in folder instead of new one and do not touch lock".split()
 START = "The user doesn't want to proceed with this tool use. The tool use was rejected. "
 ADVICE = "\n\nNote: The user's next message may contain a correction or preference. Pay close attention."
 

@@ -242,7 +242,7 @@ def test_an_error_into_a_closed_pipe_has_its_status_and_no_traceback(tmp_path: P
         os.close(reader)
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", "LORELOG_HOME": str(tmp_path)}
         done = subprocess.run(
-            [sys.executable, "-c", "from lorelog.surfaces.cli.main import entry; entry()", *words],
+            [sys.executable, "-c", "from lorelog.surfaces.cli import entry; entry()", *words],
             env=environment,
             check=False,
             stdout=writer if closed == "stdout" else subprocess.PIPE,

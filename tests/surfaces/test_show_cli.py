@@ -89,7 +89,7 @@ def test_imported_memories_keep_their_time(shell: Shell, tmp_path: Path) -> None
 
     assert shell("import", file, "--json").json["memories"]["added"] == 2
     dates = {hit["content"].splitlines()[-1]: hit["date"][:10] for hit in shell("list", "--json").json["memories"]}
-    assert dates == {"otters like rivers": "2025-03-04", "herons fish": date.today().isoformat()}  # noqa: DTZ011
+    assert dates == {"otters like rivers": "2025-03-04", "herons fish": date.today().isoformat()}
 
 
 def test_status_fits_one_screen_and_survives_its_parts(

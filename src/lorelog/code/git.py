@@ -220,9 +220,9 @@ def _read_output(
     child: subprocess.Popen[bytes], stdin: memoryview, deadline: float, max_bytes: int
 ) -> tuple[bytes, bytes] | None:
     """Return the output and the error messages of a process; None if it takes too long or prints too much."""
-    assert child.stdin is not None  # noqa: S101
-    assert child.stdout is not None  # noqa: S101
-    assert child.stderr is not None  # noqa: S101
+    assert child.stdin is not None
+    assert child.stdout is not None
+    assert child.stderr is not None
     pieces: dict[int, list[bytes]] = {child.stdout.fileno(): [], child.stderr.fileno(): []}
     size = 0
     with selectors.DefaultSelector() as selector:

@@ -52,6 +52,7 @@ from lorelog.core.options import (
     TraceOptions,
     WatchOptions,
 )
+from lorelog.core.paths import join_path
 from lorelog.core.query import Fusion, Lane
 
 USER_FILE = "config.toml"
@@ -447,7 +448,7 @@ _KEYS = frozenset(setting.key for setting in SETTINGS)
 
 def resolve_path(base: str, path: str) -> str:
     """Return the real path of an entry of index.paths."""
-    return os.path.realpath(os.path.join(base, os.path.expanduser(path)))  # noqa: PTH111, PTH118  # one call, no Path
+    return os.path.realpath(join_path(base, path))
 
 
 def load_settings(
@@ -637,7 +638,7 @@ _SETTLED_NS = 100_000_000
 def settings_stamp(path: Path) -> object:
     """Return what changes with a settings file; None if it changed just now, and may change again at the same time."""
     try:
-        status = os.stat(path)  # noqa: PTH116
+        status = Path(path).stat()
     except OSError:
         return "missing"
     if abs(time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns)) < _SETTLED_NS:

@@ -15,7 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from io import BufferedWriter
 
-# ruff: noqa: PTH123  (pathlib takes 10 ms to import, and hooks import this module)
 
 PRIVATE_MODE = 0o600
 TEMPORARY_SUFFIX = ".tmp"

@@ -10,9 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 EDITOR_HINT = "set VISUAL or EDITOR, for example: export EDITOR=nano"
-_PLUS_LINE = frozenset(
-    "vi vim nvim gvim mvim view nano pico emacs emacsclient kak micro joe mg ne jed".split()  # noqa: SIM905  (one line)
-)
+_PLUS_LINE = frozenset("vi vim nvim gvim mvim view nano pico emacs emacsclient kak micro joe mg ne jed".split())
 _GO_TO = frozenset(["code", "code-insiders", "codium", "vscodium", "cursor", "windsurf", "positron"])
 _COLON = frozenset(["subl", "sublime_text", "zed", "zeditor", "hx", "helix"])
 _LINE_OPTION = frozenset(["idea", "pycharm", "webstorm", "goland", "clion", "rubymine", "phpstorm", "rider", "kate"])

@@ -59,7 +59,7 @@ def _python() -> str:
     from shutil import which
 
     found = which("python")
-    if not sys.executable or (found and os.path.dirname(found) == os.path.dirname(sys.executable)):  # noqa: PTH120
+    if not sys.executable or (found and os.path.dirname(found) == os.path.dirname(sys.executable)):
         return "python"
     from shlex import quote
 

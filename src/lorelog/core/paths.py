@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 
-# ruff: noqa: PTH111, PTH118, PTH120  (pathlib takes 10 ms to import, and hooks import this module)
-
-
 HOME_LAYOUT = 2
 """Version of the home's layout. In the first one, `tenants/NAME` held the data and its `index` the cache."""
 
@@ -14,6 +11,11 @@ HOME_LAYOUT = 2
 def is_below(path: str, directory: str, separator: str = os.sep) -> bool:
     """Return True if a path is a directory or inside it; `/a/bc` is not inside `/a/b`. Both are real paths."""
     return path == directory or path.startswith(directory.rstrip(separator) + separator)
+
+
+def join_path(directory: str | os.PathLike[str], path: str | os.PathLike[str]) -> str:
+    """Return a path that is relative to a directory, its `~` expanded unless the user is unknown."""
+    return os.path.join(directory, os.path.expanduser(path))
 
 
 def data_folder(home: str | os.PathLike[str]) -> str:

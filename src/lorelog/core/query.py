@@ -6,18 +6,16 @@ from collections.abc import Iterable
 from enum import StrEnum
 from functools import partial
 from math import fsum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from lorelog.core.code_reply import CodeReply
 from lorelog.core.document import DATE_IN_TEXT, Anchor, ChunkKey
 from lorelog.core.errors import UsageError
 from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.record import CANDIDATE_TRUST, Trust, TrustTier
 from lorelog.core.serializable import ReplyItems, Serializable
-
-if TYPE_CHECKING:
-    from lorelog.core.code import CodeReply
 
 
 class Lane(StrEnum):

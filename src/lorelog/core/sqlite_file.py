@@ -23,7 +23,7 @@ _UNWRITABLE = ("SQLITE_READONLY", "SQLITE_FULL", "SQLITE_CANTOPEN", "SQLITE_IOER
 
 def connect(path: Path | str | None, options: str = "mode=rwc", busy_s: float = BUSY_S) -> sqlite3.Connection:
     """Connect to a database file with the options of an SQLite URI, or to one in memory if `path` is None."""
-    address = ":memory:" if path is None else f"file:{_escape(os.path.abspath(path))}?{options}"  # noqa: PTH100
+    address = ":memory:" if path is None else f"file:{_escape(os.path.abspath(path))}?{options}"
     return sqlite3.connect(address, uri=path is not None, timeout=busy_s, isolation_level=None, check_same_thread=False)
 
 
@@ -142,7 +142,7 @@ class SqliteFile:
 
     def open_readonly(self) -> sqlite3.Connection | None:
         """Open an existing database without changing anything; return None if it has another version. Raise sqlite3.Error."""
-        assert self.path is not None  # noqa: S101
+        assert self.path is not None
         db = connect_readonly(self.path, self._schema.busy_s)
         if _read_marks(db) == (self._schema.application, self._schema.version):
             return db
@@ -151,7 +151,7 @@ class SqliteFile:
 
     def replace(self) -> None:
         """Move a damaged database aside, or delete it if it is derived, so that the next `open` creates a new one."""
-        assert self.path is not None  # noqa: S101
+        assert self.path is not None
         with suppress(OSError):
             if not self._schema.is_derived:
                 self.path.replace(self.path.with_name(f"{self.path.stem}.damaged-{time.time_ns()}{self.path.suffix}"))

@@ -147,7 +147,7 @@ def host_data_folder(host: str, environment: Mapping[str, str], home: str = "") 
     """Return the folder in which a host keeps its data; `home` is the user's, by default that of this process."""
     variable, default, below = _DATA_FOLDERS[host]
     folders = (environment[variable], below) if environment.get(variable) else (home or "~", default, below)
-    return os.path.expanduser("/".join(filter(None, folders)))  # noqa: PTH111
+    return os.path.expanduser("/".join(filter(None, folders)))
 
 
 def host_adapter(host: str) -> HostAdapter:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-# ruff: noqa: PTH113  (pathlib takes longer to import than a hook should take)
 
 MOMENTS = {
     "session_start": "session-start",

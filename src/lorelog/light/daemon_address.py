@@ -81,7 +81,7 @@ def create_folders(address: DaemonAddress) -> None:
     """Create the daemon's directories with mode 700. Raise DaemonError if one belongs to another user."""
     for folder in (address.home, address.run, address.folder):
         try:
-            os.makedirs(folder, _PRIVATE_MODE, exist_ok=True)  # noqa: PTH103
+            os.makedirs(folder, _PRIVATE_MODE, exist_ok=True)
         except OSError as error:
             raise DaemonError(
                 f"cannot create {folder}: {error.strerror}",
@@ -112,7 +112,7 @@ def _make_private(folder: str) -> None:
     try:
         status = os.lstat(folder)
         if _is_own(status) and status.st_mode & _TYPE_MASK == _TYPE_DIRECTORY and status.st_mode & _OTHERS_MASK:
-            os.chmod(folder, _PRIVATE_MODE)  # noqa: PTH101
+            os.chmod(folder, _PRIVATE_MODE)
             status = os.lstat(folder)
     except OSError as error:
         raise DaemonError(f"cannot change the mode of {folder}: {error.strerror}") from error
@@ -153,7 +153,7 @@ def _short_socket_folder(home: str) -> str:
         if (
             parent.startswith("/")
             and len(os.fsencode(f"{parent}/{name}/daemon.sock")) < MAX_SOCKET_PATH_BYTES
-            and os.path.isdir(parent)  # noqa: PTH112
+            and os.path.isdir(parent)
         ):
             return f"{parent}/{name}"
     return f"/tmp/{name}"  # noqa: S108  (owner and mode are checked before use)

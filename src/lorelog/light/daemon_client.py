@@ -187,7 +187,7 @@ def _withdraw(connection: bare_socket) -> bool:
 
 
 def _send(connection: bare_socket, line: bytes) -> None:
-    try:  # noqa: SIM105  (importing contextlib takes longer than the whole function)
+    try:
         connection.sendall(line)
     except (BrokenPipeError, ConnectionResetError):
         pass  # the daemon may have sent the reason before it closed the connection: read that next

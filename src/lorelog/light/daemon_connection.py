@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lorelog.light.daemon_address import DaemonAddress
 
 _CONNECT_S = 2.0
-PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """Folder of this program's modules."""
 _UMASK_LOCK = allocate_lock()
 
@@ -66,7 +66,7 @@ def caller_fields(
 ) -> dict[str, Any]:
     """Return the `caller` field of a request. `directory` and `environment` default to those of this process."""
     try:
-        directory = os.getcwd() if directory is None else directory  # noqa: PTH109
+        directory = os.getcwd() if directory is None else directory
     except OSError:
         raise DaemonError("the current directory was deleted", hint="change to a directory that exists") from None
     forwarded = forwarded_environment(os.environ if environment is None else environment, address.home)
@@ -131,7 +131,7 @@ def _connect_loopback(address: DaemonAddress, timeout_s: float) -> bare_socket:
 def _umask() -> int:
     """Return this process's umask. Where the system does not tell it, it can only be read by setting it briefly."""
     try:
-        with open("/proc/self/status", "rb") as file:  # noqa: PTH123
+        with open("/proc/self/status", "rb") as file:
             for line in file:
                 if line.startswith(b"Umask:"):
                     return int(line[6:], 8)

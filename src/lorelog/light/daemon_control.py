@@ -65,8 +65,8 @@ def start(address: DaemonAddress, *, force: bool = False) -> None:
         raise
     except OSError as error:
         raise DaemonError(f"cannot start the daemon: {error}") from error
-    try:  # noqa: SIM105  (importing contextlib takes longer than the whole function)
-        os.unlink(f"{address.run}/start.failed")  # noqa: PTH108
+    try:
+        os.unlink(f"{address.run}/start.failed")
     except OSError:
         pass
 
@@ -185,7 +185,7 @@ def spawn_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
     kept.pop("LORELOG_IDENTITY_PASSPHRASE", None)  # each client sends its own
     paths = environment.get("PYTHONPATH", "").split(os.pathsep)
-    if any(os.path.isabs(path) and os.path.realpath(path) == package_parent for path in paths):  # noqa: PTH117
+    if any(os.path.isabs(path) and os.path.realpath(path) == package_parent for path in paths):
         kept["PYTHONPATH"] = package_parent
     return {"OPENBLAS_NUM_THREADS": "1", **kept}
 
@@ -347,7 +347,7 @@ def _kill(holder: dict[str, Any], number: int) -> None:
 def _record_failure(address: DaemonAddress, reason: str) -> None:
     """Record a failed start, so that the commands of the next minute do not all wait for another one."""
     try:
-        with open(f"{address.run}/start.failed", "w", encoding="utf-8") as file:  # noqa: PTH123
+        with open(f"{address.run}/start.failed", "w", encoding="utf-8") as file:
             file.write(f"{time.monotonic():.3f} {reason[:500]}")
     except OSError:
         return
@@ -356,7 +356,7 @@ def _record_failure(address: DaemonAddress, reason: str) -> None:
 def _read_note(path: str) -> tuple[bool, str, float]:
     """Return whether a note is less than a minute old, its text, and its age in seconds."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        with open(path, encoding="utf-8", errors="replace") as file:
             written_at, _, text = file.read(1000).partition(" ")
         # Monotonic, so that clock changes do not matter. It restarts at boot: an older note then has a negative age.
         age_s = time.monotonic() - float(written_at)

@@ -38,9 +38,9 @@ def is_marked_unresponsive(address: DaemonAddress, *, probe: bool = True) -> boo
     """
     marker = address.unresponsive_marker
     try:
-        with open(marker, encoding="ascii", errors="replace") as file:  # noqa: PTH123
+        with open(marker, encoding="ascii", errors="replace") as file:
             text = file.read(_MAX_MARKER_BYTES)
-        age_s = time.time() - os.stat(marker).st_mtime  # noqa: PTH116
+        age_s = time.time() - os.stat(marker).st_mtime
     except OSError:
         return False
     if text != _identity(address) or not _is_alive(address):
@@ -87,8 +87,8 @@ def unresponsive_error(address: DaemonAddress, *, first: bool = False) -> Daemon
 
 def clear_marker(address: DaemonAddress) -> None:
     """Delete the marker, if there is one."""
-    try:  # noqa: SIM105  (importing contextlib takes longer than the whole function)
-        os.unlink(address.unresponsive_marker)  # noqa: PTH108
+    try:
+        os.unlink(address.unresponsive_marker)
     except OSError:
         pass
 
@@ -117,7 +117,7 @@ def answers_ping(address: DaemonAddress, timeout_s: float) -> bool:
 def ping_timeout(address: DaemonAddress) -> float:
     """Return how many seconds the daemon has to answer a ping: more while it starts."""
     try:
-        age_s = time.time() - os.stat(address.pid).st_mtime  # noqa: PTH116
+        age_s = time.time() - os.stat(address.pid).st_mtime
     except OSError:
         return PING_S
     return max(PING_S, START_S - age_s) if age_s >= 0 else PING_S
@@ -150,7 +150,7 @@ def _is_alive(address: DaemonAddress) -> bool:
 
 def _read_pid(address: DaemonAddress) -> int:
     try:
-        with open(address.pid, encoding="ascii", errors="replace") as file:  # noqa: PTH123
+        with open(address.pid, encoding="ascii", errors="replace") as file:
             return int(file.read(20))
     except (OSError, ValueError):
         return 0

@@ -25,7 +25,7 @@ def open_listener(path: str) -> socket.socket:
     try:
         listener.bind((_HOST, 0))
         with suppress(FileNotFoundError):
-            os.unlink(path)  # noqa: PTH108
+            os.unlink(path)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             token = os.urandom(TOKEN_BYTES // 2).hex()
@@ -56,7 +56,7 @@ def connect(path: str, timeout_s: float) -> socket.socket:
 
 def read_endpoint(path: str) -> tuple[int, bytes]:
     """Return the port and the token in a file. Raise ConnectionRefusedError if it has none."""
-    with open(path, "rb") as file:  # noqa: PTH123
+    with open(path, "rb") as file:
         port, _, token = file.read(200).strip().partition(b" ")
     if not port.isdigit() or len(token) != TOKEN_BYTES:
         raise ConnectionRefusedError(f"{path} has no port and token")

@@ -19,7 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# ruff: noqa: PTH118, PTH123, PTH208  (pathlib takes 10 ms to import)
 
 GLOBAL_KEY = "global"
 """File name of the memories that belong to no project."""

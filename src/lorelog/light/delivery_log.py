@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-# ruff: noqa: PTH103, PTH118  (pathlib takes 10 ms to import)
 
 LOG_SUFFIX = ".jsonl"
 USED_SUFFIX = ".used.jsonl"

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 # `os.path` instead of pathlib: for a path that is too long or not accessible it returns False, where pathlib raises.
-# ruff: noqa: PTH112, PTH113, PTH118, PTH119, PTH120, PTH123
 
 MAX_SMALL_FILE_BYTES = 65_536
 """Read limit. A `.git` file holds one path, and a repository's configuration a few lines."""

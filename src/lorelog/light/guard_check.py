@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     GuardFields = dict[str, Any]
     FileStamp = list[int]
 
-# ruff: noqa: PTH111, PTH118, PTH120, PTH123, PTH116  (pathlib takes 10 ms to import)
 
 MAX_DISMISSALS = 3
 """Dismissals after which a guard retires."""
@@ -55,7 +54,7 @@ def check_guards(file: str, project: str, call: Mapping[str, Any], root: str) ->
         guards, _ = _read_guards(file)
         found = find_matches([guard for guard in guards if guard["project"] in ("", project)], call, root)
         match = format_match(found[0]) if found else None
-    except Exception as error:  # noqa: BLE001  (in doubt the call is allowed, and the hook logs the reason)
+    except Exception as error:
         _outcomes[file] = f"{type(error).__name__}: {error}"
         return None
     _outcomes[file] = ""
@@ -71,7 +70,7 @@ def guard_problem(file: str) -> dict[str, str] | None:
     if reason is None:
         try:
             _read_guards(file)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             reason = f"{type(error).__name__}: {error}"
     return {"error": f"guards were not applied: {reason}"} if reason else None
 
@@ -86,7 +85,7 @@ def guard_notices(file: str, project: str, today: str) -> list[str]:
             if guard["project"] in ("", project)
             and 0 <= _day_number(today) - _day_number(guard["changed"]) <= _NOTICE_DAYS
         ]
-    except Exception:  # noqa: BLE001
+    except Exception:
         return []
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-# ruff: noqa: PTH123  (pathlib takes 10 ms to import)
-
 OPEN_TASKS_FILE = "open-tasks.jsonl"
 MAX_OPEN_TASKS_BYTES = 131_072
 """A longer file cannot be read while an agent waits."""

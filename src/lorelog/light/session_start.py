@@ -123,7 +123,7 @@ def render_session_start(sources: SessionStartSources, budget: int, today: str) 
     room = budget * _BYTES_PER_TOKEN - _byte_size(OPENING_TAG, preface, _STATUS, CLOSING_TAG)
     if room < 0:
         return ShownMemory()
-    is_built = any(os.path.exists(file) for file in sources.files.standing)  # noqa: PTH110
+    is_built = any(os.path.exists(file) for file in sources.files.standing)
     boxes, sessions, foreign = _SessionReader(standing, is_built=is_built).read(journals)
     decisions = [(f"- {_described(memory)}", memory["id"]) for memory in own if memory["type"] == "decision"]
     blocks = [

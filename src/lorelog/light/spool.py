@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-# ruff: noqa: PTH103, PTH105, PTH108, PTH116, PTH119, PTH120, PTH208  (pathlib takes 10 ms to import)
 
 MAX_EVENT_BYTES = 65_536
 """Size limit of one event."""

@@ -25,8 +25,8 @@ from lorelog.records.digests import DigestRole
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lorelog.records.digest_builders import TaskDigestLine
-    from lorelog.records.digests import Digest, DigestItem
+    from lorelog.records.digests import Digest, DigestItem, DigestLine
+    from lorelog.records.tables import Task
     from lorelog.services.records.record_scope import CompiledDigest
 
 OPERATIONS = OperationFamily()
@@ -233,18 +233,13 @@ def resume(engine: Engine, request: ResumeRequest, call: RequestContext) -> Resu
 
     compiled = compile_resume(engine.records(), request.task_id, query=request.query, k=request.k)
     content = compiled.content
-    lists = {name: tuple(line.text for line in lines) for name, lines in content.lists.items()}
     view = ResumeView(
-        task=task_info(content.task, goal=content.goal.text if content.goal else ""),
-        latest_summary=content.latest.text if content.latest else "",
-        next_step=content.next_step.text if content.next_step else "",
-        blockers=lists["blockers"],
-        what_worked=lists["what_worked"],
-        what_failed=lists["what_failed"],
-        validation=lists["validation"],
-        followups=lists["followups"],
-        open_runs=tuple(run_info(run.run, summary=run.text) for run in content.open_runs),
-        recent_runs=tuple(run_info(run.run, summary=run.text) for run in content.recent_runs),
+        task=task_info(content.task, goal=content.goal),
+        latest_summary=content.latest,
+        next_step=content.next_step,
+        **content.lists,
+        open_runs=tuple(map(run_info, content.open_runs)),
+        recent_runs=tuple(map(run_info, content.recent_runs)),
         decisions=tuple(map(item_info, content.decisions)),
         source_artifact_ids=tuple(compiled.digest.records),
     )
@@ -393,13 +388,7 @@ def _digest_parts(compiled: CompiledDigest[Any]) -> dict[str, Any]:
     }
 
 
-def _brief_tasks(tasks: Iterable[TaskDigestLine]) -> tuple[BriefTask, ...]:
+def _brief_tasks(tasks: Iterable[tuple[Task, DigestLine]]) -> tuple[BriefTask, ...]:
     return tuple(
-        BriefTask(
-            task_id=task.task.id,
-            status=task.task.status,
-            text=task.line.text,
-            artifact_ids=tuple(task.line.cites),
-        )
-        for task in tasks
+        BriefTask(task_id=task.id, status=task.status, text=line.text, artifact_ids=line.cites) for task, line in tasks
     )

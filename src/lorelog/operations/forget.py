@@ -240,7 +240,7 @@ def proof_json(proof: ForgetProof) -> ForgetProofJson:
 @shows_as_json(Receipt, ForgetReceiptJson)
 def receipt_json(receipt: Receipt) -> ForgetReceiptJson:
     """Return a receipt without its canaries."""
-    return reply_from(receipt, ForgetReceiptJson, ok=receipt.report.ok, searched_files=receipt.report.files)
+    return reply_from(receipt, ForgetReceiptJson, searched_files=receipt.files)
 
 
 @shows_as_json(ReceiptsReply, ForgetReceiptsJson)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta
@@ -200,8 +201,8 @@ def _find_remote_memory(engine: Engine, directory: str) -> str:
             f"{directory} is not a known project",
             hint="index a file of it in a shell first (lorelog index PATH), or allow its directory by index.remote_projects",
         )
-    memory = os.path.realpath(os.path.join(project, "memory"))  # noqa: PTH118
-    if not os.path.isdir(memory) or not is_below(memory, project):  # noqa: PTH112
+    memory = os.path.realpath(f"{project}/memory")
+    if not Path(memory).is_dir() or not is_below(memory, project):
         raise UsageError(f"{directory} has no folder memory/", hint="create it, or index other files of it in a shell")
     return memory
 

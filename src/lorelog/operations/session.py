@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,6 +14,7 @@ from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable
 from lorelog.core.freshness import FreshnessVerdict
 from lorelog.core.memory import ListReply
 from lorelog.core.options import ListOptions
+from lorelog.core.paths import join_path
 from lorelog.core.query import Filters, SupportingRecord, ValueChange
 from lorelog.core.record import Trust
 from lorelog.core.serializable import ReplyItems, shows_as_json
@@ -263,7 +263,7 @@ def capture_session(engine: Engine, request: CaptureRequest, call: RequestContex
     fields = msgspec.structs.asdict(request)
     fields["directory"] = request.directory or call.directory
     if request.transcript:
-        fields["transcript"] = os.path.join(call.directory, os.path.expanduser(request.transcript))  # noqa: PTH111, PTH118
+        fields["transcript"] = join_path(call.directory, request.transcript)
     event = HookEvent.from_mapping(fields, datetime.now(UTC))
     context = replace(engine.capture_context(), yield_write_lock=call.yield_write_slot, traces=engine.traces)
     if not request.everything:

@@ -54,7 +54,7 @@ _MONTHS = _numbered(
     *("july jul juli", "august aug", "september sep sept", "october oct oktober okt", "november nov"),
     "december dec dezember dez",
 )
-_SHORT_MONTHS = frozenset("jan feb mar apr jun jul aug sep sept oct okt nov dec dez".split())  # noqa: SIM905
+_SHORT_MONTHS = frozenset("jan feb mar apr jun jul aug sep sept oct okt nov dec dez".split())
 """Count only with a capital letter: `dec` and `mar` are also instructions, columns and verbs."""
 _VERB_MONTHS = frozenset({"may", "march", "mar"})
 _NAMED_MONTHS = frozenset({"april", "may", "june", "august", "jan", "mai", "jun", "juli"})
@@ -86,14 +86,14 @@ _DAY_WORDS = {"today": 0, "tonight": 0, "yesterday": -1, "tomorrow": 1, "heute":
 _RELATIONS = {"before": "before", "prior to": "before", "after": "after", "since": "since", "until": "until"}
 _RELATIONS |= {"till": "until", "by": "until", "vor": "before", "nach": "after", "seit": "since", "bis": "until"}
 _STRONG_LEADS = frozenset(
-    "in on during since until till before after between throughout within around im am seit bis vor nach zwischen".split()  # noqa: SIM905
+    "in on during since until till before after between throughout within around im am seit bis vor nach zwischen".split()
 ) | {"prior to", "month of", "monat"}
 _WEAK_LEADS = frozenset({"by", "from", "of", "vom", "von", "for", "with"})
 """Precede a time, but as often a person or a place."""
 _PARTS = {"early": 0, "beginning of": 0, "start of": 0, "anfang": 0, "mid": 1, "middle of": 1, "mitte": 1}
 _PARTS |= {"late": 2, "end of": 2, "ende": 2}
 _DATE_AS_DATA = frozenset(
-    "datetime timedelta strftime strptime timestamp timestamps dateutil timezone cron crontab".split()  # noqa: SIM905
+    "datetime timedelta strftime strptime timestamp timestamps dateutil timezone cron crontab".split()
 )
 """A query with one of these asks how dates are computed, not about a time."""
 _DATE_NOUNS = frozenset({"date", "dates", "number", "datum", "format", "calendar"})
@@ -104,11 +104,11 @@ _BEFORE_ADJECTIVE = frozenset(
 )
 _RANGE_OPENERS = frozenset({"between", "from", "zwischen", "von", "vom"})
 _ADVICE_WORDS = frozenset(
-    "recommend recommendation recommendations suggest suggestions tips advice idea ideas should plan planning".split()  # noqa: SIM905
+    "recommend recommendation recommendations suggest suggestions tips advice idea ideas should plan planning".split()
 )
 """A query for advice on tonight or next week does not ask for notes of that time."""
-_PERSONAL_WORDS = frozenset("my our me us happened changed broke done ich wir mich mir uns habe haben".split())  # noqa: SIM905
-_PAST_MARKERS = frozenset("did have has had been ve was were i we".split())  # noqa: SIM905
+_PERSONAL_WORDS = frozenset("my our me us happened changed broke done ich wir mich mir uns habe haben".split())
+_PAST_MARKERS = frozenset("did have has had been ve was were i we".split())
 _ARTICLES = r"(?:the|our|my|der|die|das|den|dem|every|each|any|a)"
 
 _WORD = re.compile(r"\w+")

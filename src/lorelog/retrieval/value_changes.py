@@ -258,17 +258,17 @@ _ATTRIBUTES = frozenset(
     """
     timeout ttl port version limit interval delay retries size length depth threshold budget quota capacity concurrency workers replicas
     threads connections python node go ruby java php rust postgres redis mysql kubernetes django rails react
-    """.split()  # noqa: SIM905
+    """.split()
 )
 """Nouns that a value may follow directly: "port 8080", "Python 3.12"."""
 _FILLERS = frozenset(
-    "now currently still just only always exactly already again a an the back up down out set value".split()  # noqa: SIM905
+    "now currently still just only always exactly already again a an the back up down out set value".split()
 )
 _PAST = frozenset(
-    "was were previously formerly originally initially earlier once before old former previous ago until".split()  # noqa: SIM905
+    "was were previously formerly originally initially earlier once before old former previous ago until".split()
 )
 _REFUSED = frozenset(
-    "when if unless whether once while except depending not longer never cannot how why who it this that there what which".split()  # noqa: SIM905
+    "when if unless whether once while except depending not longer never cannot how why who it this that there what which".split()
 )
 """Words before a value with which the clause states nothing: a condition, a negation, a subject from another sentence."""
 _SKIPPED_LABELS = ("- files:", "- commands:", "- errors:", "- user asked:", "- went on with:", "- ended:")

@@ -382,7 +382,7 @@ class MemoryStore:
                 section = chunks[first : next(ends, len(chunks))]
                 text = join_chunks((chunk.start_line, chunk.end_line, chunk.content) for chunk in section)
                 document = self.document(stored.chunk.source)
-                assert document is not None  # noqa: S101  (it has the chunk)
+                assert document is not None
                 sections[chunk_id] = IndexedSection(document.stamp, chunks[first].start_line, text)
         return sections
 

@@ -17,8 +17,8 @@ from lorelog.core.ports import Supersession
 from lorelog.services.memory_state.lifecycle_index import MemoryDates, MemoryDateTable, SupersessionIndex, parse_day
 
 FAKE = {"embedding.provider": "fake"}
-YESTERDAY = (date.today() - timedelta(days=1)).isoformat()  # noqa: DTZ011
-TODAY = date.today().isoformat()  # noqa: DTZ011
+YESTERDAY = (date.today() - timedelta(days=1)).isoformat()
+TODAY = date.today().isoformat()
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def own_rules(home: Path, project: Path) -> list[str]:
 
 def guards(home: Path, project: Path) -> list[str]:
     memories = read_standing_memories(files(home, project).standing, str(project.resolve()))
-    return [proposal.draft.message for proposal in propose_guards(memories, frozenset())]
+    return [proposal.as_guard().message for proposal in propose_guards(memories, frozenset())]
 
 
 def assert_quoted(lines: list[str], words: str) -> None:

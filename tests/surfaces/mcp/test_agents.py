@@ -160,7 +160,7 @@ def test_journals_are_resources(some_agents: Agents, remembering: Path) -> None:
         added = await called(client, "add_memory", text="Deploys go out on Tuesdays.")
         await called(client, "index_memory")
         listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
-        assert listed == [f"lorelog://journal/{date.today()}", "lorelog://journal/2026-03-05"]  # noqa: DTZ011
+        assert listed == [f"lorelog://journal/{date.today()}", "lorelog://journal/2026-03-05"]
         templates = (await client.list_resource_templates()).resource_templates
         assert [template.uri_template for template in templates] == ["lorelog://journal/{day}"]
         assert "Deploys go out on Tuesdays." in await read(client, listed[0])

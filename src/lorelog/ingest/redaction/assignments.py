@@ -64,7 +64,7 @@ _PASSWORD_WORDS = frozenset(
     """
     password passwd passwort pwd pw psk passphrase passcode pass sshpass dbpass userpass smtppass mailpass rootpass
     adminpass storepass keypass requirepass bindpw rootpw adminpw
-    """.split()  # noqa: SIM905
+    """.split()
 )
 _AMBIGUOUS_PASSWORD_NAMES = frozenset({"pass", "pwd", "pw"})  # also a test result, a directory, a unit
 _SECRET_WORDS = frozenset({"secret", "secrets", "token", "apikey", "credential", "credentials", "jwt", "bearer"})
@@ -76,7 +76,7 @@ _KEY_QUALIFIERS = frozenset(
     api access secret private signing encryption master account service auth storage session deploy ssh webhook client
     shared admin app license subscription ingest write bot rest personal hmac aes cipher crypto encrypt decrypt cookie jwt
     root wallet preshared
-    """.split()  # noqa: SIM905
+    """.split()
 )
 # Last words of names that describe a secret but do not hold it.
 _METADATA_WORDS = frozenset(
@@ -91,14 +91,14 @@ _METADATA_WORDS = frozenset(
     location algorithm alg bits ring board press down up code codes word words map list array per generator parser
     tokenizer stream iterator cache test tests spec schema model view page form dialog screen route reset strength
     confirmation
-    """.split()  # noqa: SIM905
+    """.split()
 )
 _VENDOR_NAMES = frozenset(
     """
     aws azure gcp google twilio heroku cloudflare vercel netlify datadog algolia okta auth0 fastly mistral cohere railway
     upstash wandb openai anthropic github gitlab stripe slack discord telegram sentry mailgun sendgrid firebase jira
     snowflake databricks elastic kafka rabbitmq postgres mysql redis mongo
-    """.split()  # noqa: SIM905
+    """.split()
 )
 
 
@@ -481,7 +481,7 @@ _SENTENCE_WORDS = frozenset(
     encrypts encryption decrypt decrypted decryption enter entered prompt stored wrong correctly incorrect invalid empty
     missing null none changed change example word words text line command option argument protect protected protects
     unlock unlocks generate generated create created random length characters letters numbers contains contain
-    """.split()  # noqa: SIM905
+    """.split()
 )
 
 _CODE = r"[a-zA-Z0-9]{4,10}+(?:-[a-zA-Z0-9]{4,10}+){0,3}+"

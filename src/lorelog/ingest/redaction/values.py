@@ -40,7 +40,7 @@ _WELL_KNOWN_VALUES = frozenset(
     mypassword mysecret mytoken password1 password12 password123 pass123 pass1234 secret123 token123 user123 admin123
     uint8array uint16array uint32array int8array int16array int32array 123456 1234567 12345678 123456789
     new current old invalid valid missing wrong correct prompt stdin env file vault keychain keyring input output type
-    """.split()  # noqa: SIM905  forty quoted words are harder to read
+    """.split()
 )
 _REFERENCE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*+(?:[.(\[]|::|->|\?\.).*", re.ASCII | re.DOTALL)
 _IDENTIFIER = re.compile(r"^[A-Za-z_$][A-Za-z_]*+[0-9]?$", re.ASCII)
@@ -58,7 +58,7 @@ _COMMON_PAIRS = frozenset(
     th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic ne
     ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so rs un lo
     ge ie ee em ad ol rt po na ul ni ts mo pa im mi ai sh su id os iv ia am ci pl
-    """.split()  # noqa: SIM905
+    """.split()
 )
 _DIGIT = re.compile(r"[0-9]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}$")

@@ -86,8 +86,8 @@ def extract_errors(text: str, action: ToolAction) -> tuple[LocatedTrace, ...]:
         return ()
     if text.startswith(_REJECTION_TEXT) or action.error == "rejected by the user":
         return ()
+    from lorelog.ingest.tracebacks.blocks import message_trace
     from lorelog.ingest.tracebacks.finder import find_traces, may_contain_error, shorten_trace
-    from lorelog.ingest.tracebacks.messages import message_trace
 
     text = _keep_ends(text, _MAX_ERROR_SCAN_CHARS)
     traces = find_traces(text, _MAX_ERRORS) if may_contain_error(text) else []

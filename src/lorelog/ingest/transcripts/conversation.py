@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import IO
 
@@ -211,7 +212,7 @@ class TranscriptTail:
 
     def __init__(self, conversation: Conversation, *, since: str = "") -> None:
         """Begin at the first line that contains `since`, an id that is unique; without it at the first line."""
-        assert conversation.new_reader is not None  # noqa: S101  (the caller has checked that the file has lines)
+        assert conversation.new_reader is not None
         self.conversation = conversation
         self._stats = TranscriptStats()
         self._reader = conversation.new_reader(self._stats)
@@ -333,7 +334,7 @@ class TranscriptTails:
         conversation = open_conversation(path, session)
         if conversation.new_reader is None or is_compressed(path):
             return None
-        is_long = os.stat(path).st_size > _LONG_TRANSCRIPT_BYTES  # noqa: PTH116
+        is_long = Path(path).stat().st_size > _LONG_TRANSCRIPT_BYTES
         tail = TranscriptTail(conversation, since=last if is_long else "")
         return tail if tail.read_on() else None
 

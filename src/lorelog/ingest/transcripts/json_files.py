@@ -31,6 +31,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 from lorelog.core.errors import NotFound, SourceError
@@ -416,7 +417,7 @@ def _temporary_copy(path: str) -> Iterator[str]:
             hint="open it once with its host, or with sqlite3",
         )
     with tempfile.TemporaryDirectory(prefix="lorelog-") as folder:
-        copy = os.path.join(folder, "copy.db")  # noqa: PTH118
+        copy = f"{folder}/copy.db"
         shutil.copyfile(path, copy)
         shutil.copyfile(f"{path}-wal", f"{copy}-wal")
         yield copy
@@ -424,6 +425,6 @@ def _temporary_copy(path: str) -> Iterator[str]:
 
 def _file_size(path: str) -> int | None:
     try:
-        return os.stat(path).st_size  # noqa: PTH116
+        return Path(path).stat().st_size
     except OSError:
         return None

@@ -145,7 +145,7 @@ _READ_ONLY_COMMANDS = frozenset(
     """
     ls cat cd pwd echo head tail wc which clear true date whoami less more tree file stat sleep history env printenv
     type sed grep rg find awk nl sort uniq cut tr jq xxd hexdump test export set
-    """.split()  # noqa: SIM905
+    """.split()
 )
 """Commands that only read, or without an effect to find later."""
 _READ_ONLY_GIT = re.compile(

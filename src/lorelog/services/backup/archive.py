@@ -451,6 +451,6 @@ def written_backups(home: Path) -> dict[str, str]:
     for line in lines:
         with suppress(ValueError, KeyError, TypeError):
             values = json.loads(line)
-            if os.path.isfile(values["file"]):  # noqa: PTH113
+            if Path(values["file"]).is_file():
                 found[str(values["file"])] = str(values["at"])
     return found

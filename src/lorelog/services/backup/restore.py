@@ -306,7 +306,7 @@ class Restorer(Struct):
 
     def _restore_project_file(self, entry: BackupFile, staged: Path) -> RestoredFile:
         project = self.projects.get(entry.project, entry.project)
-        if not os.path.isdir(project):  # noqa: PTH112
+        if not Path(project).is_dir():
             hint = f"there is no directory {project}: use --project-map {entry.project}=DIR, or restore again once it exists"
             return RestoredFile(path=f"{project}/{entry.path}", action="skipped", reason=hint)
         if entry.kind == "settings":
@@ -367,7 +367,7 @@ class Restorer(Struct):
         for root in Roots(staged).all():
             project = self.projects.get(root.project, root.project)
             path = self._moved_path(root.path, root.project)
-            if path not in known and os.path.exists(path):  # noqa: PTH110
+            if path not in known and Path(path).exists():
                 fresh.append(replace(root, path=path, project=project))
         if fresh and not self.dry_run and self._undo is not None:
             self._undo.record(target, target.read_bytes() if target.exists() else None, None)

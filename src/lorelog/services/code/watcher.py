@@ -28,8 +28,6 @@ from lorelog.services.code.working_trees import REGISTRY_FILE, CodeRootRegistry
 from lorelog.services.places.workspace import CODE_DATABASE
 from lorelog.services.watch.events import DELETED, FileEventBatch, FileEventSource, WatchUnavailable
 
-# ruff: noqa: PTH112, PTH118  (os.path is faster, and runs for every event)
-
 _DISCOVERY_S = 3.0
 """Interval for checking whether working trees were registered, deleted or restored."""
 _POLL_S = 60.0
@@ -268,7 +266,7 @@ class CodeWatcher:
 
 def _identity(path: str) -> object:
     try:
-        status = os.stat(path)  # noqa: PTH116
+        status = os.stat(path)
     except OSError:
         return None
     return status.st_dev, status.st_ino

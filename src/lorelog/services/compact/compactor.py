@@ -221,7 +221,7 @@ def read_prompt(path: str) -> str:
     if not path:
         return ""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
+        with Path(path).open("rb") as file:
             text = file.read(_MAX_PROMPT_BYTES + 1)
     except OSError as error:
         raise NotFound(f"{path} cannot be read: {error.strerror}", hint="--prompt-file names a text file") from error

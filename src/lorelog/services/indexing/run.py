@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -402,7 +403,7 @@ class IndexRun:
         """
         document = update.document
         try:
-            stamp = FileStamp.from_stat(os.stat(document.source))  # noqa: PTH116  (a plain call for every file)
+            stamp = FileStamp.from_stat(Path(document.source).stat())
         except OSError:
             stamp = document.stamp
         # Another process may have indexed another version of the file, or deleted a memory of this one.

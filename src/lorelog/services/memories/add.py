@@ -88,7 +88,7 @@ _ACKNOWLEDGEMENT_LINES = frozenset(
     """.replace("\n", "|").split("|")
 )
 _ACKNOWLEDGEMENTS = frozenset(" ".join(phrase.split()) for phrase in _ACKNOWLEDGEMENT_LINES if phrase.strip())
-_OPENERS = frozenset("ok okay yes yep yeah great good perfect nice cool alright thanks done sure".split())  # noqa: SIM905
+_OPENERS = frozenset("ok okay yes yep yeah great good perfect nice cool alright thanks done sure".split())
 """Words that may be followed by another acknowledgement without punctuation."""
 _WORD = re.compile(r"[^\W_]+(?:['\u2019_][^\W_]+)*")
 

@@ -216,7 +216,7 @@ class ProjectScope:
 
         from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 
-        today = date.today()  # noqa: DTZ011  (the user's local day)
+        today = date.today()
         return LifecycleIndex(self.store, self.place.tenant_folder, today, uses_feedback=self._uses_feedback)
 
     def authored(self) -> AuthoredMemories:
@@ -310,7 +310,7 @@ class ProjectScope:
                 workspace=self.place,
                 lifecycle=self.lifecycle_index(),
                 authored=self.authored(),
-                today=date.today(),  # noqa: DTZ011  (the user's local day)
+                today=date.today(),
             )
             marks = source.read_marks()
             if check is not None or not source.is_current(marks):

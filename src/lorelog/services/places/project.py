@@ -27,7 +27,6 @@ from lorelog.core.paths import is_below
 from lorelog.light.git_location import find_worktree, git_folders, is_repository, read_small_file
 
 # `os.path` instead of pathlib: for odd paths it returns False, where pathlib raises.
-# ruff: noqa: PTH111, PTH113, PTH114, PTH118, PTH119, PTH120, PTH123
 
 
 class Project(Struct, frozen=True):

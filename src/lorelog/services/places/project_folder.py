@@ -10,8 +10,6 @@ import os
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.paths import is_below
 
-# ruff: noqa: PTH104, PTH112, PTH118  (pathlib takes 10 ms to import)
-
 FOLDER = ".lorelog"
 GITIGNORE_TEXT = (
     "# Conversations with agents are kept here and stay out of the repository. Delete this file to share them.\n*\n"

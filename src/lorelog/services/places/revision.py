@@ -47,7 +47,7 @@ def _newest(folder: str) -> str:
 
 def _stamp(path: str) -> str:
     try:
-        status = os.stat(path)  # noqa: PTH116
+        status = os.stat(path)
     except OSError:
         return ""
     return f"{status.st_mtime_ns:x}.{status.st_size:x}"

@@ -29,7 +29,6 @@ from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
 
 # `os.path` instead of pathlib: for a path that is not accessible it returns False, where pathlib raises.
-# ruff: noqa: PTH112, PTH113, PTH118
 
 AUTO_MEMORY_ORIGIN = "claude"
 """Origin of discovered roots."""
@@ -246,7 +245,7 @@ def real_path(path: str) -> str:
         raise UsageError("the path is empty", hint="check for an unset variable; '.' is the current directory")
     try:
         path.encode()
-        return os.path.realpath(os.path.expanduser(path))  # noqa: PTH111  (pathlib raises for unknown users)
+        return os.path.realpath(os.path.expanduser(path))
     except ValueError:
         raise UsageError(f"{path!r} cannot be a path", hint="a path is UTF-8 without NUL characters") from None
 

@@ -39,12 +39,12 @@ class Root(Serializable, Struct, frozen=True):
 
     def exists(self) -> bool:
         """Return whether the path exists."""
-        return os.path.exists(self.path)  # noqa: PTH110
+        return os.path.exists(self.path)
 
     def is_gone_file(self) -> bool:
         """Return whether this was a single file that has been deleted, not a directory that may come back."""
         markdown = self.path.lower().endswith((".md", ".markdown"))
-        return markdown and not self.exists() and os.path.isdir(os.path.dirname(self.path))  # noqa: PTH112, PTH120
+        return markdown and not self.exists() and os.path.isdir(os.path.dirname(self.path))
 
 
 class RootStatus(Serializable, Struct, frozen=True):

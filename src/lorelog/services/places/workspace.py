@@ -39,7 +39,7 @@ SYNC_COPIES = "sync"
 def has_pending_plans(tenant_folder: str) -> bool:
     """Return True if a forget was interrupted. Asked by every operation, so it costs one system call."""
     try:
-        names = os.listdir(os.path.join(tenant_folder, RECEIPT_FOLDER))  # noqa: PTH118, PTH208
+        names = os.listdir(os.path.join(tenant_folder, RECEIPT_FOLDER))
     except OSError:
         return False
     return any(name.endswith(PLAN_SUFFIX) for name in names)

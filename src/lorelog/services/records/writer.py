@@ -22,8 +22,13 @@ from lorelog.ingest.redaction.redact import redact
 from lorelog.records.kinds import KINDS, check_fields, complete_draft, is_reply
 from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.records.trust import writer_identity
-from lorelog.services.records.filters import resolve_record, resolve_task_id
-from lorelog.services.records.record_scope import RatedRecord, RecordScope, rate_records
+from lorelog.services.records.record_scope import (
+    RatedRecord,
+    RecordScope,
+    rate_records,
+    resolve_record,
+    resolve_task_id,
+)
 
 _REDACTED_FIELDS = ("agent", "session", "thread", "relation", "status")
 """Texts to redact beside the fields. Ids of records and tasks are not redacted: they were looked up."""

@@ -120,7 +120,7 @@ RECORDED_ARGUMENTS = frozenset(
     types type status artifact_kind host session session_id moment turn by llm origin
     tool_name error_signature function_name branch commit transcript language kind writer certainty
     subsystem_key subsystem_keys
-    """.split()  # noqa: SIM905
+    """.split()
 )
 """Arguments that are stored if they are a single word. Of all other texts only the length is stored."""
 _SINGLE_WORD = re.compile(r"[\w.:/@~#*+-]{1,160}")

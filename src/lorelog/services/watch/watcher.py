@@ -123,7 +123,7 @@ class WatchDiscovery:
         inodes = {}
         for tenant in self._all_tenants():
             with suppress(OSError):
-                inodes[tenant] = os.stat(f"{cache_folder(tenant_folder(self._home, tenant))}/catalog.db").st_ino  # noqa: PTH116
+                inodes[tenant] = os.stat(f"{cache_folder(tenant_folder(self._home, tenant))}/catalog.db").st_ino
         return inodes
 
     def discover(self) -> WatchSet:
@@ -139,7 +139,7 @@ class WatchDiscovery:
                 errors.append(error)
                 continue
             for target in targets:
-                if not os.path.isdir(target.directory):  # noqa: PTH112
+                if not os.path.isdir(target.directory):
                     awaited.add(target.directory)
                     continue
                 try:
@@ -398,8 +398,8 @@ class Watcher:
 
     def _listen(self, paths: Iterable[str]) -> None:
         """Listen to existing roots. If the system refuses, all of them are compared more often instead."""
-        trees = [path for path in paths if os.path.isdir(path)]  # noqa: PTH112
-        self._folders = frozenset(os.path.dirname(path) for path in paths if path not in trees)  # noqa: PTH120
+        trees = [path for path in paths if os.path.isdir(path)]
+        self._folders = frozenset(os.path.dirname(path) for path in paths if path not in trees)
         try:
             self._events.listen(trees, list(self._folders))
         except FileNotFoundError:
@@ -422,7 +422,7 @@ class Watcher:
         self._suspect(self._watch_set.roots)
         self._first = self._last = 0.0  # no need to settle
         self._reconciled = _now()
-        folders = [path for _, path in self._watch_set.roots if os.path.isdir(path)]  # noqa: PTH112
+        folders = [path for _, path in self._watch_set.roots if os.path.isdir(path)]
         if not self._unavailable and folders and self._events.is_full(folders[0]):
             self._unavailable = "the system's limit of watches is reached (fs.inotify.max_user_watches)"
         if self._unavailable:
@@ -495,7 +495,7 @@ class Watcher:
                 self._on_pass(self._last_pass)
 
     def _follow(self, target: WatchTarget, pending: _PendingChanges) -> IndexReport | None:
-        if not os.path.isdir(target.directory):  # noqa: PTH112
+        if not os.path.isdir(target.directory):
             return None  # its roots are gone, too, and are compared when they come back
         with self._discovery.open_engine(target.tenant, target.directory) as engine:
             return engine.maintenance().follow(pending.changes(), self._keep_going)
@@ -546,7 +546,7 @@ def _file_identities(watch_set: WatchSet) -> dict[str, object]:
     identities: dict[str, object] = {}
     for path in (*(path for _, path in watch_set.roots), *watch_set.awaited):
         try:
-            status = os.stat(path)  # noqa: PTH116
+            status = os.stat(path)
         except (OSError, ValueError):
             identities[path] = None
         else:

@@ -132,7 +132,7 @@ class ShadowVectors:
         if found is None:
             self._database.execute("INSERT INTO spaces (name, dimension) VALUES (?, ?)", (space, dimension))
             found = vector_file.find_space(self._database, space)
-        assert found is not None  # noqa: S101  (it was just inserted)
+        assert found is not None
         return found
 
 

@@ -127,7 +127,7 @@ class LexicalLane:
         if changes.head == applied:
             return applied
         state = change_log.read_state(self._state_path, LexicalState)
-        assert state is not None  # noqa: S101  (applied() has just read it)
+        assert state is not None
         if changes.added or changes.removed:  # vectors do not concern this lane
             folder = self._home / state.folder
             try:
@@ -300,7 +300,7 @@ def _make_private(folder: Path) -> None:
         for entry in entries:
             with suppress(OSError):
                 if entry.stat(follow_symlinks=False).st_mode & 0o077:
-                    os.chmod(entry.path, 0o600)  # noqa: PTH101
+                    Path(entry.path).chmod(0o600)
 
 
 def _boost_query(query: tantivy.Query, weight: float) -> tantivy.Query:

@@ -578,7 +578,7 @@ class EmbeddedStore(CatalogStore):
             unlike += len(vector_file.find_damage(catalog.database, space))
         if repair:
             with self.writer() as writer:
-                assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
+                assert isinstance(writer, CatalogWriter)
                 writer.mend_vectors()
                 self._lexical.forget()
                 self._dense.forget()
@@ -604,7 +604,7 @@ class EmbeddedStore(CatalogStore):
             if not thoroughly and not lane.is_check_due():
                 return ""
         with self.writer(wait_s=_MEND_WAIT_S) as writer:
-            assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
+            assert isinstance(writer, CatalogWriter)
             writer.mend_vectors()
             found = [writer.mended, lane.mend(writer.catalog.database) or lane.mended]  # or what opening has mended
             return ", ".join(filter(None, found))
@@ -644,7 +644,7 @@ class EmbeddedStore(CatalogStore):
         except StoreDamaged as error:
             try:
                 with self.writer(wait_s=_MEND_WAIT_S) as writer:
-                    assert isinstance(writer, CatalogWriter)  # noqa: S101  (`writer` yields one)
+                    assert isinstance(writer, CatalogWriter)
                     writer.mend_vectors()
                     lane.mend(writer.catalog.database)
             except (StoreBusy, StoreUnwritable):
@@ -689,7 +689,7 @@ class EmbeddedStore(CatalogStore):
         This is for index runs: adding one entry should not wait for it. The write before it is complete, so a failure here
         only leaves searches slower.
         """
-        assert isinstance(vectors, DenseLane)  # noqa: S101  (`_lanes_of` returns one)
+        assert isinstance(vectors, DenseLane)
         with suppress(StoreError), translate_errors(self._folder):
             if not vectors.needs_codes(thoroughly=thoroughly):
                 return

@@ -193,7 +193,7 @@ class MilvusStore(CatalogStore):
         """Return the only writer; at its end, shared changes are published."""
         with super().writer(wait_s=wait_s, take_over=take_over) as writer:
             yield writer
-            assert isinstance(writer, CatalogWriter)  # noqa: S101  (CatalogStore creates no other)
+            assert isinstance(writer, CatalogWriter)
             self._lanes_of(writer.catalog.fact("space") or self._space)[0].publish(writer.catalog)
 
     def compare(self, *, repair: bool = False) -> StoreComparison:

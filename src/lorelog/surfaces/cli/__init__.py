@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-owns_process = False
-"""True in a process that `entry` runs a command in: its imports and its garbage collection may be tuned."""
-
 
 def entry() -> NoReturn:
     """Run as a program and exit without tearing down the interpreter.
@@ -22,9 +19,7 @@ def entry() -> NoReturn:
     """
     # Nothing that a start allocates is garbage, and looking for some took 1 ms of a warm search.
     gc.disable()
-    global owns_process  # noqa: PLW0603
-    owns_process = True
-    if sys.argv[1:2] == ["hook"] and not wants_help(sys.argv[2:]):
+    if sys.argv[1:2] == ["hook"] and not {"-h", "--help"}.intersection(sys.argv[2:]):
         _run_hook(sys.argv[2:])
     # numpy's threads spin while they wait for each other: a search took 31 ms of CPU for 16 ms of work.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -48,13 +43,8 @@ def _run_hook(words: Sequence[str]) -> NoReturn:
         from lorelog.surfaces.hook import run_and_exit
 
         run_and_exit(words)
-    except BaseException:  # noqa: BLE001
+    except BaseException:
         try:
             os.write(1, b"{}\n")
         finally:
             os._exit(0)
-
-
-def wants_help(words: Sequence[str]) -> bool:
-    """Return whether the words ask for help."""
-    return any(word in {"-h", "--help"} for word in words)

@@ -257,7 +257,7 @@ def parse_any_host(word: str) -> str:
 def expand_path(path: str) -> str:
     """Return a path with `~` expanded here, because the daemon's HOME may differ. A leading `!` is kept."""
     mark, bare = ("!", path[1:]) if path.startswith("!") else ("", path)
-    return mark + os.path.expanduser(bare)  # noqa: PTH111  (may not be a path yet)
+    return mark + os.path.expanduser(bare)
 
 
 def expand_paths(paths: list[str]) -> list[str]:
@@ -292,7 +292,7 @@ class _Declaration:
         """Return the value of a word."""
         try:
             value = self.convert(word) if self.convert else word
-        except Exception:  # noqa: BLE001  (argparse reports it, and its class for that is not imported here)
+        except Exception:
             raise NeedsArgparse from None
         if self.choices is not None and value not in self.choices:
             raise NeedsArgparse

@@ -5,6 +5,7 @@ Only light parts of the standard library are imported on the warm path, where Py
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -179,7 +180,9 @@ class OperationClient:
         directory: str | None,
         environment: dict[str, str],
     ) -> dict[str, Any]:
-        _prepare_process()
+        if gc.get_freeze_count():  # a process of our own: see `main`
+            # 700 by default: a search made 56 collections of objects that all live to its end, and at 50,000 one that took 20 ms.
+            gc.set_threshold(300_000)
         from lorelog.operations.dispatch import ClientIdentity, Dispatcher
         from lorelog.wiring import ResourcePool, working_directory
 
@@ -193,18 +196,6 @@ class OperationClient:
         """Close shared engines and models."""
         if self._resources is not None:
             self._resources.close()
-
-
-def _prepare_process() -> None:
-    """Make a process of our own quick to start: no garbage is collected while modules load."""
-    from lorelog.surfaces import cli
-
-    if not cli.owns_process:
-        return
-    import gc
-
-    # 700 by default: a search made 56 collections of objects that all live to its end, and at 50,000 one that took 20 ms.
-    gc.set_threshold(300_000)
 
 
 def _require_daemon(environment: Mapping[str, str]) -> None:
@@ -226,7 +217,7 @@ def _configured_mode() -> str:
 
     home = find_address(None, None).home
     try:
-        with open(f"{home}/config.toml", "rb") as file:  # noqa: PTH123
+        with open(f"{home}/config.toml", "rb") as file:
             if b"warm" not in file.read(1_000_000):
                 return "auto"
     except OSError:

@@ -31,7 +31,7 @@ def render_options(operations: Iterable[Operation[Any, Any]]) -> str:
 def describe_command(operation: Operation[Any, Any], shell: ShellCommand) -> dict[str, Any]:
     """Return a command: its words, operation, summary, and the arguments of the request's fields."""
     described = inspect.type_info(operation.request)
-    assert isinstance(described, inspect.StructType)  # noqa: S101  (for mypy: every request is a struct)
+    assert isinstance(described, inspect.StructType)
     fields = {field.name: field for field in described.fields}
     hints = get_type_hints(operation.request, include_extras=True)
     places = [name.rstrip("?!.") for name in shell.positional]

@@ -23,7 +23,7 @@ def is_new_home() -> bool:
     from lorelog.core.paths import data_folder, first_layout_folder, home_folder
 
     home = home_folder(os.environ.get("LORELOG_HOME", ""))
-    return not any(os.path.exists(folder) for folder in (data_folder(home), first_layout_folder(home)))  # noqa: PTH110
+    return not any(os.path.exists(folder) for folder in (data_folder(home), first_layout_folder(home)))
 
 
 def format_welcome() -> str:

@@ -11,7 +11,6 @@ import os
 import sys
 
 from lorelog.core.errors import LorelogError, UsageError
-from lorelog.surfaces.cli import entry, wants_help  # noqa: F401  (scripts of older versions import `entry` from here)
 from lorelog.surfaces.cli.commands import (
     COMMANDS,
     GLOBAL_OPTIONS,
@@ -124,12 +123,12 @@ def _dispatch(words: list[str]) -> int:
         return 0
     if first not in COMMANDS and not read_derived(first):
         raise unknown_command(first)
-    if first == "hook" and not wants_help(words[1:]):
+    if first == "hook" and not {"-h", "--help"}.intersection(words[1:]):
         from lorelog.surfaces.hook import run_hook
 
         return run_hook(words[1:])
     args = parse_arguments(first, words[1:])
-    if not gc.isenabled():  # see `entry`
+    if not gc.isenabled():  # a process of our own: see `entry`
         gc.freeze()
         gc.enable()
     try:
@@ -234,8 +233,8 @@ def _discard_output() -> None:
 def _force_utf8() -> None:
     """Print UTF-8 whatever the locale; characters that cannot be encoded become question marks."""
     # A closed stream is None: discard the output, as the caller asked for.
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")

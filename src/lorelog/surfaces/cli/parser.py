@@ -1,6 +1,6 @@
 """Argument parsing by argparse, with our errors and help layout: for help, wrong options and unusual command lines.
 
-Common command lines are parsed by `option_table`, because importing argparse takes as long as Python takes to start.
+Common command lines are parsed by `arguments.OptionTable`, because importing argparse takes as long as Python takes to start.
 """
 
 from __future__ import annotations

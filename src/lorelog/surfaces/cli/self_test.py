@@ -88,7 +88,7 @@ def _run_killed_writer(root: Path, prefix: str, count: int) -> list[str]:
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
     ) as writer:
-        assert writer.stdout is not None  # noqa: S101
+        assert writer.stdout is not None
         words = [writer.stdout.readline().strip() for _ in range(count)]
         try:
             writer.wait(random.random() * 0.05)  # noqa: S311

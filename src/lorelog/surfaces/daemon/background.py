@@ -66,7 +66,7 @@ class SpoolDrainThread:
                 pause_s = _SPOOL_POLL_S if drained.pause_s is None else min(_SPOOL_POLL_S, drained.pause_s)
             except (Cancelled, DaemonError):
                 pass  # the daemon is stopping; the next one continues
-            except Exception as error:  # noqa: BLE001  (the next pass may succeed)
+            except Exception as error:
                 self._runner.record_failure("drain", error)
             if not self._stopped:
                 self._wake_event.wait(max(pause_s, 0.05))
@@ -140,7 +140,7 @@ class BackgroundIndexThread:
             self._engine_at(tenant, directory).run_background_work(self._should_continue)
         except StoreBusy:
             return False
-        except Exception as error:  # noqa: BLE001  (keyword search still finds them; the next change tries again)
+        except Exception as error:
             if not (isinstance(error, LorelogError) and self._stopped.is_set()):
                 self._runner.record_failure("settle", error)
         self._indexed[tenant] = stamp

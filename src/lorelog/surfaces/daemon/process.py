@@ -395,7 +395,7 @@ class Daemon:
             try:
                 if self._settings is not None and self._stop_thread is None:
                     start(self._settings)
-            except Exception as error:  # noqa: BLE001  (the daemon works without it; status shows the error)
+            except Exception as error:
                 self._runner.record_failure(what, error)
 
     def _stop_background(self) -> None:

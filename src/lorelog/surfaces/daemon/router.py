@@ -215,7 +215,7 @@ class RequestRouter:
             job.response = success_response(self._runner.call(request.op, request.arguments, caller, report))
         except LorelogError as error:
             job.response = error_response(error, leaving=bool(self._transport.shutdown_mode))
-        except BaseException as error:  # noqa: BLE001  (a worker must survive, and its client must get a response)
+        except BaseException as error:
             self._runner.record_failure(request.op, error)
             job.response = error_response(LorelogError(f"internal error: {type(error).__name__}: {error}"))
         self._transport.post(connection, lambda: self._finish(connection, job))
@@ -267,7 +267,7 @@ class RequestRouter:
             self._hooks.streams[request.op](stream, self._hooks.client_of(request))
         except OSError:
             pass  # the client disconnected
-        except Exception as error:  # noqa: BLE001  (a failing stream must not end the daemon)
+        except Exception as error:
             self._runner.record_failure(request.op, error)
         finally:
             self._runner.mark_used()
@@ -304,7 +304,7 @@ class RequestRouter:
             status["last_error"] = {**fields, "ago_s": round(now - failure.at, 1)}
         try:
             return status | self._hooks.status_fields()
-        except Exception as error:  # noqa: BLE001  (a failing field must not hide the others)
+        except Exception as error:
             self._runner.record_failure("status", error)
             return status
 

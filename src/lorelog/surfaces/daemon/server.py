@@ -212,7 +212,7 @@ class DaemonServer:
         """Run a callback. An unexpected exception closes its connection and does not end the daemon."""
         try:
             callback()
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             self._runner.record_failure("connection", error)
             self._drop(connection)
 
@@ -256,7 +256,7 @@ class DaemonServer:
         else:
             try:
                 self._hooks.on_tick()
-            except Exception as error:  # noqa: BLE001  (a failing background task must not end the daemon)
+            except Exception as error:
                 self._runner.record_failure("background", error)
 
     def _is_busy(self) -> bool:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-# ruff: noqa: PTH109, PTH110, PTH120  (pathlib takes 10 ms to import)
 
 _DEADLINE_S = 1.5
 """After this it exits with an empty reply. Hosts kill some hooks after one to three seconds."""
@@ -121,7 +120,7 @@ def run_hook(words: Sequence[str]) -> int:
 def _answer_or_empty(words: Sequence[str]) -> dict[str, Any]:
     try:
         return handle_hook(words, read_input(0), os.environ)
-    except BaseException as error:  # noqa: BLE001  (our errors must not affect the agent's session)
+    except BaseException as error:
         _log_error(_format_error(error))
         return {}
 

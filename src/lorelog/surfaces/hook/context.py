@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from lorelog.surfaces.hook.settings import JournalLocation
 
-# ruff: noqa: PTH110, PTH112, PTH118, PTH120, PTH123  (pathlib takes 10 ms to import)
 
 _MIN_RULE_PROMPT_CHARS, _MIN_PROMPT_CHARS = 4, 10
 """A shorter prompt is about no rule, and a shorter one than the second is no query for a search."""
@@ -190,7 +189,7 @@ def indexed_memsearch_folder(project: str, deletions: str) -> tuple[str, ...]:
 
 def _log(files: DeliveryFiles, event: dict[str, Any], project: str, delivery: dict[str, Any]) -> None:
     """Append to the session's log of deliveries. A log that cannot be written does not keep memories from the agent."""
-    try:  # noqa: SIM105  (contextlib is too slow for a hook)
+    try:
         append_delivery(
             files.log, event["host"], event["session"], {"project": project, "moment": event["moment"], **delivery}
         )

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-# ruff: noqa: PTH111, PTH113, PTH118, PTH123  (pathlib takes 10 ms to import)
 
 DEFAULTS: dict[str, bool | int | float | str] = {
     "capture.enabled": True,

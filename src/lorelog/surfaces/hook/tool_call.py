@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from lorelog.light.daemon_address import DaemonAddress
 
-# ruff: noqa: PTH103, PTH118, PTH120  (pathlib takes 10 ms to import)
 
 MAX_MEMORIES = 3
 MAX_TOKENS = 120
@@ -205,7 +204,7 @@ def record_delivery(
 
 def _guard_verdict(context: ToolCallContext) -> dict[str, Any] | None:
     """Return the verdict of the guards. Guards that cannot be read allow the call, and that is logged."""
-    if not os.path.exists(context.files.guards):  # noqa: PTH110
+    if not os.path.exists(context.files.guards):
         return None
     from lorelog.light.guard_check import check_guards, guard_problem
 
@@ -373,7 +372,7 @@ def _lock_session(context: ToolCallContext) -> int:
         descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
         return -1
-    try:  # noqa: SIM105  (contextlib is not imported by hooks)
+    try:
         acquire_file_lock(descriptor, _LOCK_WAIT_S)
     except OSError:  # (a file system without locks: a memory may be shown twice)
         pass

@@ -262,7 +262,7 @@ class LazyApp:
                 self._app = app
                 loaded.set()
                 await stopping.wait()
-        except Exception as error:  # noqa: BLE001  (its own requests get the error; others are served)
+        except Exception as error:
             self._failure = f": {type(error).__name__}"
         finally:
             self._app = None

@@ -77,7 +77,7 @@ class _StreamRun:
         try:
             reply = await to_thread.run_sync(self._job, self._progress, limiter=limiter, abandon_on_cancel=True)
             self._final = _event("result", reply)
-        except Exception as error:  # noqa: BLE001  (every error is sent to the reader)
+        except Exception as error:
             self._final = _event("error", {"error": error_object(error)})
         self._done.set()
         self._wake.set()
@@ -170,7 +170,7 @@ class OperationEndpoints:
             try:
                 limiter = self._limiter_long if long else self._limiter_short
                 outcome.append(await to_thread.run_sync(work, limiter=limiter, abandon_on_cancel=True))
-            except Exception as error:  # noqa: BLE001  (a task group would wrap it)
+            except Exception as error:
                 raised.append(error)
             finally:
                 disconnected.set()

@@ -95,7 +95,7 @@ class RequestGuard:
             await outgoing.send_instead(refusal_response(scope["path"], error), scope, receive)
         except LorelogError as error:
             await outgoing.send_instead(operation_error_response(scope["path"], error), scope, receive)
-        except Exception as error:  # noqa: BLE001  (every error gets a response)
+        except Exception as error:
             if os.environ.get("LORELOG_DEBUG"):
                 _log.exception("internal error")
             await outgoing.send_instead(internal_error_response(scope["path"], error), scope, receive)

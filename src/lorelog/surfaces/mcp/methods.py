@@ -197,7 +197,7 @@ def _call_tool(params: Params, call: BoundCall) -> Result:
         raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name[:100]}; {hint}")
     try:
         result = call_tool(name, arguments, call)
-    except Exception as error:  # noqa: BLE001  (the model gets the error, the log the traceback)
+    except Exception as error:
         _log.exception("%s failed", name)
         result = render_error(f"internal error: {type(error).__name__}: {error}", "", "error")
     reply: Result = {"content": [{"type": "text", "text": result.text}], "isError": result.failed}

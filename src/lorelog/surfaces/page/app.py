@@ -295,7 +295,7 @@ def open_editor(call: BoundCall, arguments: Mapping[str, Any]) -> dict[str, Any]
     """Open the file of a memory in the user's editor, at its line. The request names a memory, never a file."""
     section = call("memory.expand", {**arguments, "lines": 0})
     command = f"lorelog open {section['id'][:8]}"
-    if not find_editor() or not os.path.isfile(section["source"]):  # noqa: PTH113
+    if not find_editor() or not Path(section["source"]).is_file():
         return {"opened": False, "command": command}
     words = editor_command(section["source"], section["start_line"], os.environ)
     try:

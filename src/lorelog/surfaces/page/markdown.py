@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_CHARS = 200_000
 """Longer text is cut: a browser would take seconds to lay it out."""
 _TAGS = frozenset(
-    "p h1 h2 h3 h4 h5 h6 ul ol li blockquote hr br em strong s code pre table thead tbody tr th td a".split()  # noqa: SIM905
+    "p h1 h2 h3 h4 h5 h6 ul ol li blockquote hr br em strong s code pre table thead tbody tr th td a".split()
 )
 _SCHEMES = frozenset({"http", "https", "mailto"})
 _HIDDEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -166,7 +166,7 @@ def read_derived(name: str) -> dict[str, Any]:
     """Return what is derived for a command and its verbs, by their words."""
     from lorelog.light.quick_json import loads
 
-    with open(OPTIONS_FILE, encoding="utf-8") as file:  # noqa: PTH123  (pathlib takes longer to import than a warm command)
+    with open(OPTIONS_FILE, encoding="utf-8") as file:
         starts = (f'{{"words":"{name}"', f'{{"words":"{name} ')
         commands = [loads(line) for line in file if line.startswith(starts)]
     return {command["words"]: command for command in commands}

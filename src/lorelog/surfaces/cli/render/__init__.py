@@ -176,9 +176,9 @@ def print_problem(path: str, message: str, hint: str) -> None:
 
 def short_path(path: str) -> str:
     """Return a printable path, relative to the current or home directory if possible."""
-    bases = [(os.path.expanduser("~"), "~/")]  # noqa: PTH111  (pathlib takes longer to import than a warm search)
-    try:  # noqa: SIM105  (importing contextlib takes longer than the layout of all hits)
-        bases.insert(0, (os.getcwd(), ""))  # noqa: PTH109
+    bases = [(os.path.expanduser("~"), "~/")]
+    try:
+        bases.insert(0, (os.getcwd(), ""))
     except FileNotFoundError:  # the current directory was deleted
         pass
     for base, mark in bases:

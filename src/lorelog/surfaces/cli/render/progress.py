@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 
 from lorelog.core.errors import LorelogError
+from lorelog.core.grammar import plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,8 +106,6 @@ class ProgressLines:
         """End the display."""
 
     def _vector_notice(self, total: int, left_s: float) -> str:
-        from lorelog.surfaces.cli.render import plural
-
         leave = "; Ctrl-C leaves the rest to the daemon" if self._daemon_finishes and is_watched() else ""
         return f"{plural(total, 'section')}; vectors take about {format_span(left_s)}; you can search by words already{leave}"
 

@@ -109,7 +109,7 @@ def _select_sessions(
         if project is not None and (not session.directory or find_project(session.directory).id != project):
             report.elsewhere += 1
             continue
-        if not os.path.isdir(session.directory):  # noqa: PTH112
+        if not os.path.isdir(session.directory):
             report.gone += 1  # its project was deleted, so there is no journal to write to
             continue
         if session.host not in report.hosts:
@@ -149,7 +149,7 @@ def _capture_session(
     if turns:
         report.sessions += 1
         report.turns += turns
-        source = os.path.dirname(new[0]["source"])  # noqa: PTH120
+        source = os.path.dirname(new[0]["source"])
         report.projects[source] = report.projects.get(source, 0) + turns
 
 

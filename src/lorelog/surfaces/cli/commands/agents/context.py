@@ -282,8 +282,6 @@ def _init_json(directory: str, changes: list[InitChange], notes: list[str], *, d
     }
 
 
-# ruff: noqa: PTH103, PTH111, PTH112, PTH118  (pathlib takes 10 ms to import)
-
 CONTEXT_FILE = "context.md"
 _MEMORY_COUNT = 10
 

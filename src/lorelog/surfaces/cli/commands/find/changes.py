@@ -184,7 +184,7 @@ def _show_expiry(reply: Json, args: argparse.Namespace) -> None:
     from datetime import date
 
     shown = f"shown until {reply['expires']}" if reply["expires"] else "never expires"
-    if "" < reply["expires"] < date.today().isoformat():  # noqa: DTZ011  (the user's local day)
+    if "" < reply["expires"] < date.today().isoformat():
         shown = f"hidden, expired on {reply['expires']}"
     review = f", review on {reply['review_after']}" if reply["review_after"] else ""
     print(f"{_describe_memory(args, args.id)}: {shown}{review}")
@@ -262,10 +262,10 @@ def run_restore(args: argparse.Namespace) -> int:
     if not args.id:
         raise UsageError("ID or FILE is missing", hint="lorelog restore ID, or lorelog restore FILE")
     path = expand_path(args.id)
-    if os.path.isfile(path):  # noqa: PTH113
+    if os.path.isfile(path):
         arguments = {"file": path, "dry_run": args.dry_run, "project_map": dict(map(_parse_mapping, args.project_map))}
         return _show_restore(args, call_operation(args, "backup.restore", arguments))
-    if os.path.isdir(path) and not set(args.id) <= set("0123456789abcdef-"):  # noqa: PTH112
+    if os.path.isdir(path) and not set(args.id) <= set("0123456789abcdef-"):
         raise UsageError(f"{short_path(path)} is a directory", hint="name the file that 'lorelog backup FILE' wrote")
     if args.dry_run or args.project_map or "/" in args.id:
         raise NotFound(f"there is no file {short_path(path)}", hint="'lorelog backup FILE' writes a backup")

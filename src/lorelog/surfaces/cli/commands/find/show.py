@@ -320,7 +320,7 @@ def open_in_editor(reply: Json) -> int:
     command = editor_command(reply["source"], reply["start_line"], os.environ)
     if reply["trust"]["tier"] in RECORD_TIERS:
         raise UsageError("a record has no file to open; it is in the ledger", hint=f"lorelog show {reply['id'][:8]}")
-    if not os.path.isfile(reply["source"]):  # noqa: PTH113  (pathlib takes longer to import than a warm command)
+    if not os.path.isfile(reply["source"]):
         raise NotFound(f"{reply['source']} is not on this machine", hint=f"lorelog show {reply['id'][:8]}")
     try:
         return run_program(command, check=False).returncode

@@ -69,7 +69,7 @@ def _read_input(path: str) -> str:
     try:
         if path == "-":
             return sys.stdin.buffer.read().decode("utf-8")
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123
+        with open(path, encoding="utf-8") as file:
             return file.read()
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
@@ -119,7 +119,7 @@ def run_batch(args: argparse.Namespace) -> int:
 
 
 def _open_input(path: str) -> IO[bytes]:
-    return sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: PTH123  (closed by the caller)
+    return sys.stdin.buffer if path == "-" else open(path, "rb")
 
 
 def _read_lines(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -269,8 +269,8 @@ def run_mcp(args: argparse.Namespace) -> int:
     from lorelog.surfaces.mcp.proxy import McpProxy, claim_stdout, make_connector
 
     mode = daemon_mode(args.warm)
-    directory = os.path.abspath(args.project or ".")  # noqa: PTH100  (pathlib takes 10 ms to import)
-    if not os.path.isdir(directory):  # noqa: PTH112
+    directory = os.path.abspath(args.project or ".")
+    if not os.path.isdir(directory):
         raise NotFound(f"there is no directory {directory}", hint="--project must be the directory of a project")
     environment = dict(os.environ)
     if args.tenant:

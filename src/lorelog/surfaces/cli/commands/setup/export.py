@@ -105,11 +105,11 @@ def _output_path(args: argparse.Namespace) -> str:
     if not args.out:
         return ""
     path = expand_path(args.out)
-    if os.path.isdir(path):  # noqa: PTH112
-        path = os.path.join(path, _FILE_NAMES[args.format])  # noqa: PTH118
+    if os.path.isdir(path):
+        path = os.path.join(path, _FILE_NAMES[args.format])
     if os.path.lexists(path):
         raise UsageError(f"{path} exists", hint="choose another name: an export is never written over a file")
-    return os.path.abspath(path)  # noqa: PTH100
+    return os.path.abspath(path)
 
 
 def _projects(args: argparse.Namespace, engine: Engine) -> tuple[str, ...] | None:
@@ -129,7 +129,7 @@ def _export_bundle(args: argparse.Namespace) -> dict[str, Any]:
         raise UsageError("an OKF bundle is a folder", hint="name a new one: --output knowledge")
     if args.since:
         raise UsageError("--since is not for okf", hint="leave it out, or choose --format jsonl or markdown")
-    path = os.path.abspath(expand_path(args.out))  # noqa: PTH100
+    path = os.path.abspath(expand_path(args.out))
     with open_own_engine(args) as engine:
         scope = engine.records()
         projects = _projects(args, engine)

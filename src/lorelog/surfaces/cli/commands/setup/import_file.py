@@ -371,7 +371,7 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
         read_import_file,
     )
 
-    if os.path.isdir(path):  # noqa: PTH112
+    if os.path.isdir(path):
         raise SourceError(
             f"{short_path(path)} is not recognized as a folder of a known tool",
             hint="name the tool: lorelog import TOOL PATH; for Markdown files of your own: lorelog index PATH",

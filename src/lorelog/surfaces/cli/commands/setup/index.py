@@ -93,7 +93,6 @@ def _show_removed(reply: Json, args: argparse.Namespace) -> None:
 
 
 # `os.path` instead of pathlib, which takes longer to import than a warm command runs.
-# ruff: noqa: PTH111, PTH112, PTH118, PTH208
 
 _WITH_MODE = {
     "list_roots": (),

@@ -144,7 +144,7 @@ def _delivered(args: argparse.Namespace) -> dict[str, int]:
 def _cost(args: argparse.Namespace) -> dict[str, Any]:
     from datetime import date
 
-    today = date.today()  # noqa: DTZ011  (the user's local day)
+    today = date.today()
     reply = call_operation(args, "memory.cost", {"since": today.replace(day=1).isoformat(), "by": ["day"]})
     days = {line["day"]: line for line in reply["lines"]}
     empty = {"calls": 0, "tokens_in": 0, "tokens_out": 0}

@@ -113,7 +113,7 @@ def _spell(option: str) -> str:
 def _absolute_remote(remote: str) -> str:
     from lorelog.services.sync.exchange import absolute_remote
 
-    return absolute_remote(remote, os.getcwd())  # noqa: PTH109
+    return absolute_remote(remote, os.getcwd())
 
 
 def _show_report(report: dict[str, Any]) -> None:
@@ -191,7 +191,7 @@ def _install_driver(*, as_json: bool) -> int:
     # Without lorelog Git would keep our side alone, and no marks of a conflict: then lines are merged, as by default.
     command = 'lorelog sync --merge "%O" "%A" "%B" || git merge-file "%A" "%O" "%B"'
     settings = {"merge.lorelog.name": "lorelog journals, merged by entry", "merge.lorelog.driver": command}
-    attributes = os.path.join(_git("rev-parse", "--show-toplevel"), ".gitattributes")  # noqa: PTH118
+    attributes = os.path.join(_git("rev-parse", "--show-toplevel"), ".gitattributes")
     for name, value in settings.items():
         _git("config", name, value)
     is_active = _ATTRIBUTE in _read(attributes).split("\n")
@@ -218,7 +218,7 @@ def _git(*words: str) -> str:
 
 
 def _read(path: str) -> str:
-    if not os.path.isfile(path):  # noqa: PTH113
+    if not os.path.isfile(path):
         return ""
-    with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+    with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()
