@@ -22,8 +22,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lorelog.core.document import DATE_OF_FILE, ChunkKey, StoredChunk
-from lorelog.core.errors import ModelError, ModelFault, StoreDamaged, UsageError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import ModelError, ModelFault, StoreDamaged, UsageError, plural
 from lorelog.core.options import RerankOptions, SearchOptions
 from lorelog.core.ports import Embedder, Reranker, Store, Vector
 from lorelog.core.query import (

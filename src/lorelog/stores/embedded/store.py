@@ -572,7 +572,7 @@ class EmbeddedStore(CatalogStore):
             return self._dense_lane(self._space if catalog is None else catalog.space)
 
     def _search_mended(self, lane: DenseLane, search: Callable[[], ReadT]) -> ReadT:
-        """Search a lane; if it is damaged, rebuild it from the catalog first, unless another process writes or nobody may."""
+        """Search a lane; if it is damaged, rebuild it from the catalog first, unless the index is locked or read-only."""
         try:
             return search()
         except StoreDamaged as error:
