@@ -282,7 +282,7 @@ class GetReply(Serializable, Struct, frozen=True):
     deleted_at: str = ""
     """When it was deleted or forgotten; empty if it was not."""
     forgotten: bool = False
-    """True if its text was taken out for good: there is nothing to restore."""
+    """True if its text was erased permanently: there is nothing to restore."""
     lifecycle: LifecycleState = NO_LIFECYCLE_STATE
     trust: Trust = CANDIDATE_TRUST
 

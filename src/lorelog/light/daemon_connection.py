@@ -298,7 +298,7 @@ def mark_unresponsive(address: DaemonAddress) -> DaemonUnresponsive:
 
 
 def unresponsive_error(address: DaemonAddress, *, first: bool = False) -> DaemonUnresponsive:
-    """Return the error about a daemon that does not answer; `first` if nobody was told yet."""
+    """Return the error about a daemon that does not answer; `first`: not reported before."""
     pid = _read_pid(address)
     error = DaemonUnresponsive(
         f"the daemon does not answer (process {pid or 'unknown'})",

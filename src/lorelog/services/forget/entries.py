@@ -483,7 +483,7 @@ def _unwritable_reason(source: str) -> str:
     try:
         status = os.lstat(source)
     except FileNotFoundError:
-        return ""  # there is nothing to take out
+        return ""  # there is nothing to erase
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
     reasons = {

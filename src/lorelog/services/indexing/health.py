@@ -176,7 +176,7 @@ def _check_reembedding(store: Store) -> list[HealthCheck]:
 
 
 def _check_roots(roots: Sequence[Root]) -> list[HealthCheck]:
-    # Nobody named the journals of a project: that they were removed with it is no fault, and must not fail for ever.
+    # Journals are registered implicitly; a deleted project is not an error.
     gone = [
         HealthCheck(
             "root",

@@ -574,7 +574,7 @@ class Searcher:
         if filters.projects is None:
             return []
         others = tuple(project for project in self._store.projects() if project not in filters.projects)
-        if others and self._store.lexical(terms, replace(filters, projects=others), 1):
+        if others and self._store.propose(terms, None, replace(filters, projects=others), 1)[0]:
             return ["no match in this project, but in other projects: use --all-projects"]
         return []
 

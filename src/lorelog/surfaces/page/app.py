@@ -101,7 +101,7 @@ class _Page:
         ]
 
     def _calls(self, agent: str) -> OperationEndpoints:
-        """Return the endpoints for who opened the page."""
+        """Return the endpoints, bound to the caller."""
         calls = self._endpoints.get(agent)
         if calls is None:
             caller = identify_caller(self._server, agent)
