@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from lorelog.core.atomic_file import open_to_append, sync_folder, write_all, write_atomic
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.processes import FileLock
 from lorelog.core.record import REDACTION_KIND, Json, Record, RecordDraft
 from lorelog.records.chain import (
     LedgerEntry,
@@ -419,15 +419,11 @@ class Ledger:
         if not self.folder.is_dir():
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             sync_folder(self.folder.parent)
-        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            if not acquire_file_lock(descriptor, _LOCK_TIMEOUT_S):
-                raise StoreBusy(
-                    f"{self._segments.open_path} is locked by another process", hint="nothing was written; try again"
-                )
+        busy = StoreBusy(
+            f"{self._segments.open_path} is locked by another process", hint="nothing was written; try again"
+        )
+        with FileLock(self._lock, busy, _LOCK_TIMEOUT_S) as descriptor:
             yield descriptor
-        finally:
-            os.close(descriptor)
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:

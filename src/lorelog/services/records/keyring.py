@@ -36,7 +36,7 @@ from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import ConfigError, MissingExtra, NotFound, StoreError, StoreUnwritable, UsageError
 from lorelog.core.extras import require_extra
 from lorelog.core.ids import new_id
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.processes import FileLock
 from lorelog.core.record import Record, RecordDraft, signed_bytes
 from lorelog.records.chain import LedgerVerification
 from lorelog.records.trust import writer_identity
@@ -409,12 +409,8 @@ class Keyring:
             self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
             self.folder.chmod(0o700)
-            descriptor = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            try:
-                acquire_file_lock(descriptor)
+            with FileLock(self.folder / ".lock"):
                 yield
-            finally:
-                os.close(descriptor)
         except OSError as error:
             raise StoreUnwritable(
                 f"{error.filename or self.folder} cannot be written: {error.strerror}", hint="nothing was changed"
