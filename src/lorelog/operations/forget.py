@@ -1,4 +1,4 @@
-"""Operations that take text out for good: `memory.forget` and the check of its receipts."""
+"""Operations that erase text permanently: `memory.forget` and the check of its receipts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class VerifyForgetRequest(OperationRequest, frozen=True):
 
 
 class ForgottenEntryJson(OperationReply, frozen=True, kw_only=True):
-    """A section that is taken out of a file, or a summary that is reworded without it."""
+    """A section that is erased from a file, or a summary that is reworded without it."""
 
     memory: str
     source: str
@@ -69,7 +69,7 @@ class ForgottenEntryJson(OperationReply, frozen=True, kw_only=True):
 
 
 class ForgetJson(OperationReply, frozen=True, kw_only=True):
-    """What is taken out, what stays and why, and the proof."""
+    """What is erased, what stays and why, and the proof."""
 
     ok: bool
     dry_run: bool

@@ -11,11 +11,10 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable, UsageError
-from lorelog.core.freshness import FreshnessVerdict
 from lorelog.core.memory import ListReply
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import join_path
-from lorelog.core.query import Filters, SupportingRecord, ValueChange
+from lorelog.core.query import Filters, FreshnessVerdict, SupportingRecord, ValueChange
 from lorelog.core.record import Trust
 from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_iso_time
@@ -283,7 +282,7 @@ def get_session_status(engine: Engine, request: EmptyRequest, call: RequestConte
 
 @OPERATIONS.declare("session.timeline", TimelineRequest, TimelineReply)
 def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext) -> TimelineReply:
-    """List sessions by day, newest first: what was asked in them, what came of it, and what they were shown.
+    """List sessions by day, newest first: requests, outcomes, and what they were shown.
 
     Memories that were added without a session are listed by day and project, sections of documents by file.
     """

@@ -19,8 +19,7 @@ from msgspec import Struct, field, json
 from msgspec.structs import asdict, replace
 
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.errors import NotFound, StoreDamaged, StoreUnwritable, UsageError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import NotFound, StoreDamaged, StoreUnwritable, UsageError, plural
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.serializable import Serializable
 from lorelog.services.forget.residues import Canaries, Quotes, ResidueReport

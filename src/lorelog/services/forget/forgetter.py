@@ -155,7 +155,7 @@ class Forgetter:
     # -- commands ----------------------------------------------------------------------------------------------------
 
     def preview(self, query: ForgetQuery, *, edit_files: bool = False, host_transcripts: bool = False) -> ForgetReply:
-        """Return what `forget` would take out. Nothing is changed."""
+        """Return what `forget` would erase. Nothing is changed."""
         plan, also_in = self._make_plan(query, host_transcripts=host_transcripts)
         entries = plan.entries
         if query.match:  # shown is the first line that matches
@@ -228,7 +228,7 @@ class Forgetter:
         return book.ledger.read() if book.exists() else ()
 
     def _entries(self, selection: Selection) -> tuple[ForgottenEntry, ...]:
-        """Return the entries to take out; a summary keeps its other lines if it can be reworded."""
+        """Return the entries to erase; a summary keeps its other lines if it can be reworded."""
         entries = [section.entry() for section in selection.sections.values()]
         for section in selection.summaries.values():
             entry = section.entry("reword")
@@ -407,7 +407,7 @@ class Forgetter:
         self._deps.refresh()
 
     def _scrub_found(self, plan: ForgetPlan, report: ResidueReport) -> None:
-        """Take out what a search still finds: in logs, waiting events, context files, backups, temporary files."""
+        """Erase what a search still finds: in logs, waiting events, context files, backups, temporary files."""
         home = self._deps.workspace.home
         disposable = [home / "spool", home / "summaries", home / "backups", self._folder / "compact"]
         disposable += [self._deps.workspace.cache_folder, *(place / "wiki" for place in self._project_folders())]
