@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable, UsageError
@@ -42,6 +42,7 @@ from lorelog.services.forget.entries import (
 from lorelog.services.forget.forget_plan import (
     ForgetPlan,
     ForgottenEntry,
+    ForgottenSection,
     Receipt,
     find_receipt,
     pending_plans,
@@ -84,11 +85,11 @@ _KEPT_FILES = ("catalog.db", "records.db", "captures.db", "tombstones.jsonl", "r
 """Files with a step of their own, or without text of memories: they are never edited by what is found in them."""
 
 
-class ForgetReply(Serializable, Struct, frozen=True, kw_only=True):
+class ForgetReply(Serializable, Struct, frozen=True, kw_only=True, rename={"proof": "message"}):
     """What a forget would erase, or erased, and the proof."""
 
     dry_run: bool
-    entries: tuple[ForgottenEntry, ...] = ()
+    entries: tuple[ForgottenSection, ...] = ()
     records: tuple[str, ...] = ()
     selected: Mapping[str, int] = field(default_factory=dict)
     """Counts by kind."""
@@ -111,10 +112,11 @@ class ForgetReply(Serializable, Struct, frozen=True, kw_only=True):
     unreadable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @property
-    def ok(self) -> bool:
-        """True if nothing is left."""
-        return not self.residues and not self.unreadable
+    ok: bool = True
+    """True if nothing is left."""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "ok", not self.residues and not self.unreadable)
 
 
 class ForgetDeps(Struct, frozen=True, kw_only=True):
@@ -167,14 +169,14 @@ class Forgetter:
             also_in=also_in,
         )
 
-    def _with_matching_lines(self, entries: tuple[ForgottenEntry, ...], match: str) -> tuple[ForgottenEntry, ...]:
+    def _with_matching_lines(self, entries: tuple[ForgottenEntry, ...], match: str) -> tuple[ForgottenSection, ...]:
         """Return entries whose preview is the first line that matches, if a text was searched for."""
         texts = self._read_texts(entries) if match else {}
         lines = {
             key: next((line.strip() for line in text.splitlines() if match.casefold() in line.casefold()), "")
             for key, text in texts.items()
         }
-        return tuple(replace(entry, preview=lines.get(entry.key) or entry.preview) for entry in entries)
+        return tuple(replace(entry.section(), preview=lines.get(entry.key) or entry.preview) for entry in entries)
 
     def forget(self, query: ForgetQuery, *, edit_files: bool = False, host_transcripts: bool = False) -> ForgetReply:
         """Erase everything that a query selects from every file of ours. Raise UsageError if a file is not ours to edit.
@@ -478,7 +480,7 @@ class Forgetter:
         path.unlink(missing_ok=True)
         return ForgetReply(
             dry_run=False,
-            entries=plan.entries,
+            entries=tuple(entry.section() for entry in plan.entries),
             records=plan.records,
             selected=plan.selected,
             unreached=plan.unreached,
