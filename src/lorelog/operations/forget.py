@@ -1,4 +1,4 @@
-"""Operations that take text out for good: `memory.forget` and the check of its receipts."""
+"""Operations that erase text permanently: `memory.forget` and the check of its receipts."""
 
 from __future__ import annotations
 
@@ -190,4 +190,4 @@ def proof_json(proof: ForgetProof) -> ForgetProofJson:
 @shows_as_json(Receipt, ForgetReceiptJson)
 def receipt_json(receipt: Receipt) -> ForgetReceiptJson:
     """Return a receipt without its canaries."""
-    return reply_from(receipt, ForgetReceiptJson, ok=receipt.report.ok, searched_files=receipt.report.files)
+    return reply_from(receipt, ForgetReceiptJson, searched_files=receipt.files)

@@ -10,11 +10,11 @@ from msgspec.structs import fields, replace
 
 from lorelog.core.code_reply import CodeReply
 from lorelog.core.errors import ModelError
-from lorelog.core.freshness import FreshnessVerdict
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import (
     NO_LIFECYCLE_STATE,
     BudgetReport,
+    FreshnessVerdict,
     Fusion,
     Hit,
     Lane,

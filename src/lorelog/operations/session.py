@@ -257,7 +257,7 @@ def get_session_status(engine: Engine, request: EmptyRequest, call: RequestConte
 
 @OPERATIONS.declare("session.timeline", TimelineRequest, TimelineReply)
 def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext) -> TimelineReply:
-    """List sessions by day, newest first: what was asked in them, what came of it, and what they were shown.
+    """List sessions by day, newest first: requests, outcomes, and what they were shown.
 
     Memories that were added without a session are listed by day and project, sections of documents by file.
     """

@@ -10,8 +10,7 @@ import json
 import re
 from typing import Any
 
-from lorelog.core.session import ToolAction
-from lorelog.core.stack_trace import LocatedTrace
+from lorelog.core.session import LocatedTrace, ToolAction
 
 MAX_ERROR_CHARS = 200
 MAX_COMMAND_CHARS = 1000

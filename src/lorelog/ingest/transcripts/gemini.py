@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-from lorelog.core.digests import sha256
+from lorelog.core.ids import sha256
 from lorelog.ingest.transcripts.json_files import parse_object
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,

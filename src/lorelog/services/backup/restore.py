@@ -60,7 +60,7 @@ _TITLE = re.compile(r"\A\s*# [^\n]*\n?")
 
 
 class ForgottenMemories(Struct, frozen=True):
-    """What was taken out for good here: deletion keys, and ids of memories and chunks."""
+    """What was erased permanently here: deletion keys, and ids of memories and chunks."""
 
     keys: frozenset[str] = frozenset()
     ids: frozenset[str] = frozenset()

@@ -24,8 +24,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from lorelog.core.document import GLOBAL_PROJECT, ChunkKey, StoredChunk, short_hash
-from lorelog.core.errors import NotFound, UsageError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import NotFound, UsageError, plural
 from lorelog.core.memory import (
     AddReply,
     Duplicate,

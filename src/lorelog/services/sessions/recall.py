@@ -16,9 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.document import ARCHIVE_TYPE
-from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.options import SearchOptions
-from lorelog.core.query import Hit, SearchReply, SupportingRecord, ValueChange
+from lorelog.core.query import UNCHECKED_VERDICT, FreshnessVerdict, Hit, SearchReply, SupportingRecord, ValueChange
 from lorelog.core.record import (
     CANDIDATE_TRUST,
     REPOSITORY_ORIGIN,

@@ -16,22 +16,19 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import fields
 
+from lorelog.core import VERSION
 from lorelog.core.errors import DaemonError
 from lorelog.core.paths import HOME_LAYOUT
 from lorelog.core.processes import acquire_file_lock
-from lorelog.core.version import VERSION
 from lorelog.light.daemon_address import AF_UNIX, DaemonAddress, create_folders
-from lorelog.light.daemon_liveness import clear_marker
-from lorelog.light.daemon_wire import PROTOCOL
+from lorelog.light.daemon_connection import LOOPBACK, PROTOCOL, TOKEN_BYTES, clear_marker
 from lorelog.surfaces.daemon.connection import DaemonFailure
-
-if TYPE_CHECKING:
-    from lorelog.light.daemon_address import DaemonAddress
 
 _BACKLOG = 128
 
@@ -79,7 +76,7 @@ class InstanceLock:
         listener.setblocking(False)
         self._write_pid()
         with suppress(OSError):  # tells the process that started this daemon without waiting that it listens
-            os.unlink(self.address.start_marker)  # noqa: PTH108
+            Path(self.address.start_marker).unlink()
         clear_marker(self.address)  # of a previous daemon
         return listener
 
@@ -103,18 +100,18 @@ class InstanceLock:
         """Delete the socket file, so that no new client connects."""
         with suppress(OSError):
             if _file_identity(self.address.socket) == self._socket_identity:
-                os.unlink(self.address.socket)  # noqa: PTH108
+                Path(self.address.socket).unlink()
 
     def release(self) -> None:
         """Delete the daemon's files and release the lock."""
         self.remove_socket()
         with suppress(OSError):
             if self._owns_lock_file():
-                os.unlink(self.address.pid)  # noqa: PTH108
+                Path(self.address.pid).unlink()
                 os.ftruncate(self._descriptor, 0)
         if self.address.folder != self.address.run:
             with suppress(OSError):
-                os.rmdir(self.address.folder)  # noqa: PTH106
+                Path(self.address.folder).rmdir()
         os.close(self._descriptor)
 
     def _owns_lock_file(self) -> bool:
@@ -130,10 +127,9 @@ class InstanceLock:
 def _bind_unix(path: str) -> socket.socket:
     listener = socket.socket(AF_UNIX, socket.SOCK_STREAM)
     try:
-        with suppress(FileNotFoundError):
-            os.unlink(path)  # noqa: PTH108
+        Path(path).unlink(missing_ok=True)
         listener.bind(path)
-        os.chmod(path, 0o600)  # noqa: PTH101  (its directory is private, so no one can connect before this)
+        Path(path).chmod(0o600)  # its directory is private, so no one can connect before this
     except OSError:
         listener.close()
         raise
@@ -141,9 +137,17 @@ def _bind_unix(path: str) -> socket.socket:
 
 
 def _bind_loopback(path: str) -> socket.socket:
-    from lorelog.light.daemon_loopback import open_listener
-
-    return open_listener(path)
+    """Listen on a free port, and write port and a new token to `path`, readable by its owner only."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.bind((LOOPBACK, 0))
+        Path(path).unlink(missing_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:  # noqa: PTH123
+            file.write(f"{listener.getsockname()[1]} {os.urandom(TOKEN_BYTES // 2).hex()}\n")
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 def _open_private(path: str, flags: int) -> int:
@@ -184,7 +188,7 @@ class Handover(Struct, frozen=True, kw_only=True):
 
 def restart(address: DaemonAddress, handover: Handover) -> None:
     """Execute the daemon's program anew in this process. Raise OSError, with nothing changed, if that is impossible."""
-    if not os.path.exists(__file__):  # noqa: PTH110  (lorelog was uninstalled or moved: this process still works)
+    if not Path(__file__).exists():  # lorelog was uninstalled or moved: this process still works
         raise FileNotFoundError(f"{__file__} is gone")
     state = _write_state(address, handover)
     inherited = (state, handover.lock[0], handover.listener, *(number for number, _ in handover.connections))
@@ -223,7 +227,7 @@ def _write_state(address: DaemonAddress, handover: Handover) -> int:
     path = f"{address.run}/daemon.handover"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with open(descriptor, "wb") as file:  # noqa: PTH123
-        os.unlink(path)  # noqa: PTH108
+        Path(path).unlink()
         file.write(json.dumps(to_builtins(handover)).encode())
         file.flush()
         return os.dup(descriptor)
@@ -262,7 +266,7 @@ def _clean_mappings() -> list[tuple[int, int]]:
     """Return address and size of mapped files that cannot be written and of which no page has been changed."""
     found: list[tuple[int, int]] = []
     address, is_file = (0, 0), False
-    with suppress(OSError), open("/proc/self/smaps", encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
+    with suppress(OSError), Path("/proc/self/smaps").open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             words = line.split()
             if not words[0].endswith(":"):

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec import Struct
 
+from lorelog.core import VERSION
 from lorelog.core.errors import LorelogError
-from lorelog.core.version import VERSION
 from lorelog.light.daemon_address import DaemonAddress
 from lorelog.light.daemon_control import READY
 from lorelog.operations.meter import resident_bytes

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from lorelog.core.errors import DaemonError, LorelogError, UsageError
-from lorelog.light.daemon_liveness import clear_marker
-from lorelog.light.daemon_wire import HEARTBEAT_S, MAX_REQUEST_BYTES
+from lorelog.light.daemon_connection import HEARTBEAT_S, MAX_REQUEST_BYTES, clear_marker
 from lorelog.surfaces.daemon.connection import (
     ClientConnection,
     WorkerPool,

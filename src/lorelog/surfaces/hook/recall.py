@@ -7,7 +7,7 @@ first, with that topic.
 from __future__ import annotations
 
 from lorelog.core.errors import LorelogError
-from lorelog.light.daemon_hook_client import ask_within
+from lorelog.light.daemon_connection import ask_within
 from lorelog.light.delivery_log import estimate_tokens
 from lorelog.light.quick_json import dumps
 from lorelog.light.recent_journals import clean_line, foreign_origin_label, shorten_line
