@@ -29,13 +29,13 @@ from typing import BinaryIO
 
 from msgspec import Struct, field, to_builtins
 
+from lorelog.core import VERSION
 from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile, append_line
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.core.paths import data_folder, is_below
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.sqlite_file import connect
-from lorelog.core.version import VERSION
 from lorelog.services.places.project import Project
 from lorelog.services.places.roots import Roots
 from lorelog.services.places.workspace import Workspace

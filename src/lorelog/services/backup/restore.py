@@ -29,7 +29,7 @@ from lorelog.core.atomic_file import append_line, write_atomic
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import is_below, tenant_folder
-from lorelog.core.processes import acquire_file_lock, try_file_lock
+from lorelog.core.processes import FileLock, acquire_file_lock
 from lorelog.core.serializable import Serializable
 from lorelog.core.sqlite_file import connect, transaction
 from lorelog.ingest.markdown import chunk_markdown
@@ -60,7 +60,7 @@ _TITLE = re.compile(r"\A\s*# [^\n]*\n?")
 
 
 class ForgottenMemories(Struct, frozen=True):
-    """What was taken out for good here: deletion keys, and ids of memories and chunks."""
+    """What was erased permanently here: deletion keys, and ids of memories and chunks."""
 
     keys: frozenset[str] = frozenset()
     ids: frozenset[str] = frozenset()
@@ -582,13 +582,8 @@ def open_locked(path: Path) -> Iterator[bytes | None]:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        if not try_file_lock(descriptor):
-            raise StoreBusy("another restore is running", hint="wait until it has finished")
+    with FileLock(path, StoreBusy("another restore is running", hint="wait until it has finished")):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _digest(path: Path) -> str:

@@ -20,8 +20,7 @@ from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import StoredChunk, short_hash
-from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError, plural
 from lorelog.core.memory import NO_LLM, AddReply, CompactOptions, CompactReply, NewMemory
 from lorelog.core.ports import Progress
 from lorelog.core.processes import acquire_file_lock

@@ -22,8 +22,8 @@ from typing import Generic, TypeVar
 from msgspec import DecodeError, Struct
 from msgspec.json import decode, encode
 
-from lorelog.core.digests import sha256
 from lorelog.core.errors import StoreError
+from lorelog.core.ids import sha256
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, transaction
 from lorelog.retrieval.cache import register_cache
 

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from lorelog.core.errors import LorelogError, SourceError, StoreBusy, StoreError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import LorelogError, SourceError, StoreBusy, StoreError, plural
 from lorelog.core.memory import FileProblem, HealthCheck, HealthReply
 from lorelog.core.ports import REPAIR_NOTE, Embedder, Store, StoreStats
 from lorelog.core.query import Filters, VectorCoverage
@@ -185,7 +184,7 @@ def _check_reembedding(store: Store) -> list[HealthCheck]:
 
 
 def _check_roots(roots: Sequence[Root]) -> list[HealthCheck]:
-    # Nobody named the journals of a project: that they were removed with it is no fault, and must not fail for ever.
+    # Journals are registered implicitly; a deleted project is not an error.
     gone = [
         HealthCheck(
             "root",
@@ -329,7 +328,7 @@ def _check_logs(workspace: Workspace) -> list[HealthCheck]:
 
 
 def _find_bad_lines(path: Path) -> str:
-    """Return which lines of a file cannot be read, or an empty string. A torn last line is no fault."""
+    """Return which lines of a file cannot be read, or an empty string. A torn last line is not an error."""
     required = _REQUIRED_FIELDS.get(path.name, ())
     try:
         if not path.exists() or path.stat().st_size > _MAX_LOG_BYTES:

@@ -31,11 +31,10 @@ from typing import IO, Any
 
 from msgspec import Struct
 
+from lorelog.core import VERSION
 from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, StoredChunk
-from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError
-from lorelog.core.grammar import nearest_name
+from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError, nearest_name
 from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, Trust, TrustTier
-from lorelog.core.version import VERSION
 from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
 from lorelog.ingest.importers.source import SkippedItem
 from lorelog.ingest.transcripts.json_files import read_members

@@ -25,8 +25,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.errors import StoreUnwritable
-from lorelog.core.grammar import plural
+from lorelog.core.errors import StoreUnwritable, plural
 from lorelog.core.paths import is_below
 from lorelog.core.record import DIGEST_MARK, UNPAGED_KINDS, UNTRUSTED_ORIGINS, Json, Record, Trust, TrustTier
 from lorelog.records.digests import (

@@ -14,8 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.errors import StoreError, UsageError
-from lorelog.core.grammar import with_article
+from lorelog.core.errors import StoreError, UsageError, with_article
 from lorelog.core.ids import new_id
 from lorelog.core.record import CANDIDATE_TRUST, Json, Promotion, Record, RecordDraft
 from lorelog.ingest.redaction.redact import redact

@@ -142,7 +142,7 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _print_version(*, as_json: bool) -> None:
-    from lorelog.core.version import VERSION
+    from lorelog.core import VERSION
 
     if not as_json:
         print(f"lorelog {VERSION}")

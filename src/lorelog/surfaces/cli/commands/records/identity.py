@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
-    from lorelog.services.records.keyring import KeyFolder, KeyIdentity
+    from lorelog.services.records.keyring import KeyIdentity, Keyring
 
 _FINGERPRINT_CHARS = 8
 _NAME_HELP = "name of the identity"
@@ -52,10 +52,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
-    from lorelog.services.records.keyring import KeyFolder
+    from lorelog.services.records.keyring import Keyring
     from lorelog.wiring import IDENTITIES_FOLDER, resolve_location
 
-    files = KeyFolder(resolve_location().home / IDENTITIES_FOLDER)
+    files = Keyring(resolve_location().home / IDENTITIES_FOLDER)
     reply = {
         "create": _create,
         "list": _list,
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _create(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
+def _create(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
     passphrase = _read_passphrase() if args.passphrase else ""
     identity = files.create(args.name, passphrase)
     reply = {**_identity_json(identity), "encrypted": bool(passphrase)}
@@ -81,7 +81,7 @@ def _create(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
     return reply
 
 
-def _list(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
+def _list(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
     identities = files.identities()
     if not args.json:
         for identity in identities:
@@ -92,7 +92,7 @@ def _list(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
     return {"identities": [_identity_json(identity) for identity in identities]}
 
 
-def _show(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
+def _show(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
     identity = files.get(args.name)
     if not args.json:
         print(stylize(one_line(identity.name), "bold"))
@@ -107,7 +107,7 @@ def _show(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
     return _identity_json(identity)
 
 
-def _export(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
+def _export(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
     from lorelog.core.errors import NotFound
     from lorelog.services.records.keyring import format_public_line
 
@@ -123,7 +123,7 @@ def _export(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
     return {"name": identity.name, "line": line}
 
 
-def _trust(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
+def _trust(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
     added = files.trust(args.name, args.key, also=args.also)
     if not args.json:
         print(f"Now accepting signatures of {stylize(one_line(added.name), 'cyan')}: {added.fingerprint}")
@@ -131,7 +131,7 @@ def _trust(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
     return _identity_json(files.get(added.name))
 
 
-def _forget(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
+def _forget(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
     keys = files.forget(args.name)
     path = files.private_path(args.name)
     own = path.exists()

@@ -184,7 +184,7 @@ def _check_hosts(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _check_daemon(address: DaemonAddress) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
     """Return the daemon's status, or None if it does not respond, and the checks of it."""
-    from lorelog.core.version import VERSION
+    from lorelog.core import VERSION
     from lorelog.light.daemon_control import last_failure
 
     try:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lorelog.core.errors import LorelogError, UsageError
-from lorelog.core.grammar import nearest_name
+from lorelog.core.errors import LorelogError, UsageError, nearest_name
 from lorelog.surfaces.cli.arguments import add_daemon_option, add_project_option, add_tenant_option
 from lorelog.surfaces.cli.commands import COMMANDS, unknown_command
 from lorelog.surfaces.cli.help import format_all_commands, format_front_page, format_global_options

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from lorelog.core.errors import NotFound, UsageError
-from lorelog.core.grammar import nearest_name
+from lorelog.core.errors import NotFound, UsageError, nearest_name
 from lorelog.surfaces.cli.arguments import (
     add_common,
     add_setting_options,
