@@ -51,7 +51,7 @@ def test_what_comes_unasked_says_what_is_outdated(monkeypatch: pytest.MonkeyPatc
             {**hit, "now_was": "nonsense"},
         ]
     }
-    monkeypatch.setattr("lorelog.surfaces.hook.context.ask_within", lambda *_: answer)
+    monkeypatch.setattr("lorelog.light.daemon_connection.ask_within", lambda *_: answer)
     chosen = {"session.hits": 3, "session.hits_relevance": 0.5, "session.hits_wait_ms": 10}
     event = {"host": "claude", "session": "s", "directory": str(tmp_path)}
 

@@ -29,7 +29,14 @@ from lorelog.core.document import ARCHIVE_TYPE
 from lorelog.core.errors import ModelError
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import UNCHECKED_VERDICT, FreshnessVerdict, Hit, SearchReply, SupportingRecord, ValueChange
-from lorelog.core.record import CANDIDATE_TRUST, REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Trust, TrustTier
+from lorelog.core.record import (
+    CANDIDATE_TRUST,
+    REPOSITORY_ORIGIN,
+    UNTRUSTED_ORIGINS,
+    Trust,
+    TrustTier,
+    VerificationHint,
+)
 from lorelog.core.serializable import Serializable
 from lorelog.core.vectors import unit_vector
 from lorelog.language.lexicon import lexicon
@@ -65,7 +72,9 @@ class UserPrompt(Struct, frozen=True):
     text: str
 
 
-class RecalledMemory(Serializable, Struct, frozen=True, kw_only=True):
+class RecalledMemory(
+    Serializable, Struct, frozen=True, kw_only=True, rename={"grounding": "grounding_refs", "verdict": "freshness"}
+):
     """A memory that matches a prompt."""
 
     id: str
@@ -81,6 +90,7 @@ class RecalledMemory(Serializable, Struct, frozen=True, kw_only=True):
     """Untrusted origin of the text: `tool`, `import`, or `foreign` if it is based on such; `agent` for an agent's topic; otherwise empty."""
     trust: Trust = CANDIDATE_TRUST
     grounding: tuple[SupportingRecord, ...] = ()
+    verification_hint: VerificationHint = CANDIDATE_TRUST.verification_hint
     verdict: FreshnessVerdict = UNCHECKED_VERDICT
     now_was: tuple[ValueChange, ...] = ()
     """Values that it states and other hits state differently."""
@@ -204,6 +214,7 @@ def _to_recalled_memory(hit: Hit) -> RecalledMemory:
         origin=origin,
         trust=hit.trust,
         grounding=hit.grounding,
+        verification_hint=hit.trust.verification_hint,
         verdict=hit.verdict,
         now_was=hit.now_was,
     )
