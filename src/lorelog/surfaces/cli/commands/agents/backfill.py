@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from lorelog.services.sessions.host_sessions import HostSession
+    from lorelog.services.sessions.transcripts import HostSession
 
 
 class _BackfillReport(Struct):
@@ -98,7 +98,7 @@ def _select_sessions(
     from datetime import date, datetime, time
 
     from lorelog.services.places.project import find_project
-    from lorelog.services.sessions.host_sessions import find_host_sessions
+    from lorelog.services.sessions.transcripts import find_host_sessions
     from lorelog.wiring import resolve_location
 
     project = None if args.all_projects else resolve_location(project=args.project, tenant=args.tenant).project.id

@@ -82,7 +82,7 @@ def _output_folder(args: argparse.Namespace, records: RecordScope) -> Path:
 
 
 def _build(args: argparse.Namespace, records: RecordScope) -> int:
-    from lorelog.services.places.project_folder import create_project_folder
+    from lorelog.services.places.workspace import create_project_folder
     from lorelog.services.records.wiki import EDITED_SUFFIX, compile_wiki, write_pages
 
     wiki = compile_wiki(records, all_projects=args.all_projects)
