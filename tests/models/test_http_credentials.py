@@ -18,7 +18,8 @@ STATUSES = st.sampled_from([200, 302, 400, 401, 402, 404, 422, 429, 500])
 def test_a_refusal_never_shows_the_key(key: str, status: int, around: str, broken: object) -> None:
     """The key is not shown plain, escaped or in a URL, even in an incomplete reply."""
     account = Credentials(Endpoint("http://host.test/v1", 1), key, "THE_VARIABLE")
-    for written in (key, quote(key, safe=""), quote(key), key.replace("/", "\\/"), json.dumps(key)):
+    percent = "".join(f"%{ord(letter):02X}" for letter in key)
+    for written in (key, quote(key, safe=""), quote(key), key.replace("/", "\\/"), json.dumps(key), percent):
         body = json.dumps({"error": {"message": f"{around}{written}{around}"}}).encode()
         body = body[:-2] if broken else body
         refused = account.error_for_reply(HttpReply(status, body), "embed")
