@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,20 +10,6 @@ from lorelog.core.errors import ConfigError
 from lorelog.core.options import EMBEDDING_PROVIDERS as NAMES
 from lorelog.core.options import EmbedOptions
 from lorelog.models.embed import PROVIDERS, max_texts_in_flight, open_embedder, open_lazily
-
-SOURCE = Path(__file__).parents[2] / "src"
-HEAVY = {
-    "numpy",
-    "onnxruntime",
-    "tokenizers",
-    "huggingface_hub",
-    "sentence_transformers",
-    "torch",
-    "http",
-    "http.client",
-    "ssl",
-    "concurrent.futures",
-}
 
 
 def test_settings_may_choose_exactly_the_providers_there_are() -> None:
@@ -125,27 +107,3 @@ def test_defaults_are_those_that_people_know() -> None:
         "onnx": ("gpahal/bge-m3-onnx-int8", 32, "", ""),
         "fake": ("fake-64", 256, "", ""),
     }
-
-
-def loaded_after(program: str) -> set[str]:
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys\n{program}\nprint(*sys.modules, sep='\\n')"],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=True,
-    )
-    return set(done.stdout.split())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["", *sorted(PROVIDERS)])
-def test_opening_is_light(name: str) -> None:
-    """Importing the registry, and opening any provider, loads no numpy, onnxruntime or HTTP client."""
-    program = "from lorelog.core.options import EmbedOptions; from lorelog.models.embed import open_embedder"
-    if name:
-        program += f"; open_embedder(EmbedOptions(provider={name!r}))"
-    loaded = loaded_after(program)
-    assert "lorelog.models.embed" in loaded
-    assert not loaded & HEAVY
