@@ -118,7 +118,7 @@ def _dispatch(words: list[str]) -> int:
         if word.encode("utf-8", "replace").decode() != word:
             raise UsageError(f"{word!r} is not valid UTF-8")
     if not words or words[0] in {"-h", "--help"}:
-        from lorelog.surfaces.cli.help import format_front_page, format_welcome, is_new_home
+        from lorelog.surfaces.cli.commands import format_front_page, format_welcome, is_new_home
 
         print(format_welcome() if not words and is_new_home() else format_front_page())
         return 0
