@@ -147,7 +147,7 @@ def _codex_lines(session: str, project: Path, start: datetime, turns: list[Turn]
 
 def add_proposals(home: Path, project: Path, call: Call) -> dict[str, str]:
     """Add what waits for a person: rules and a guard of an agent, an import, a summary; return ids of memories by name."""
-    from lorelog.services.guards.guard_log import GuardConditions, GuardDraft, GuardLog
+    from lorelog.services.guards.guard_log import GuardDraft, GuardLog
 
     def add(text: str, kind: str, origin: str, *tags: str) -> str:
         given = {"text": text, "type": kind, "origin": origin, "tags": list(tags)}
@@ -160,8 +160,8 @@ def add_proposals(home: Path, project: Path, call: Call) -> dict[str, str]:
         ),
     }
     call("memory.consolidate_episode", {"episode_id": YESTERDAY})
-    conditions = GuardConditions(command="git push *--force *")
-    draft = GuardDraft(conditions=conditions, message="The branch is shared: do not force push.", project=str(project))
+    message = "The branch is shared: do not force push."
+    draft = GuardDraft(command="git push *--force *", message=message, project=str(project))
     GuardLog(home / "data" / "default" / "guards.jsonl").add(draft, "agent")
     return ids
 

@@ -244,9 +244,9 @@ def referring(asker: CodeNavigator, one: truth.Asked) -> set[tuple[str, int, int
     wanted = SymbolQuery(one.name, path=str(Path(one.path).resolve()), line=one.line)
     reply = asker.find_references(wanted, CodeQueryOptions(limit=100_000, certainty=Certainty.LIKELY))
     return {
-        (reference.spot.absolute_path, reference.spot.line, reference.spot.column - 1)
+        (reference.file_path, reference.line, reference.col - 1)
         for reference in reply.references
-        if not _is_definition((reference.spot.absolute_path, reference.spot.line, reference.spot.column - 1), one.name)
+        if not _is_definition((reference.file_path, reference.line, reference.col - 1), one.name)
     }
 
 
@@ -254,7 +254,7 @@ def callers(asker: CodeNavigator, one: truth.Asked) -> set[Place]:
     """Return the lines of our calls of a definition."""
     wanted = SymbolQuery(one.name, path=str(Path(one.path).resolve()), line=one.line)
     reply = asker.find_callers(wanted, CodeQueryOptions(limit=100_000, certainty=Certainty.LIKELY))
-    return {(caller.spot.absolute_path, caller.spot.line) for caller in reply.callers}
+    return {(caller.caller_file, caller.call_line) for caller in reply.callers}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -117,7 +117,7 @@ def fields_of_record(text: str) -> str:
 def traces_of_output(text: str) -> str:
     """The errors in a command's output, as they are stored."""
     from lorelog.ingest.tracebacks.finder import find_traces
-    from lorelog.services.traces.values import redact_trace
+    from lorelog.services.traces.tables import redact_trace
 
     output = (
         'Traceback (most recent call last):\n  File "/srv/app/main.py", line 7, in main\n'

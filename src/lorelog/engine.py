@@ -146,7 +146,7 @@ class Engine(ProjectScope):
         )
 
     def forgetter(self) -> Forgetter:
-        """Return what takes text out for good."""
+        """Return what erases text permanently."""
         from lorelog.retrieval.cache import clear_all_caches
         from lorelog.services.forget.forgetter import ForgetDeps, Forgetter
 

@@ -28,7 +28,7 @@ from lorelog.core.options import (
     StoreOptions,
     TraceOptions,
 )
-from lorelog.core.paths import first_layout_folder, home_folder, model_cache_folder
+from lorelog.core.paths import first_layout_folder, home_folder, join_path, model_cache_folder
 from lorelog.core.ports import Embedder, LanguageModel, Reranker, Store, StoreComparison
 from lorelog.engine import Engine
 from lorelog.models.embed import SharedEmbedder
@@ -115,7 +115,7 @@ def check_language_models(
 
 def prompt_path(home: Path, path: str) -> str:
     """Return the path of a prompt file; relative paths start at the home. Empty stays empty."""
-    return os.path.join(home, os.path.expanduser(path)) if path else ""  # noqa: PTH111, PTH118
+    return join_path(home, path) if path else ""
 
 
 def meter_embedder(embedder: Embedder | None, options: EmbedOptions, workspace: Workspace) -> Embedder | None:
@@ -140,7 +140,7 @@ def _open_receipts(workspace: Workspace) -> Receipts:
 def _with_named_provider(named: str, options: LanguageOptions) -> LanguageOptions:
     """Return the options for a provider and model named for one call.
 
-    A configured address applies to whoever is named: memories meant for a server of one's own must not reach a vendor.
+    `base_url` applies to every provider: memories meant for a server of one's own must not reach a vendor.
     A key belongs to its address; model and context window of another provider do not apply.
     """
     if not named:
@@ -208,8 +208,8 @@ def resolve_location(
     environment = dict(os.environ if environment is None else environment)
     home_path = home_folder(os.fspath(home or environment.get("LORELOG_HOME") or ""))
     directory = working_directory() if directory is None else directory
-    start = os.path.join(directory, os.fspath(project or environment.get("LORELOG_PROJECT") or ""))  # noqa: PTH118
-    if not os.path.isdir(start):  # noqa: PTH112
+    start = str(Path(directory, project or environment.get("LORELOG_PROJECT") or ""))
+    if not os.path.isdir(start):  # noqa: PTH112  (pathlib raises for some names)
         raise NotFound(f"directory {start} does not exist", hint="--project takes the directory of a project")
     location = find_project(start)
     named = tenant or environment.get("LORELOG_SCOPE_TENANT")
@@ -225,7 +225,7 @@ def resolve_location(
 def working_directory() -> str:
     """Return the current directory."""
     try:
-        return os.getcwd()  # noqa: PTH109
+        return str(Path.cwd())
     except FileNotFoundError:
         raise NotFound("the current directory no longer exists", hint="change to an existing directory") from None
 
@@ -412,7 +412,7 @@ class ResourcePool:
         return sum(not embedder.close_if_idle(idle_s) for embedder in embedders)
 
     def rest(self) -> None:
-        """Close the files of all resources that nobody uses, and drop the caches. Everything opens again on the next use."""
+        """Close the files of all unused resources, and drop the caches. Everything opens again on the next use."""
         with self._lock:
             idle: list[Store | Reranker | RecordStore | SideDatabases] = [
                 *self._books.values(),
@@ -484,7 +484,7 @@ def update_home(home: Path) -> None:
 
 def _make_workspace(location: Location, settings: Settings) -> Workspace:
     update_home(location.home)
-    claude = location.environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")  # noqa: PTH111
+    claude = location.environment.get("CLAUDE_CONFIG_DIR") or join_path("", "~/.claude")
     claude_folder = Path(claude) if settings.auto_memory() else None
     roots, remote = settings.roots(), settings.remote_folders()
     return Workspace(location.project, location.home, settings.tenant(), roots, claude_folder, remote)
@@ -599,7 +599,7 @@ def check_embedder(location: Location, settings: Settings) -> str:
     options = _embed_options(settings, location)
     if options.provider == "none":
         return "none: keyword search only"
-    from lorelog.models.embed.readiness import check_ready
+    from lorelog.models.embed import check_ready
 
     return check_ready(options)
 

@@ -10,6 +10,7 @@ from tests.docs.test_json_page import documented, fields
 from tests.surfaces.conftest import Shell
 
 from lorelog.operations import guard as guard_operations
+from lorelog.services.guards.guard_log import GuardChange
 
 CHANGES = "guard add, guard disable, guard dismiss, guard remove"
 
@@ -21,7 +22,7 @@ CHANGES = "guard add, guard disable, guard dismiss, guard remove"
         ("guard show", guard_operations.GuardDetails),
         ("guard propose", guard_operations.GuardProposalsReply),
         ("guard test", guard_operations.GuardReplay),
-        (CHANGES, guard_operations.GuardChangeReply),
+        (CHANGES, GuardChange),
         ("guard enable", guard_operations.GuardEnableReply),
     ],
 )

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.light.guard_check import check_guards, guard_notices, guard_problem, snapshot_path
-from lorelog.services.guards.guard_log import GuardConditions, GuardDraft, GuardLog
+from lorelog.services.guards.guard_log import GuardDraft, GuardLog
 
 ROOT = "/work/app"
 
@@ -21,7 +21,7 @@ ROOT = "/work/app"
 def made(folder: Path, action: str = "block", project: str = ROOT, **conditions: Any) -> str:
     """Return the log with one guard of a person that is on."""
     log = GuardLog(folder / "data" / "t" / "guards.jsonl")
-    draft = GuardDraft(conditions=GuardConditions(**conditions), message="use pnpm", action=action, project=project)
+    draft = GuardDraft(**conditions, message="use pnpm", action=action, project=project)
     log.enable(log.add(draft, "person").guard, "person")
     return str(log.path)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.models.embed.builtin import encoder_folder
-from lorelog.models.onnx_files import VOCABULARY_FILE
+from lorelog.models.in_process import VOCABULARY_FILE
 
 
 def make_tokenizer() -> Any:

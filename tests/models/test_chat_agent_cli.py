@@ -16,7 +16,7 @@ from lorelog.core.errors import ModelError, ModelFault, ModelUnavailable
 from lorelog.core.options import SummarizeOptions
 from lorelog.core.ports import Completion
 from lorelog.models.chat import open_language_model
-from lorelog.models.chat.agent_cli import (
+from lorelog.models.chat.programs import (
     MAX_OUTPUT_BYTES,
     AgentCliLanguageModel,
     child_environment,

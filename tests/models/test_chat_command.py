@@ -14,7 +14,7 @@ from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import Completion
 from lorelog.models.chat import open_language_model
-from lorelog.models.chat.agent_cli import AgentCliLanguageModel
+from lorelog.models.chat.programs import AgentCliLanguageModel
 
 _PROGRAM = """#!{python}
 import json, os, sys, time

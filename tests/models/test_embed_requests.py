@@ -86,7 +86,7 @@ def test_google_asks_for_768_numbers_unless_told() -> None:
     usual = open_embedder(EmbedOptions(provider="google"))
     other = open_embedder(EmbedOptions(provider="google", dimensions=1536))
     same = open_embedder(EmbedOptions(provider="google", dimensions=768))
-    assert usual._size.requested == 768  # type: ignore[attr-defined]
+    assert usual._requested == 768  # type: ignore[attr-defined]
     assert [embedder.model for embedder in (usual, other, same)] == [
         "gemini-embedding-001",
         "gemini-embedding-001@1536",

@@ -22,7 +22,7 @@ def test_a_refusal_never_shows_the_key(key: str, status: int, around: str, broke
         body = json.dumps({"error": {"message": f"{around}{written}{around}"}}).encode()
         body = body[:-2] if broken else body
         refused = account.error_for_reply(HttpReply(status, body), "embed")
-        said = f"{refused.message} {refused.hint} {account.error_text(body)}"
+        said = f"{refused.message} {refused.hint} {account.server_message(body)}"
         if key not in f"host.test THE_VARIABLE {around}":
             assert key not in said
             assert key not in unquote(said)

@@ -23,10 +23,10 @@ from tests.models.vendors import VENDORS, Rig, unpacked
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions, OllamaOptions
 from lorelog.core.ports import Embedder
+from lorelog.models import ollama_container as container
 from lorelog.models.embed import open_embedder, resolve_embed_options
-from lorelog.models.ollama import container
-from lorelog.models.ollama.client import server_url
-from lorelog.models.ollama.container import stop_when_idle
+from lorelog.models.ollama import server_url
+from lorelog.models.ollama_container import stop_when_idle
 
 SOURCE = Path(__file__).parents[2] / "src"
 

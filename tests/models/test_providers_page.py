@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from tests.models.vendors import VENDORS, Rig
 from lorelog.core.options import EmbedOptions
 from lorelog.models.embed import PROVIDERS, open_embedder
 from lorelog.models.embed.families import find_family
+from lorelog.models.embed.vendors import ADAPTERS
 
 PAGE = "docs/providers.md"
 TESTS = Path(__file__).parents[1]
@@ -52,7 +52,7 @@ def test_the_table_marks_providers_that_take_dimensions() -> None:
             assert said == "cut", name
         else:
             models = {"voyage": "voyage-3.5", "mistral": "codestral-embed"}
-            adapter = import_module(f"lorelog.models.embed.{name}").ADAPTER
+            adapter = ADAPTERS[name]
             assert adapter.takes_dimensions(models.get(name, provider.default_model)), name
             assert said.startswith("asked for"), name
 
@@ -61,7 +61,7 @@ def test_the_table_tells_where_texts_are_sent() -> None:
     """The listed address of each vendor is the adapter's base URL."""
     for name, provider in PROVIDERS.items():
         if provider.key_variable and not provider.url_variable:
-            base_url = import_module(f"lorelog.models.embed.{name}").ADAPTER.base_url
+            base_url = ADAPTERS[name].base_url
             assert base_url.startswith(f"https://{TABLE[name][4]}/"), name
 
 
@@ -102,7 +102,7 @@ def test_the_table_marks_providers_that_report_tokens(rig: Rig) -> None:
 def test_googles_usual_length_is_told() -> None:
     """The default dimensions of Google are those in the table."""
     embedder = open_embedder(EmbedOptions(provider="google"))
-    assert TABLE["google"][1] == str(embedder._size.requested)  # type: ignore[attr-defined]
+    assert TABLE["google"][1] == str(embedder._requested)  # type: ignore[attr-defined]
 
 
 def test_the_families_are_told_with_their_words() -> None:

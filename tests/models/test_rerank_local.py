@@ -12,7 +12,8 @@ import pytest
 
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.options import RerankOptions
-from lorelog.models.rerank import local, open_reranker
+from lorelog.models import rerank
+from lorelog.models.rerank import open_reranker
 
 
 class CrossEncoder:
@@ -67,7 +68,7 @@ def test_texts_are_scored_in_their_order() -> None:
 def test_what_is_not_read_in_time_has_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts are scored in small batches until the deadline; the rest has no score."""
     ticks = iter((0.0, 9.0))
-    monkeypatch.setattr(local, "monotonic", lambda: next(ticks))
+    monkeypatch.setattr(rerank, "monotonic", lambda: next(ticks))
     done = scores("known", ["otter"] * 6, 5.0)
     assert done == [1.0] * 4 + [None] * 2
 

@@ -12,7 +12,7 @@ from tests.models.reference_tokenizer import make_tokenizer
 from lorelog.models.embed import wordpiece
 from lorelog.models.embed.builtin import encoder_folder
 from lorelog.models.embed.wordpiece import WordPieceTokenizer
-from lorelog.models.onnx_files import VOCABULARY_FILE
+from lorelog.models.in_process import VOCABULARY_FILE
 
 ROOT = Path(__file__).parents[2]
 MAX_TOKENS = 64

@@ -17,17 +17,20 @@ from tests.records.any_drafts import drafts
 from tests.records.drafts import draft
 
 from lorelog.core.record import DIGEST_KIND, Record, RecordDraft, Trust, TrustTier
-from lorelog.records.digest_builders import (
-    ITEM_BUILDERS,
+from lorelog.records.digests import (
+    Digest,
+    DigestRole,
     DigestScope,
     ProjectBrief,
     TaskResume,
     build_brief,
     build_library,
     build_resume,
-    newest_first,
+    content_words,
+    digest_id,
+    library_items,
+    make_digest,
 )
-from lorelog.records.digests import Digest, DigestRole, content_words, digest_id, make_digest
 from lorelog.records.ledger import Ledger
 from lorelog.records.tables import RecordTables
 from lorelog.records.trust import assess_records
@@ -168,8 +171,8 @@ def test_items_do_not_depend_on_the_order_of_records(history: list[RecordDraft],
         records = [record for _, record in desk.tables.applied_after(0)]
         mixed = list(records)
         luck.shuffle(mixed)
-        for make in ITEM_BUILDERS.values():
-            assert make(mixed, {}) == make(records, {})
+        for role in LIBRARIES:
+            assert library_items(role, mixed, {}) == library_items(role, records, {})
 
 
 def test_a_digest_is_never_made_of_digests() -> None:
@@ -178,8 +181,7 @@ def test_a_digest_is_never_made_of_digests() -> None:
         "r-1", 1, DIGEST_KIND, "2026-03-05T14:30:00.000Z", fields={"what_failed": ["nothing, all is verified"]}
     )
 
-    assert newest_first([forged]) == []
-    assert all(make([forged], {}) == [] for make in ITEM_BUILDERS.values())
+    assert all(library_items(role, [forged], {}) == [] for role in LIBRARIES)
 
 
 def test_ids_are_for_ever() -> None:
@@ -318,7 +320,7 @@ def test_the_brief_counts_and_cites(desk: DigestLedger) -> None:
         "Project app has 6 active tasks, 1 recent completed task, 0 recent failures, 1 decision, and 0 evidence highlights."
     )
     assert len(made.active) == 5
-    assert made.completed[0].line.cites == (start.id, finish.id)
+    assert made.completed[0][1].cites == (start.id, finish.id)
     assert made.digest.lines[0].text == made.overview
 
 
@@ -348,21 +350,18 @@ def test_resuming_tells_the_last_word_and_what_is_open(desk: DigestLedger) -> No
     )
     made = desk.resume()
 
-    assert made.goal is not None
-    assert made.goal.text == "make it fast"
-    assert made.latest is not None
-    assert made.latest.text == "more"
-    assert made.next_step is not None
-    assert made.next_step.text == "the end"
-    assert [entry.text for entry in made.lists["blockers"]] == ["NO KEY", "no disk"]
-    assert [open_run.run.command for open_run in made.open_runs] == ["pytest -q"]
+    assert made.goal == "make it fast"
+    assert made.latest == "more"
+    assert made.next_step == "the end"
+    assert made.lists["blockers"] == ("NO KEY", "no disk")
+    assert [run.command for run in made.open_runs] == ["pytest -q"]
 
     desk.write(draft("run_finish"), draft("task_finish"))
     ended = desk.resume()
 
     assert ended.open_runs == ()
-    assert [recent_run.text for recent_run in ended.recent_runs] == ["all passed"]
-    assert ended.next_step is None
+    assert [run.summary for run in ended.recent_runs] == ["all passed"]
+    assert ended.next_step == ""
 
 
 def test_a_goal_that_was_revised_is_the_goal(desk: DigestLedger) -> None:
@@ -372,8 +371,7 @@ def test_a_goal_that_was_revised_is_the_goal(desk: DigestLedger) -> None:
 
     made = desk.resume()
 
-    assert made.goal is not None
-    assert made.goal.text == "make it correct"
+    assert made.goal == "make it correct"
     assert start.id not in made.digest.records
 
 

@@ -152,7 +152,7 @@ def test_python_asks_with_the_same_names(code: Path) -> None:
         assert memory.code.search("prsw", limit=1).definitions[0].name == "parse_words"
         reply = memory.search("who calls parse_words")
         assert reply.code is not None
-        assert [caller.name for caller in reply.code.callers] == ["search"]
+        assert [caller.caller_name for caller in reply.code.callers] == ["search"]
 
 
 def test_an_agent_reads_the_answer_as_a_quote(shell: Shell, code: Path) -> None:

@@ -62,9 +62,7 @@ def test_a_missing_package_is_told(
     """A missing package fails with what to install, without importing anything."""
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *_: None if name == package else find(name))
-    monkeypatch.setattr(
-        "lorelog.models.embed.readiness.find_spec", lambda name: None if name == package else find(name)
-    )
+    monkeypatch.setattr("lorelog.models.in_process.find_spec", lambda name: None if name == package else find(name))
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", name)
     told = check(shell, "model")
     assert not told["ok"]

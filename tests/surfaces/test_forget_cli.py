@@ -15,7 +15,7 @@ from tests.surfaces.conftest import Outcome, Shell, write
 
 from lorelog.core.caller import AGENT_MARKERS
 from lorelog.light.delivery_log import append_delivery
-from lorelog.services.guards.guard_log import GuardConditions, GuardDraft, GuardLog
+from lorelog.services.guards.guard_log import GuardDraft, GuardLog
 from lorelog.services.places.project import find_project
 from lorelog.services.places.workspace import Workspace
 
@@ -120,7 +120,7 @@ def full(shell: Shell, project: Path, home: Path, tenant: Path, tmp_path: Path) 
     assert shell("decide", "Use the northern slip", "--because", "the southern one is under repair").status == 0
     guards = GuardLog(tenant / "guards.jsonl")
     for word, memory in ((CANARY, secret), ("rm -r *", "")):
-        draft = GuardDraft(conditions=GuardConditions(command=f"{word} *"), message=f"do not {word}", memory=memory)
+        draft = GuardDraft(command=f"{word} *", message=f"do not {word}", memory=memory)
         guards.enable(guards.add(draft, "person").guard, "person")
     append_delivery(
         str(tenant / "deliveries"), "claude", "s", {"memories": [secret], "kind": "cue", "cue": f"command={CANARY}"}

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.surfaces.conftest import Shell
 
+from lorelog.core import VERSION
 from lorelog.core.errors import UsageError
-from lorelog.core.version import VERSION
 from lorelog.surfaces.cli.arguments import fraction, whole_number
 from lorelog.surfaces.cli.commands import (
     COMMANDS,

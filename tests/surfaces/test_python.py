@@ -16,7 +16,6 @@ import lorelog
 from lorelog import AsyncLorelog, Filters, Lane, Lorelog, LorelogError, UsageError, WatchPass
 from lorelog.core import errors
 from lorelog.operations.catalogue import all_operations
-from lorelog.surfaces.python.values import value_type
 
 FAKE = {"embedding.provider": "fake"}
 
@@ -227,7 +226,7 @@ def test_every_value_has_to_dict() -> None:
     """Whatever a method returns, and each part of it, has `to_dict()`."""
     kinds: set[type] = set()
     for operation in all_operations().values():
-        _collect(value_type(operation), kinds)
+        _collect(operation.reply, kinds)
 
     assert len(kinds) > 100
     assert [kind.__name__ for kind in kinds if not hasattr(kind, "to_dict")] == ["FileStamp"]  # size and time of a file

@@ -9,7 +9,6 @@ File paths are relative to their root, with slashes. Roots are real paths.
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -376,7 +375,7 @@ class CodeTables:
 
     def _reopen(self) -> sqlite3.Connection | None:
         try:
-            status = os.stat(self.path)  # noqa: PTH116
+            status = Path(self.path).stat()
         except OSError:
             self.close()
             return None

@@ -30,8 +30,7 @@ from msgspec.structs import fields, replace
 
 from lorelog.config.schema import RENAMED_KEYS, SECTIONS, SETTINGS, SETTINGS_BY_KEY
 from lorelog.config.setting import Setting, SettingKind, SettingValue
-from lorelog.core.errors import ConfigError
-from lorelog.core.grammar import nearest_name
+from lorelog.core.errors import ConfigError, nearest_name
 from lorelog.core.options import (
     CacheOptions,
     CaptureOptions,
@@ -52,6 +51,7 @@ from lorelog.core.options import (
     TraceOptions,
     WatchOptions,
 )
+from lorelog.core.paths import join_path
 from lorelog.core.query import Fusion, Lane
 
 USER_FILE = "config.toml"
@@ -447,7 +447,7 @@ _KEYS = frozenset(setting.key for setting in SETTINGS)
 
 def resolve_path(base: str, path: str) -> str:
     """Return the real path of an entry of index.paths."""
-    return os.path.realpath(os.path.join(base, os.path.expanduser(path)))  # noqa: PTH111, PTH118  # one call, no Path
+    return os.path.realpath(join_path(base, path))
 
 
 def load_settings(
@@ -637,7 +637,7 @@ _SETTLED_NS = 100_000_000
 def settings_stamp(path: Path) -> object:
     """Return what changes with a settings file; None if it changed just now, and may change again at the same time."""
     try:
-        status = os.stat(path)  # noqa: PTH116
+        status = Path(path).stat()
     except OSError:
         return "missing"
     if abs(time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns)) < _SETTLED_NS:

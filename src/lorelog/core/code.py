@@ -1,7 +1,7 @@
-"""Types for source code: symbols, uses, imports and replies to code queries.
+"""Types for source code: symbols, uses and imports.
 
 Lines and columns count from 1, columns in characters, as editors and compilers print them; the end of a span is the
-position after its last character. Paths are relative to the working tree at `root`.
+position after its last character.
 """
 
 from __future__ import annotations
@@ -138,106 +138,3 @@ class CodeVerb(StrEnum):
     IMPORTS = "imports"
     OUTLINE = "outline"
     SEARCH = "search"
-
-
-class CodeLocation(Serializable, Struct, frozen=True):
-    """A position in a file of a working tree."""
-
-    root: str
-    path: str
-    language: str
-    line: int
-    column: int
-
-    @property
-    def absolute_path(self) -> str:
-        """Absolute path of the file."""
-        return f"{self.root.rstrip('/')}/{self.path}"
-
-
-class CodeDefinition(Serializable, Struct, frozen=True):
-    """A symbol, and the position of its name."""
-
-    spot: CodeLocation
-    symbol: Symbol
-
-
-class CodeReference(Serializable, Struct, frozen=True):
-    """A use of a symbol."""
-
-    spot: CodeLocation
-    name: str
-    """The name as used there."""
-    use: UseKind
-    certainty: Certainty
-    container: str = ""
-    """The enclosing definitions, outermost first, joined by dots; empty at the top of a file."""
-    text: str = ""
-    """Current text of the line."""
-
-
-class CodeCaller(Serializable, Struct, frozen=True):
-    """A caller of a symbol, and the call."""
-
-    spot: CodeLocation
-    """Position of the call."""
-    name: str
-    """The function, method or class that contains the call; for a call at the top of a file, the file."""
-    kind: SymbolKind
-    container: str
-    line_start: int
-    """First line of the caller's definition; 1 for a file."""
-    callee: str
-    """Full name of the called symbol: the queried one or, at a greater depth, one of its callers."""
-    depth: int
-    certainty: Certainty
-    text: str = ""
-
-
-class ImportSite(Serializable, Struct, frozen=True):
-    """A file that imports a module or a name from it."""
-
-    spot: CodeLocation
-    module: str
-    """As written."""
-    name: str
-    alias: str
-    text: str = ""
-
-
-class FileOutline(Serializable, Struct, frozen=True):
-    """A file and its symbols."""
-
-    root: str
-    path: str
-    language: str
-    lines: int
-    symbols: tuple[Symbol, ...]
-    broken: int = 0
-    """First line that could not be parsed; 0 if all could."""
-    problem: str = ""
-    """Why the file could not be read or parsed."""
-
-    @property
-    def absolute_path(self) -> str:
-        """Absolute path of the file."""
-        return f"{self.root.rstrip('/')}/{self.path}"
-
-
-class CodeReply(Serializable, Struct, frozen=True):
-    """Reply to a code query. Fields that the query does not concern are empty."""
-
-    verb: CodeVerb
-    subject: str
-    """The queried symbol, module, path or words."""
-    definitions: tuple[CodeDefinition, ...] = ()
-    """The queried symbol's definitions; with references and callers, the definitions they refer to."""
-    references: tuple[CodeReference, ...] = ()
-    callers: tuple[CodeCaller, ...] = ()
-    imports: tuple[ImportSite, ...] = ()
-    files: tuple[FileOutline, ...] = ()
-    total: int = 0
-    """Total number of results; more than are included if a limit applied."""
-    doubtful: int = 0
-    """Uses of the same name that were left out because only the name matches."""
-    notes: tuple[str, ...] = ()

@@ -56,7 +56,7 @@ EMBEDDING_PROVIDERS = (
     "fake",
     "none",
 )
-"""Accepted values; `none` means the lexical lane only. Each of the others has a module in `models/embed`."""
+"""Accepted values; `none` means the lexical lane only. The others are in `models/embed`."""
 
 
 AUTO_PROVIDER = "auto"
@@ -103,7 +103,7 @@ class EmbedOptions(Struct, frozen=True):
 
 
 RERANK_PROVIDERS = ("onnx", "local")
-"""Accepted values for the cross-encoder's runtime; each has a module in `models/`."""
+"""Accepted values for the cross-encoder's runtime."""
 
 
 class RerankOptions(Struct, frozen=True):
@@ -266,7 +266,7 @@ class SessionOptions(Struct, frozen=True):
 
 
 LANGUAGE_PROVIDERS = ("none", "openai", "anthropic", "gemini", "ollama", "command", "host")
-"""Accepted values; `none` disables language models. Each of the others has a module in `models/chat`."""
+"""Accepted values; `none` disables language models. The others are in `models/chat`."""
 SUMMARY_PROVIDERS = (*LANGUAGE_PROVIDERS, "llm")
 """Accepted values for notes; `none` extracts sentences, `llm` uses the provider of section [llm]."""
 

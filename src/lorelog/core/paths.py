@@ -13,6 +13,11 @@ def is_below(path: str, directory: str, separator: str = os.sep) -> bool:
     return path == directory or path.startswith(directory.rstrip(separator) + separator)
 
 
+def join_path(directory: str | os.PathLike[str], path: str | os.PathLike[str]) -> str:
+    """Return a path that is relative to a directory, its `~` expanded unless the user is unknown."""
+    return os.path.join(directory, os.path.expanduser(path))
+
+
 def data_folder(home: str | os.PathLike[str]) -> str:
     """Return the folder of all tenants' files that nothing else can rebuild."""
     return os.path.join(home, "data")

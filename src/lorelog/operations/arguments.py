@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from lorelog.core.errors import UsageError
+from lorelog.core.paths import join_path
 from lorelog.core.query import Filters
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def resolve_path(path: str | os.PathLike[str], call: RequestContext) -> str:
     mark, bare = ("!", path[1:]) if path.startswith("!") else ("", path)
     if not bare:
         raise UsageError("a path is empty", hint="is it an unset variable? '.' is the current directory")
-    return mark + os.path.join(call.directory, os.path.expanduser(bare))  # noqa: PTH111, PTH118  (may not be a path yet)
+    return mark + join_path(call.directory, bare)
 
 
 def read_filters(request: FilteredRequest, call: RequestContext) -> Filters:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
+from lorelog.core.paths import join_path
 from lorelog.core.query import Filters
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day
@@ -150,7 +151,7 @@ def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> Re
     if request.file is None:
         return undo_restore(engine.place.home)
     file = _resolve_path(request.file, call)
-    moved = {old: os.path.realpath(os.path.join(call.directory, new)) for old, new in request.project_map.items()}  # noqa: PTH118
+    moved = {old: str(Path(call.directory, new).resolve()) for old, new in request.project_map.items()}
     for new in moved.values():
         if not os.path.isdir(new):  # noqa: PTH112
             raise UsageError(f"{new} is not a directory", hint="--project-map OLD=NEW takes the directory of a project")
@@ -232,7 +233,7 @@ def _own_project(engine: Engine) -> tuple[str, ...]:
 
 def _resolve_path(path: str | os.PathLike[str], call: RequestContext) -> Path:
     _check_own(call)
-    return Path(os.path.join(call.directory, os.path.expanduser(path)))  # noqa: PTH111, PTH118
+    return Path(join_path(call.directory, path))
 
 
 def _check_own(call: RequestContext) -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from lorelog.core.errors import UsageError
 from lorelog.operations.operation import SURFACES, Operation, OperationFamily
-from lorelog.operations.replies import Json, OperationReply
+from lorelog.operations.replies import Json
 
 FAMILIES = {
     "memory": ("search", "index", "memory", "lifecycle", "measures", "backup", "forget"),
@@ -119,20 +119,23 @@ def _standalone_schema(kind: type, *, complete: bool = False) -> Json:
 def _reply_schema(reply: type, ref_template: str) -> tuple[Json, Json]:
     """Return the schema of a reply and its definitions.
 
-    JSON has every field of a value, also one that equals its default, so all of them are required.
+    JSON has every field of a value, also one that equals its default, unless its class omits defaults.
     """
     (schema,), definitions = msgspec.json.schema_components([reply], ref_template=ref_template)
-    for name in {kind.__name__ for kind in _values(msgspec.inspect.type_info(reply))}:
-        definition = definitions[name]
-        definition["required"] = list(definition["properties"])
-        for field in definition["properties"].values():
-            field.pop("default", None)
+    for kind in set(_structs(msgspec.inspect.type_info(reply))):
+        if kind.__struct_config__.omit_defaults:
+            continue
+        properties = definitions[kind.__name__]["properties"]
+        unset = {field.encode_name for field in msgspec.structs.fields(kind) if field.default is msgspec.UNSET}
+        definitions[kind.__name__]["required"] = [name for name in properties if name not in unset]
+        for name in properties.keys() - unset:
+            properties[name].pop("default", None)
     return schema, definitions
 
 
-def _values(node: object) -> Iterator[type]:
-    """Yield the values in a type described by msgspec: structs that are not declared as replies."""
-    if isinstance(node, msgspec.inspect.StructType) and not issubclass(node.cls, OperationReply):
+def _structs(node: object) -> Iterator[type[msgspec.Struct]]:
+    """Yield the structs in a type described by msgspec."""
+    if isinstance(node, msgspec.inspect.StructType):
         yield node.cls
     if isinstance(node, tuple):
         parts: Iterable[object] = node
@@ -141,4 +144,4 @@ def _values(node: object) -> Iterator[type]:
     else:
         return
     for part in parts:
-        yield from _values(part)
+        yield from _structs(part)

@@ -9,31 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from lorelog.core.code import Certainty, SymbolKind, UseKind
+from lorelog.core.code_reply import CallerInfo, DefinitionInfo, FileOutlineInfo, ImportInfo, ReferenceInfo
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.arguments import resolve_path
 from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import (
-    CallerInfo,
-    CodeAnswer,
-    DefinitionInfo,
-    FileOutlineInfo,
-    ImportInfo,
-    OperationReply,
-    ReferenceInfo,
-    ReplyT,
-    SymbolInfo,
-    reply_from,
-)
+from lorelog.operations.replies import OperationReply, reply_from
 from lorelog.operations.requests import EmptyRequest, FilePath, OperationRequest
 from lorelog.services.code.index_run import CodeIndexReport
+from lorelog.services.code.working_trees import CodeTree, IndexedTrees
 
 if TYPE_CHECKING:
-    from lorelog.core.code import CodeCaller, CodeDefinition, CodeReference, CodeReply, FileOutline, ImportSite, Symbol
     from lorelog.services.code.lookup import SymbolQuery
     from lorelog.services.code.navigation import CodeNavigator
-    from lorelog.services.code.working_trees import IndexedTrees
 
 OPERATIONS = OperationFamily()
 _ABSENT_CHOOSES_CODE = "which code is indexed is the user's decision"
@@ -99,10 +88,6 @@ class SymbolRequest(CodeRequest, frozen=True):
     language: _Language = ""
 
 
-class DefinitionRequest(SymbolRequest, frozen=True, kw_only=True):
-    """A symbol whose definition to find."""
-
-
 class ReferencesRequest(SymbolRequest, frozen=True, kw_only=True):
     """A symbol whose uses to find."""
 
@@ -158,29 +143,6 @@ class CodeForgetReply(OperationReply, frozen=True, kw_only=True):
 
     root: str
     files: int
-
-
-class SkippedFile(OperationReply, frozen=True, kw_only=True):
-    """A file that was not indexed, and why."""
-
-    path: str
-    reason: str
-
-
-class CodeTree(OperationReply, frozen=True, kw_only=True):
-    """An indexed working tree."""
-
-    path: str
-    project: str
-    parts: tuple[str, ...]
-    exists: bool
-    files: int
-    symbols: int
-    languages: dict[str, int]
-    indexed_at: str | None
-    commit: str | None
-    left_out: tuple[SkippedFile, ...]
-    left_out_total: int
 
 
 class CodeStatusReply(OperationReply, frozen=True, kw_only=True):
@@ -260,101 +222,6 @@ class CodeSearchReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, k
     notes: tuple[str, ...]
 
 
-_SUBJECT_FIELDS = ("name", "module", "path", "query", "about")
-"""Names that replies have for `CodeReply.subject`."""
-
-
-def code_reply(reply: CodeReply, kind: type[ReplyT]) -> ReplyT:
-    """Return the parts of a code reply that `kind` has."""
-    parts = {
-        "definitions": tuple(map(_definition_info, reply.definitions)),
-        "references": tuple(map(_reference_info, reply.references)),
-        "callers": tuple(map(_caller_info, reply.callers)),
-        "imports": tuple(map(_import_info, reply.imports)),
-        "files": tuple(map(_file_outline_info, reply.files)),
-        **dict.fromkeys(_SUBJECT_FIELDS, reply.subject),
-        "verb": reply.verb.value,
-    }
-    return reply_from(reply, kind, **{name: parts[name] for name in kind.__struct_fields__ if name in parts})
-
-
-def code_answer(reply: CodeReply) -> CodeAnswer:
-    """Return the answer to a search query that asks about code."""
-    return code_reply(reply, CodeAnswer)
-
-
-def _symbol_fields(symbol: Symbol) -> dict[str, object]:
-    return {
-        "kind": symbol.kind.value,
-        "line_start": symbol.span.start_line,
-        "line_end": symbol.span.end_line,
-        "col_start": symbol.span.start_column,
-        "col_end": symbol.span.end_column,
-        "name_col": symbol.name_column,
-    }
-
-
-def _definition_info(definition: CodeDefinition) -> DefinitionInfo:
-    spot = definition.spot
-    return reply_from(
-        definition.symbol,
-        DefinitionInfo,
-        file_path=spot.absolute_path,
-        path=spot.path,
-        language=spot.language,
-        **_symbol_fields(definition.symbol),
-    )
-
-
-def _reference_info(reference: CodeReference) -> ReferenceInfo:
-    spot = reference.spot
-    return reply_from(
-        reference,
-        ReferenceInfo,
-        file_path=spot.absolute_path,
-        path=spot.path,
-        line=spot.line,
-        col=spot.column,
-        use=reference.use.value,
-        certainty=reference.certainty.value,
-    )
-
-
-def _caller_info(caller: CodeCaller) -> CallerInfo:
-    spot = caller.spot
-    return CallerInfo(
-        caller_name=caller.name,
-        caller_file=spot.absolute_path,
-        caller_kind=caller.kind.value,
-        caller_container=caller.container,
-        caller_line=caller.line_start,
-        path=spot.path,
-        call_line=spot.line,
-        call_col=spot.column,
-        callee=caller.callee,
-        depth=caller.depth,
-        certainty=caller.certainty.value,
-        text=caller.text,
-    )
-
-
-def _import_info(site: ImportSite) -> ImportInfo:
-    spot = site.spot
-    return reply_from(
-        site,
-        ImportInfo,
-        importing_file=spot.absolute_path,
-        path=spot.path,
-        import_line=spot.line,
-        import_col=spot.column,
-    )
-
-
-def _file_outline_info(file: FileOutline) -> FileOutlineInfo:
-    symbols = tuple(reply_from(symbol, SymbolInfo, **_symbol_fields(symbol)) for symbol in file.symbols)
-    return reply_from(file, FileOutlineInfo, file_path=file.absolute_path, symbols=symbols)
-
-
 @OPERATIONS.declare(
     "code.index",
     CodeIndexRequest,
@@ -399,31 +266,20 @@ def forget_tree(engine: Engine, request: CodeForgetRequest, call: RequestContext
 def tree_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> CodeStatusReply:
     """List the indexed working trees: files, symbols, languages, and skipped files."""
     trees = _open_trees(engine)
-    return CodeStatusReply(
-        trees=tuple(
-            reply_from(
-                tree,
-                CodeTree,
-                indexed_at=tree.indexed_at or None,
-                commit=tree.head or None,
-                left_out=tuple(SkippedFile(path=file.absolute, reason=file.problem) for file in tree.left_out),
-            )
-            for tree in trees.all()
-        ),
-        bytes=trees.size(),
-    )
+    return CodeStatusReply(trees=tuple(trees.all()), bytes=trees.size())
 
 
 @OPERATIONS.declare(
     "code.find_definition",
-    DefinitionRequest,
+    SymbolRequest,
     DefinitionsReply,
     commands=(ShellCommand("code def", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS),),
 )
-def find_definition(engine: Engine, request: DefinitionRequest, call: RequestContext) -> DefinitionsReply:
+def find_definition(engine: Engine, request: SymbolRequest, call: RequestContext) -> DefinitionsReply:
     """Find where a symbol is defined: file, exact span, signature and docstring of each definition, nearest first."""
     query = _symbol_query(engine, request, call)
-    return code_reply(_navigator(engine, request, call).find_definition(query, request.limit), DefinitionsReply)
+    reply = _navigator(engine, request, call).find_definition(query, request.limit)
+    return reply_from(reply, DefinitionsReply, name=reply.subject)
 
 
 @OPERATIONS.declare(
@@ -446,7 +302,8 @@ def find_references(engine: Engine, request: ReferencesRequest, call: RequestCon
         _path_filter(engine, request.below, call),
     )
     query = _symbol_query(engine, request, call)
-    return code_reply(_navigator(engine, request, call).find_references(query, options), ReferencesReply)
+    reply = _navigator(engine, request, call).find_references(query, options)
+    return reply_from(reply, ReferencesReply, name=reply.subject)
 
 
 @OPERATIONS.declare(
@@ -463,7 +320,7 @@ def find_callers(engine: Engine, request: CallersRequest, call: RequestContext) 
     options = CodeQueryOptions(request.limit, Certainty(request.certainty), below=below)
     query = _symbol_query(engine, request, call)
     reply = _navigator(engine, request, call).find_callers(query, options, request.depth)
-    return code_reply(reply, CallersReply)
+    return reply_from(reply, CallersReply, name=reply.subject)
 
 
 @OPERATIONS.declare(
@@ -474,7 +331,8 @@ def find_imports(engine: Engine, request: ImportsRequest, call: RequestContext) 
     from lorelog.services.code.navigation import CodeQueryOptions
 
     options = CodeQueryOptions(request.limit, below=_path_filter(engine, request.below, call))
-    return code_reply(_navigator(engine, request, call).find_imports(request.module, options), ImportsReply)
+    reply = _navigator(engine, request, call).find_imports(request.module, options)
+    return reply_from(reply, ImportsReply, module=reply.subject)
 
 
 @OPERATIONS.declare(
@@ -488,7 +346,7 @@ def outline(engine: Engine, request: OutlineRequest, call: RequestContext) -> Ou
     """List the symbols of a file, or of the files in a folder."""
     path = _path_filter(engine, request.path, call)
     reply = _navigator(engine, request, call).outline(path, request.depth, request.limit)
-    return code_reply(reply, OutlineReply)
+    return reply_from(reply, OutlineReply, path=reply.subject)
 
 
 @OPERATIONS.declare(
@@ -507,7 +365,7 @@ def search(engine: Engine, request: CodeSearchRequest, call: RequestContext) -> 
     )
     options = CodeQueryOptions(request.limit, below=_path_filter(engine, request.below, call))
     reply = _navigator(engine, request, call).search(request.query, query, options)
-    return code_reply(reply, CodeSearchReply)
+    return reply_from(reply, CodeSearchReply, query=reply.subject)
 
 
 def _navigator(engine: Engine, request: CodeRequest, call: RequestContext) -> CodeNavigator:
@@ -517,8 +375,6 @@ def _navigator(engine: Engine, request: CodeRequest, call: RequestContext) -> Co
 
 
 def _open_trees(engine: Engine) -> IndexedTrees:
-    from lorelog.services.code.working_trees import IndexedTrees
-
     return IndexedTrees(engine.place, engine.code().tables)
 
 
@@ -545,7 +401,7 @@ def _path_filter(engine: Engine, path: str | os.PathLike[str] | None, call: Requ
     from lorelog.services.places.root_selection import real_path
 
     from_directory = real_path(resolve_path(path, call))
-    if os.path.exists(from_directory) or os.path.isabs(path):  # noqa: PTH110, PTH117
+    if os.path.exists(from_directory) or os.fspath(path).startswith("/"):  # noqa: PTH110  (pathlib raises for some names)
         return from_directory
-    from_root = real_path(os.path.join(engine.place.project.root, path))  # noqa: PTH118
+    from_root = real_path(f"{engine.place.project.root}/{path}")
     return from_root if os.path.exists(from_root) else from_directory  # noqa: PTH110

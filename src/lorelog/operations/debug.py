@@ -21,10 +21,9 @@ from lorelog.services.places.project import visible_projects
 if TYPE_CHECKING:
     from lorelog.core.document import StoredChunk
     from lorelog.core.query import Hit, SearchReply
-    from lorelog.core.stack_trace import StackFrame
+    from lorelog.core.session import StackFrame
     from lorelog.services.traces.error_history import ErrorFix, ErrorHistory, RelatedTurn
-    from lorelog.services.traces.tables import TraceFilter
-    from lorelog.services.traces.values import ErrorGroup, TracedCall, TracedError
+    from lorelog.services.traces.tables import ErrorGroup, TracedCall, TracedError, TraceFilter
 
 OPERATIONS = OperationFamily()
 _TRACE_OPTIONS = {"session_id": "--session", "source": "--from", "time_from": "--since", "time_to": "--until"}
@@ -271,7 +270,6 @@ _MAX_TEXT = 1_200
 
 def call_info(call: TracedCall) -> TracedCallInfo:
     """Return a traced call."""
-    origin = call.origin
     return reply_from(
         call,
         TracedCallInfo,
@@ -279,13 +277,13 @@ def call_info(call: TracedCall) -> TracedCallInfo:
         tool_name=call.tool,
         timestamp_ms=call.at,
         timestamp_formatted=_format_time(call.at),
-        session_id=origin.session,
-        turn=origin.turn,
-        host=origin.host,
-        branch=origin.branch,
-        project=origin.project,
-        memory=origin.memory,
-        context_tags=tuple(tag for tag in (origin.source, origin.host) if tag),
+        session_id=call.session,
+        turn=call.turn,
+        host=call.host,
+        branch=call.branch,
+        project=call.project,
+        memory=call.memory,
+        context_tags=tuple(tag for tag in (call.source, call.host) if tag),
     )
 
 
@@ -342,7 +340,7 @@ def why_reply(history: ErrorHistory) -> WhyReply:
 
 
 def _occurrence_info(error: TracedError) -> OccurrenceInfo:
-    origin, trace = error.origin, error.trace
+    trace = error.trace
     return reply_from(
         error,
         OccurrenceInfo,
@@ -353,18 +351,17 @@ def _occurrence_info(error: TracedError) -> OccurrenceInfo:
         language=trace.language,
         timestamp_ms=error.at,
         timestamp_formatted=_format_time(error.at),
-        source=origin.source,
-        session_id=origin.session,
-        turn=origin.turn,
-        host=origin.host,
-        branch=origin.branch,
-        project=origin.project,
-        memory=origin.memory,
+        source=error.source,
+        session_id=error.session,
+        turn=error.turn,
+        host=error.host,
+        branch=error.branch,
+        project=error.project,
+        memory=error.memory,
     )
 
 
 def _fix_info(fix: ErrorFix) -> FixInfo:
-    origin = fix.passed.origin
     return FixInfo(
         command=fix.failed.command,
         failed_ms=fix.failed.at,
@@ -373,11 +370,11 @@ def _fix_info(fix: ErrorFix) -> FixInfo:
         passed_at=_format_time(fix.passed.at),
         error_signature=fix.failed.signature,
         files=tuple(fix.files),
-        session_id=origin.session,
-        turn=origin.turn,
-        host=origin.host,
-        branch=origin.branch,
-        memory=origin.memory,
+        session_id=fix.passed.session,
+        turn=fix.passed.turn,
+        host=fix.passed.host,
+        branch=fix.passed.branch,
+        memory=fix.passed.memory,
         text="" if fix.memory is None else _memory_text(fix.memory),
     )
 

@@ -13,20 +13,20 @@ from msgspec import Meta
 
 from lorelog.core.errors import NotFound
 from lorelog.core.query import SupportingRecord
-from lorelog.core.record import Trust
+from lorelog.core.record import Trust, VerificationHint
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
 from lorelog.operations.records import TASK_HELP, RunInfo, TaskInfo, run_info, task_info
-from lorelog.operations.replies import OperationReply, SparseReply, VerificationHint, reply_from, verification_hint
+from lorelog.operations.replies import OperationReply, SparseReply, reply_from
 from lorelog.operations.requests import OperationRequest
 from lorelog.records.digests import DigestRole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lorelog.records.digest_builders import TaskDigestLine
-    from lorelog.records.digests import Digest, DigestItem
+    from lorelog.records.digests import Digest, DigestItem, DigestLine
+    from lorelog.records.tables import Task
     from lorelog.services.records.record_scope import CompiledDigest
 
 OPERATIONS = OperationFamily()
@@ -233,18 +233,13 @@ def resume(engine: Engine, request: ResumeRequest, call: RequestContext) -> Resu
 
     compiled = compile_resume(engine.records(), request.task_id, query=request.query, k=request.k)
     content = compiled.content
-    lists = {name: tuple(line.text for line in lines) for name, lines in content.lists.items()}
     view = ResumeView(
-        task=task_info(content.task, goal=content.goal.text if content.goal else ""),
-        latest_summary=content.latest.text if content.latest else "",
-        next_step=content.next_step.text if content.next_step else "",
-        blockers=lists["blockers"],
-        what_worked=lists["what_worked"],
-        what_failed=lists["what_failed"],
-        validation=lists["validation"],
-        followups=lists["followups"],
-        open_runs=tuple(run_info(run.run, summary=run.text) for run in content.open_runs),
-        recent_runs=tuple(run_info(run.run, summary=run.text) for run in content.recent_runs),
+        task=task_info(content.task, goal=content.goal),
+        latest_summary=content.latest,
+        next_step=content.next_step,
+        **content.lists,
+        open_runs=tuple(map(run_info, content.open_runs)),
+        recent_runs=tuple(map(run_info, content.recent_runs)),
         decisions=tuple(map(item_info, content.decisions)),
         source_artifact_ids=tuple(compiled.digest.records),
     )
@@ -389,17 +384,11 @@ def _digest_parts(compiled: CompiledDigest[Any]) -> dict[str, Any]:
         "artifact": digest_info(compiled.digest),
         "trust": trust,
         "grounding_refs": tuple(compiled.grounding),
-        "verification_hint": verification_hint(trust),
+        "verification_hint": trust.verification_hint,
     }
 
 
-def _brief_tasks(tasks: Iterable[TaskDigestLine]) -> tuple[BriefTask, ...]:
+def _brief_tasks(tasks: Iterable[tuple[Task, DigestLine]]) -> tuple[BriefTask, ...]:
     return tuple(
-        BriefTask(
-            task_id=task.task.id,
-            status=task.task.status,
-            text=task.line.text,
-            artifact_ids=tuple(task.line.cites),
-        )
-        for task in tasks
+        BriefTask(task_id=task.id, status=task.status, text=line.text, artifact_ids=line.cites) for task, line in tasks
     )

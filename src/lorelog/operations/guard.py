@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import msgspec
-from msgspec import Meta
-from msgspec.structs import replace
+from msgspec import Meta, structs
 
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.serializable import ReplyItems
@@ -20,11 +18,12 @@ from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
 from lorelog.operations.replies import OperationReply, reply_from
 from lorelog.operations.requests import OperationRequest
+from lorelog.services.guards.guard_log import Guard, GuardChange, GuardConditions, GuardDraft, GuardLog
+from lorelog.services.guards.proposals import GuardProposal
 from lorelog.services.standing.inbox import InboxItem
 
 if TYPE_CHECKING:
-    from lorelog.services.guards.guard_log import Guard, GuardChange, GuardConditions, GuardDraft, GuardLog
-    from lorelog.services.guards.proposals import GuardProposal, StandingRule
+    from lorelog.services.guards.proposals import StandingRule
     from lorelog.services.guards.replay import ReplayHit, ReplayReport
 
 OPERATIONS = OperationFamily()
@@ -104,32 +103,12 @@ class GuardEnableRequest(OperationRequest, frozen=True):
     ] = ""
 
 
-class GuardInfo(OperationReply, frozen=True, kw_only=True):
-    """A guard in its current state."""
-
-    id: str
-    state: str
-    action: str
-    tool: str
-    paths: tuple[str, ...]
-    command: str
-    content: str
-    message: str
-    memory: str
-    project: str
-    created_by: str
-    approved: bool
-    dismissals: int
-    created: str
-    changed: str
-
-
-class GuardListReply(ReplyItems[GuardInfo], OperationReply, frozen=True, kw_only=True):
+class GuardListReply(ReplyItems[Guard], OperationReply, frozen=True, kw_only=True):
     """Guards, oldest first."""
 
     items_field = "guards"
 
-    guards: tuple[GuardInfo, ...]
+    guards: tuple[Guard, ...]
     notices: tuple[str, ...]
 
 
@@ -141,35 +120,19 @@ class GuardEventInfo(OperationReply, frozen=True, kw_only=True):
     by: str
 
 
-class GuardDetails(GuardInfo, frozen=True, kw_only=True):
+class GuardDetails(Guard, frozen=True, kw_only=True):
     """A guard with its correction and its history."""
 
     correction: str
     history: tuple[GuardEventInfo, ...]
 
 
-class GuardProposalInfo(OperationReply, frozen=True, kw_only=True):
-    """A guard that a correction suggests."""
-
-    id: str
-    tool: str
-    paths: tuple[str, ...]
-    command: str
-    content: str
-    example: str
-    correction: str
-    memory: str
-    date: str
-    project: str
-    created_by: str
-
-
-class GuardProposalsReply(ReplyItems[GuardProposalInfo], OperationReply, frozen=True, kw_only=True):
+class GuardProposalsReply(ReplyItems[GuardProposal], OperationReply, frozen=True, kw_only=True):
     """Proposals, newest correction first."""
 
     items_field = "proposals"
 
-    proposals: tuple[GuardProposalInfo, ...]
+    proposals: tuple[GuardProposal, ...]
     corrections: int
 
 
@@ -201,15 +164,7 @@ class GuardReplay(OperationReply, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-class GuardChangeReply(OperationReply, frozen=True, kw_only=True):
-    """A guard after a change."""
-
-    guard: GuardInfo
-    changed: bool
-    notes: tuple[str, ...]
-
-
-class GuardEnableReply(GuardChangeReply, frozen=True, kw_only=True):
+class GuardEnableReply(GuardChange, frozen=True, kw_only=True):
     """A guard that was switched on, and what it would have hit."""
 
     replay: GuardReplay
@@ -226,7 +181,7 @@ def list_guards(engine: Engine, request: GuardListRequest, call: RequestContext)
         log.refresh_snapshot()  # it may have been deleted with the index
     today = datetime.now(UTC).date().isoformat()
     notices = tuple(guard_notices(str(log.path), project, today))
-    return GuardListReply(guards=tuple(map(_guard_info, guards)), notices=notices)
+    return GuardListReply(guards=tuple(guards), notices=notices)
 
 
 @OPERATIONS.declare(
@@ -240,7 +195,7 @@ def show_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) ->
         GuardEventInfo(at=event["at"], event=event["event"], by=event["by"]) for event in log.history(guard.id)
     )
     correction = _correction_text(engine, guard)
-    return reply_from(_guard_info(guard), GuardDetails, correction=correction, history=history)
+    return reply_from(guard, GuardDetails, correction=correction, history=history)
 
 
 @OPERATIONS.declare(
@@ -251,10 +206,8 @@ def show_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) ->
 )
 def propose_guards(engine: Engine, request: GuardProposeRequest, call: RequestContext) -> GuardProposalsReply:
     """Derive candidates for guards from the user's corrections. Nothing is switched on."""
-    memories = _standing_memories(engine)
-    proposals = _proposals(engine)[: request.limit]
-    own = sum(memory.may_become_guard for memory in memories)
-    return GuardProposalsReply(proposals=tuple(map(_proposal_info, proposals)), corrections=own)
+    own = sum(memory.may_become_guard for memory in _standing_memories(engine))
+    return GuardProposalsReply(proposals=tuple(_proposals(engine)[: request.limit]), corrections=own)
 
 
 @OPERATIONS.declare(
@@ -275,7 +228,7 @@ def test_guard(engine: Engine, request: GuardTestRequest, call: RequestContext) 
         guard = _find_guard_or_proposal(engine, request.id)
     else:
         check_patterns(conditions)
-        draft = GuardDraft(conditions=conditions, message="", project=engine.place.project.id)
+        draft = GuardDraft(**structs.asdict(conditions), message="", project=engine.place.project.id)
         guard = guard_from_draft(draft, _author(call))
     report = _replay(engine, guard, call, all_projects=request.all_projects)
     return _replay_reply(guard, report, request.limit)
@@ -284,12 +237,12 @@ def test_guard(engine: Engine, request: GuardTestRequest, call: RequestContext) 
 @OPERATIONS.declare(
     "guard.add",
     GuardAddRequest,
-    GuardChangeReply,
+    GuardChange,
     errors=_WRITE_ERRORS,
     writes=True,
     commands=(ShellCommand("guard add", hidden=("action",), metavars={**_CONDITION_METAVARS}),),
 )
-def add_guard(engine: Engine, request: GuardAddRequest, call: RequestContext) -> GuardChangeReply:
+def add_guard(engine: Engine, request: GuardAddRequest, call: RequestContext) -> GuardChange:
     """Add a guard, switched off. Refused if it matches nearly every call. `guard.enable` switches it on.
 
     Only a guard that a person wrote or approved can block. A memory that came with a repository or an import cannot
@@ -310,22 +263,22 @@ def add_guard(engine: Engine, request: GuardAddRequest, call: RequestContext) ->
         raise UsageError("a condition of the guard contains a secret", hint="use a pattern without its value")
     redaction = redact(message, patterns)
     draft = GuardDraft(
-        conditions=conditions,
+        **structs.asdict(conditions),
         message=redaction.text,
         action=request.action,
         memory=request.memory,
         project="" if request.to_global else engine.place.project.id,
     )
     by = _author(call)
-    check_patterns(draft.conditions)
+    check_patterns(draft)
     guard = guard_from_draft(draft, by)
     with call.yield_write_slot():
         check_share(guard, _replay(engine, guard, call, all_projects=request.to_global))
-    reply = _change_reply(_add(engine, draft, by))
+    change = _add(engine, draft, by)
     if not redaction.kinds:
-        return reply
+        return change
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(redaction.kinds.items()))
-    return msgspec.structs.replace(reply, notes=(*reply.notes, f"redacted before writing: {kinds}"))
+    return structs.replace(change, notes=(*change.notes, f"redacted before writing: {kinds}"))
 
 
 @OPERATIONS.declare(
@@ -354,70 +307,66 @@ def enable_guard(engine: Engine, request: GuardEnableRequest, call: RequestConte
         report = _replay(engine, guard, call, all_projects=not guard.project)
     check_share(guard, report)
     if not guard.created:
-        _add(engine, _draft_of(guard), guard.created_by if by == PERSON else by)
+        _add(engine, guard, guard.created_by if by == PERSON else by)
     change = log.enable(log.find(guard.id), by, request.action)
-    reply = _change_reply(change)
-    return reply_from(reply, GuardEnableReply, replay=_replay_reply(guard, report, 10))
+    return reply_from(change, GuardEnableReply, replay=_replay_reply(guard, report, 10))
 
 
 @OPERATIONS.declare(
     "guard.disable",
     GuardIdRequest,
-    GuardChangeReply,
+    GuardChange,
     errors=_WRITE_ERRORS,
     writes=True,
     commands=(ShellCommand("guard disable", ("id",)),),
 )
-def disable_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChangeReply:
+def disable_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChange:
     """Switch a guard off; `guard.enable` switches it on again."""
     log = _open_log(engine)
-    return _change_reply(log.disable(log.find(request.id), _author(call)))
+    return log.disable(log.find(request.id), _author(call))
 
 
 @OPERATIONS.declare(
     "guard.dismiss",
     GuardIdRequest,
-    GuardChangeReply,
+    GuardChange,
     errors=_WRITE_ERRORS,
     writes=True,
     once=True,
     commands=(ShellCommand("guard dismiss", ("id",)),),
 )
-def dismiss_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChangeReply:
+def dismiss_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChange:
     """Report that a guard was wrong. The third dismissal retires it."""
     log = _open_log(engine)
-    return _change_reply(log.dismiss(log.find(request.id), _author(call)))
+    return log.dismiss(log.find(request.id), _author(call))
 
 
 @OPERATIONS.declare(
     "guard.remove",
     GuardIdRequest,
-    GuardChangeReply,
+    GuardChange,
     errors=_WRITE_ERRORS,
     writes=True,
     commands=(ShellCommand("guard remove", ("id",)),),
 )
-def remove_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChangeReply:
+def remove_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChange:
     """Remove a guard."""
     log = _open_log(engine)
-    return _change_reply(log.remove(log.find(request.id), _author(call)))
+    return log.remove(log.find(request.id), _author(call))
 
 
 def guard_items(engine: Engine, *, all_projects: bool) -> list[InboxItem]:
     """Return the guards that wait for a person: those of agents, and those that corrections suggest."""
-    from lorelog.services.guards.guard_log import describe_conditions
-
     log, project = _open_log(engine), engine.place.project.id
     guards = log.all() if all_projects else log.visible(project)
     items = [
-        _guard_item(guard, describe_conditions(guard.conditions), "agent", guard.message)
+        _guard_item(guard, "agent", guard.message)
         for guard in guards
         if not guard.by_person and guard.state != "retired"
     ]
     for proposal in _proposals(engine):
-        guard = _guard_of(proposal)
-        item = _guard_item(guard, describe_conditions(guard.conditions), "user", proposal.memory.text)
-        items.append(replace(item, date=proposal.memory.date, example=proposal.example))
+        item = _guard_item(proposal.as_guard(), "user", proposal.correction)
+        items.append(structs.replace(item, date=proposal.date, example=proposal.example))
     return items
 
 
@@ -427,13 +376,15 @@ def refuse_guard(engine: Engine, identity: str) -> str:
 
     guard = _find_guard_or_proposal(engine, identity)
     if not guard.created:
-        _add(engine, _draft_of(guard), PERSON)
+        _add(engine, guard, PERSON)
     log = _open_log(engine)
     log.remove(log.find(guard.id), PERSON)
     return guard.id
 
 
-def _guard_item(guard: Guard, conditions: str, origin: str, text: str) -> InboxItem:
+def _guard_item(guard: Guard, origin: str, text: str) -> InboxItem:
+    from lorelog.services.guards.guard_log import describe_conditions
+
     return InboxItem(
         id=guard.id,
         kind="guard",
@@ -447,7 +398,7 @@ def _guard_item(guard: Guard, conditions: str, origin: str, text: str) -> InboxI
         source=guard.memory,
         becomes_rule=False,
         deletes=True,
-        conditions=conditions,
+        conditions=describe_conditions(guard),
         action=guard.action,
     )
 
@@ -478,18 +429,6 @@ def _conditions(request: GuardConditionsRequest) -> GuardConditions:
     )
 
 
-def _draft_of(guard: Guard) -> GuardDraft:
-    from lorelog.services.guards.guard_log import GuardDraft
-
-    return GuardDraft(
-        conditions=guard.conditions,
-        message=guard.message,
-        action=guard.action,
-        memory=guard.memory,
-        project=guard.project,
-    )
-
-
 def _standing_memories(engine: Engine) -> list[StandingRule]:
     from lorelog.light.delivery_files import DeliveryFiles
     from lorelog.services.guards.proposals import read_standing_memories
@@ -514,14 +453,7 @@ def _find_guard_or_proposal(engine: Engine, identity: str) -> Guard:
         matches = [proposal for proposal in _proposals(engine, also_refused=True) if proposal.id.startswith(identity)]
         if len(matches) != 1:
             raise
-        return _guard_of(matches[0])
-
-
-def _guard_of(proposal: GuardProposal) -> Guard:
-    from lorelog.light.guard_check import PERSON
-    from lorelog.services.guards.guard_log import guard_from_draft
-
-    return guard_from_draft(proposal.draft, PERSON)  # a proposal is the user's own words
+        return matches[0].as_guard()
 
 
 def _own_memory(engine: Engine, identity: str) -> StandingRule:
@@ -599,39 +531,4 @@ def _hit_info(hit: ReplayHit) -> GuardHit:
         corrected=hit.corrected,
         why=hit.why,
         statement=format_statement(hit),
-    )
-
-
-def _guard_info(guard: Guard) -> GuardInfo:
-    conditions = guard.conditions
-    return reply_from(
-        guard,
-        GuardInfo,
-        tool=conditions.tool,
-        paths=conditions.paths,
-        command=conditions.command,
-        content=conditions.content,
-    )
-
-
-def _change_reply(change: GuardChange) -> GuardChangeReply:
-    return GuardChangeReply(guard=_guard_info(change.guard), changed=change.changed, notes=change.notes)
-
-
-def _proposal_info(proposal: GuardProposal) -> GuardProposalInfo:
-    from lorelog.light.guard_check import PERSON
-
-    conditions, memory = proposal.draft.conditions, proposal.memory
-    return GuardProposalInfo(
-        id=proposal.id,
-        tool=conditions.tool,
-        paths=conditions.paths,
-        command=conditions.command,
-        content=conditions.content,
-        example=proposal.example,
-        correction=memory.text,
-        memory=memory.id,
-        date=memory.date,
-        project=proposal.draft.project,
-        created_by=PERSON,
     )

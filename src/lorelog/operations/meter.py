@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections import Counter, defaultdict, deque
+from pathlib import Path
 from threading import Lock
 
 from msgspec import Struct, field
@@ -65,7 +66,7 @@ class Meter(Struct):
 def resident_bytes() -> int:
     """Return the resident memory of this process, mapped files included; its peak where only that is available."""
     try:
-        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
+        with Path("/proc/self/statm").open(encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         import resource

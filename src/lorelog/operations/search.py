@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import fields, replace
 
+from lorelog.core.code_reply import CodeReply
 from lorelog.core.errors import ModelError
-from lorelog.core.freshness import FreshnessVerdict
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import (
     NO_LIFECYCLE_STATE,
     BudgetReport,
+    FreshnessVerdict,
     Fusion,
     Hit,
     Lane,
@@ -26,15 +27,14 @@ from lorelog.core.query import (
     ValueChange,
     VectorCoverage,
 )
-from lorelog.core.record import Trust
+from lorelog.core.record import Trust, VerificationHint
 from lorelog.core.serializable import shows_as_json, to_json
 from lorelog.operations.arguments import read_filters
 from lorelog.operations.operation import OperationFamily, ShellCommand
-from lorelog.operations.replies import CodeAnswer, Json, OperationReply, VerificationHint, reply_from, verification_hint
+from lorelog.operations.replies import Json, OperationReply, reply_from
 from lorelog.operations.requests import FilteredRequest, Text
 
 if TYPE_CHECKING:
-    from lorelog.core.code import CodeReply
     from lorelog.core.document import Anchor
     from lorelog.engine import Engine
     from lorelog.operations.operation import RequestContext
@@ -145,7 +145,7 @@ class SearchJson(OperationReply, frozen=True, kw_only=True):
     coverage: VectorCoverage
     packing: BudgetReport | None
     notes: tuple[str, ...]
-    code: CodeAnswer | None
+    code: CodeReply | None
 
 
 _SEARCH_OPTIONS = tuple(field.name for field in fields(SearchOptions) if field.name in SearchRequest.__struct_fields__)
@@ -192,7 +192,6 @@ def search_json(reply: SearchReply) -> SearchJson:
         SearchJson,
         lane=str(reply.lane),
         hits=tuple(hit_json(hit, explain=reply.explained) for hit in reply.hits),
-        code=_code_answer(reply.code),
     )
 
 
@@ -203,7 +202,7 @@ def hit_json(hit: Hit, *, explain: bool = False) -> HitJson:
         "anchor": anchor_json(hit.anchor),
         "origin": hit.origin,
         "lifecycle": lifecycle_json(hit.lifecycle),
-        "verification_hint": verification_hint(hit.trust),
+        "verification_hint": hit.trust.verification_hint,
         "grounding_refs": tuple(hit.grounding),
         "freshness": hit.verdict,
         "explanation": hit.explanation.parts if explain else UNSET,
@@ -218,14 +217,6 @@ def hit_json(hit: Hit, *, explain: bool = False) -> HitJson:
 def lifecycle_json(lifecycle: LifecycleState | None) -> Any:
     """Return a lifecycle state, or UNSET if there is nothing to report."""
     return UNSET if lifecycle is None or lifecycle == NO_LIFECYCLE_STATE else lifecycle
-
-
-def _code_answer(reply: CodeReply | None) -> CodeAnswer | None:
-    if reply is None:
-        return None
-    from lorelog.operations.code import code_answer
-
-    return code_answer(reply)
 
 
 def anchor_json(anchor: Anchor | None) -> Json | None:

@@ -311,7 +311,7 @@ def _login() -> str:
 
 
 def _forget(engine: Engine, names: Sequence[str]) -> list[str]:
-    """Forget memories and records; return what did not work. One that is not indexed is taken out of its journal later."""
+    """Forget memories and records; return what did not work. One that is not indexed is erased from its journal later."""
     from lorelog.services.forget.entries import ForgetQuery
 
     problems: list[str] = []

@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 from tests.services.code.trees import Tree
 
-from lorelog.core.code import CodeReply, CodeVerb, SymbolKind
+from lorelog.core.code import CodeVerb, SymbolKind
+from lorelog.core.code_reply import CodeReply
 from lorelog.core.errors import NotFound
 from lorelog.services.code.lookup import SymbolQuery, parse_name
 from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions
@@ -44,12 +45,12 @@ def test_a_definition_has_its_details(tree: Tree) -> None:
     reply = tree.navigator.find_definition(SymbolQuery("parse"))
 
     (definition,) = reply.definitions
-    assert (definition.spot.path, definition.spot.line, definition.spot.column) == ("app/core.py", 1, 5)
-    assert definition.spot.absolute_path == str(tree.root / "app/core.py")
-    assert (definition.symbol.span.start_line, definition.symbol.span.end_line) == (1, 5)
-    assert definition.symbol.signature == "def parse(text)"
-    assert definition.symbol.docstring.startswith("Read a text.")
-    assert (definition.symbol.kind, definition.spot.language, reply.total) == (SymbolKind.FUNCTION, "python", 1)
+    assert (definition.path, definition.name_line, definition.name_col) == ("app/core.py", 1, 5)
+    assert definition.file_path == str(tree.root / "app/core.py")
+    assert (definition.line_start, definition.line_end) == (1, 5)
+    assert definition.signature == "def parse(text)"
+    assert definition.docstring.startswith("Read a text.")
+    assert (definition.kind, definition.language, reply.total) == (SymbolKind.FUNCTION, "python", 1)
 
 
 def test_the_nearest_definition_comes_first(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_the_nearest_definition_comes_first(tmp_path: Path) -> None:
         reply = CodeNavigator(scope, str(tree.root / near) if near else str(tree.root)).find_definition(
             SymbolQuery("run")
         )
-        return [definition.spot.path for definition in reply.definitions]
+        return [definition.path for definition in reply.definitions]
 
     assert order("a/c.py")[:2] == ["a/c.py", "a/b.py"]
     assert order("z/deep")[0] == "z/deep/run.py"
@@ -83,7 +84,7 @@ def test_one_of_several_definitions_is_selected(tmp_path: Path) -> None:
     assert tree.defined("go", "pkg/one.py", 7) == ["pkg/one.py:6"]
     assert len(tree.defined("go", "pkg")) == 4
     assert [
-        definition.spot.line
+        definition.name_line
         for definition in tree.navigator.find_definition(SymbolQuery("go", kind=SymbolKind.VARIABLE)).definitions
     ] == [9]
 
@@ -160,14 +161,12 @@ def test_uses_are_filtered_by_folder(tree: Tree) -> None:
     """Uses outside of the folder are left out."""
     reply = tree.navigator.find_references(SymbolQuery("parse"), CodeQueryOptions(below=str(tree.root / "tests")))
 
-    assert {reference.spot.path for reference in reply.references} == {"tests/test_core.py"}
+    assert {reference.path for reference in reply.references} == {"tests/test_core.py"}
 
 
 def test_references_have_their_line_and_container(tree: Tree) -> None:
     """A reference comes with the text of its line and its enclosing definition."""
-    calls = {
-        reference.spot.path: reference for reference in tree.references("load").references if reference.use == "call"
-    }
+    calls = {reference.path: reference for reference in tree.references("load").references if reference.use == "call"}
 
     assert calls["app/main.py"].text == "load('at the top')"
     (inner,) = [reference for reference in tree.references("load").references if reference.container == "App.start"]
@@ -180,7 +179,7 @@ def test_a_file_that_changed_is_noted(tree: Tree) -> None:
 
     reply = tree.references("load")
 
-    assert {reference.text for reference in reply.references if reference.spot.path == "app/main.py"} == {""}
+    assert {reference.text for reference in reply.references if reference.path == "app/main.py"} == {""}
     assert any("app/main.py changed since the last index run" in note for note in reply.notes)
 
 
@@ -200,7 +199,7 @@ def test_importers_are_found_by_any_name_of_a_module(tmp_path: Path) -> None:
 
     def importers(module: str) -> list[str]:
         reply = tree.navigator.find_imports(module, CodeQueryOptions())
-        return [f"{site.spot.path.removeprefix('src/app/')}:{site.spot.line}" for site in reply.imports]
+        return [f"{site.path.removeprefix('src/app/')}:{site.import_line}" for site in reply.imports]
 
     assert importers("requests") == ["a.py:2", "core.py:1"]
     assert sorted(importers("app.core")) == ["a.py:1", "b.py:1", "c.py:1", "d.py:1"]
@@ -214,7 +213,12 @@ def test_importers_are_found_by_any_name_of_a_module(tmp_path: Path) -> None:
 def test_an_outline_lists_a_file_or_a_folder(tree: Tree) -> None:
     """An outline lists all symbols of a file, and the top-level symbols of each file in a folder."""
     (file,) = tree.navigator.outline(str(tree.root / "app/main.py"), None).files
-    assert [symbol.qualified_name for symbol in file.symbols] == ["App", "App.start", "main", "loop"]
+    assert [f"{symbol.container}.{symbol.name}".lstrip(".") for symbol in file.symbols] == [
+        "App",
+        "App.start",
+        "main",
+        "loop",
+    ]
 
     folder = tree.navigator.outline(str(tree.root / "app"), None)
     assert [(outline.path, len(outline.symbols)) for outline in folder.files] == [
@@ -229,10 +233,10 @@ def test_an_outline_lists_a_file_or_a_folder(tree: Tree) -> None:
 def test_symbols_are_searched_by_part_of_a_name(tree: Tree) -> None:
     """Parts of names and misspellings find symbols, optionally of one kind."""
     matches = tree.navigator.search("pars", SymbolQuery("pars"), CodeQueryOptions(limit=5)).definitions
-    assert matches[0].symbol.name == "parse"
+    assert matches[0].name == "parse"
 
     classes = tree.navigator.search("a", SymbolQuery("a", kind=SymbolKind.CLASS), CodeQueryOptions(limit=5)).definitions
-    assert [match.symbol.name for match in classes] == ["App"]
+    assert [match.name for match in classes] == ["App"]
 
 
 def test_a_tree_that_is_not_indexed_is_noted(tree: Tree, tmp_path: Path) -> None:
@@ -267,9 +271,9 @@ def test_questions_in_words_are_answered(tree: Tree) -> None:
     outline = answer(tree, "what is in app/core.py")
 
     assert calls is not None
-    assert (calls.verb, [caller.name for caller in calls.callers]) == (CodeVerb.CALLERS, ["load", "test_parse"])
+    assert (calls.verb, [caller.caller_name for caller in calls.callers]) == (CodeVerb.CALLERS, ["load", "test_parse"])
     assert where is not None
-    assert [definition.spot.path for definition in where.definitions] == ["app/main.py"]
+    assert [definition.path for definition in where.definitions] == ["app/main.py"]
     assert imports is not None
     assert imports.total == 2
     assert outline is not None

@@ -74,7 +74,7 @@ def test_names_of_a_class_are_not_seen_from_its_methods(tmp_path: Path) -> None:
     assert tree.uses("size", path="a.py")  # uses of both definitions
     assert tree.uses("Box.size") == {"a.py:9": "read", "a.py:13": "read"}
     assert {
-        reference.spot.line
+        reference.line
         for reference in tree.navigator.find_references(tree.query("a.size"), CodeQueryOptions()).references
     } == {11}
 
@@ -217,9 +217,7 @@ def test_instance_attributes_are_found(tmp_path: Path) -> None:
     tree = Tree(tmp_path, {"a.py": source})
 
     assert tree.defined("Box.width") == ["a.py:3"]
-    assert sorted(
-        (reference.spot.line, str(reference.use)) for reference in tree.references("Box.width").references
-    ) == [
+    assert sorted((reference.line, str(reference.use)) for reference in tree.references("Box.width").references) == [
         (6, "read"),
         (6, "write"),
         (9, "read"),

@@ -39,7 +39,7 @@ def test_a_tree_is_indexed_from_anywhere_inside_it(root: Path) -> None:
     (tree,) = trees.all()
     assert (tree.path, tree.parts, tree.files, tree.symbols, tree.exists) == (str(root), (), 3, 3, True)
     assert tree.languages == {"python": 2, "javascript": 1}
-    assert tree.head == git(root, "rev-parse", "HEAD").strip()
+    assert tree.commit == git(root, "rev-parse", "HEAD").strip()
     assert trees.size() > 0
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from lorelog.code.parsed_file import RECIPE, ParseRequest, parse_file
 from lorelog.code.tables import CodeTables
 from lorelog.code.writer import open_writer
-from lorelog.core.code import Certainty, CodeReply, UseKind
+from lorelog.core.code import Certainty, UseKind
+from lorelog.core.code_reply import CodeReply
 from lorelog.services.code.lookup import SymbolQuery, parse_name
 from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions
 from lorelog.services.code.scope import CodeScope
@@ -42,8 +43,8 @@ class Tree:
     def uses(self, name: str, certainty: Certainty = Certainty.LIKELY, path: str = "") -> dict[str, str]:
         """Return the uses of a symbol by location: the kind, and the certainty unless it is exact."""
         return {
-            f"{reference.spot.path}:{reference.spot.line}": f"{reference.use}"
-            + ("" if reference.certainty is Certainty.EXACT else f" {reference.certainty}")
+            f"{reference.path}:{reference.line}": f"{reference.use}"
+            + ("" if reference.certainty == Certainty.EXACT else f" {reference.certainty}")
             for reference in self.references(name, certainty, path).references
         }
 
@@ -51,13 +52,15 @@ class Tree:
         """Return the callers of a symbol: qualified name, location of the call, depth."""
         reply = self.navigator.find_callers(self.query(name), CodeQueryOptions(), depth)
         return [
-            f"{caller.container}.{caller.name}".lstrip(".") + f" {caller.spot.path}:{caller.spot.line} {caller.depth}"
+            f"{caller.caller_container}.{caller.caller_name} {caller.path}:{caller.call_line} {caller.depth}".lstrip(
+                "."
+            )
             for caller in reply.callers
         ]
 
     def defined(self, name: str, path: str = "", line: int = 0) -> list[str]:
         reply = self.navigator.find_definition(self.query(name, path, line))
-        return [f"{definition.spot.path}:{definition.symbol.name_line}" for definition in reply.definitions]
+        return [f"{definition.path}:{definition.name_line}" for definition in reply.definitions]
 
     def query(self, name: str, path: str = "", line: int = 0) -> SymbolQuery:
         last, container = parse_name(name)

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from threading import Thread
 
+import msgspec
 import pytest
 
 from lorelog.core.errors import StoreBusy
@@ -15,7 +16,7 @@ from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import MAX_HEADINGS
 from lorelog.services.forget.entries import erase_sections, reword_summary
 from lorelog.services.forget.forget_plan import ForgottenEntry
-from lorelog.services.forget.quotes import Quotes, make_quotes
+from lorelog.services.forget.residues import Quotes, make_quotes
 from lorelog.services.memories.edit import edit_file
 from lorelog.services.memories.journal import append_entries
 from lorelog.services.memory_state.tombstones import deletion_keys, memory_key
@@ -95,16 +96,15 @@ def test_an_extracted_summary_keeps_its_other_sentences() -> None:
 
 def test_a_quotation_is_recognized_in_every_form() -> None:
     """Case, punctuation, line breaks and JSON escapes do not hide a quotation; shared and common words are none."""
-    quotes = make_quotes(
-        ["Launch the red balloon at dawn with sk-9f8e7d6c5b.", "ok"], ["the red balloon at noon"], b"k" * 16
-    )
-    quotes = Quotes.from_json(quotes.to_json())
+    quotes = make_quotes(["Launch the red balloon at dawn with sk-9f8e7d6c5b.", "ok"], ["the red balloon at noon"])
+    stored = msgspec.json.encode(quotes)
+    quotes = msgspec.json.decode(stored, type=Quotes)
 
     assert quotes.occur_in('{"text": "LAUNCH the\\nred, balloon"}')
     assert quotes.occur_in("key=sk-9f8e7d6c5b")
     assert not quotes.occur_in("the red balloon at noon")
     assert not quotes.occur_in("ok, launch it at dawn")
-    assert "balloon" not in str(quotes.to_json())
+    assert b"balloon" not in stored
 
 
 def test_a_chunk_of_merged_sections_is_taken_out_whole() -> None:

@@ -25,7 +25,7 @@ def test_an_interrupted_forget_is_completed(scene: ForgetScene, step: str) -> No
     assert scene.holders() == []
     assert OTHER in scene.journal.read_text("utf-8")
     assert pending_plans(scene.tenant) == []
-    assert [receipt.report.ok for receipt in scene.forgetter().receipts()] == [True]
+    assert [receipt.ok for receipt in scene.forgetter().receipts()] == [True]
     assert scene.forgetter().complete() == []
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,6 +39,12 @@ def forms(report: ResidueReport) -> set[str]:
 
 def search(place: Path, canaries: Canaries | None = None) -> ResidueReport:
     return find_residues(canaries or make_canaries([TEXT]), [place])
+
+
+def read_back(canaries: Canaries, key: str = "") -> Canaries:
+    """Return the canaries as a receipt has them, with their key or another one."""
+    read = msgspec.json.decode(msgspec.json.encode(canaries.for_receipt), type=Canaries)
+    return msgspec.structs.replace(read, key=key or canaries.key)
 
 
 def _sqlite(path: Path, *statements: tuple[str, tuple[object, ...]]) -> None:
@@ -98,7 +105,7 @@ def test_the_text_is_found_in_every_form(tmp_path: Path, name: str) -> None:
     plant, form = PLANTS[name]
     plant(tmp_path / "file.bin")
     canaries = make_canaries([TEXT], kept=[OTHER])
-    again = Canaries.from_json(json.loads(json.dumps(canaries.to_json())), canaries.key)
+    again = read_back(canaries)
     for each in (canaries, again):
         report = search(tmp_path, each)
         assert form in forms(report), report
@@ -178,7 +185,7 @@ def test_short_texts_are_found_as_whole_words(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("the passphrase is hunter2-x9, said he")
     canaries = make_canaries(["hunter2-x9"])
     assert search(tmp_path, canaries).residues
-    assert canaries.to_json() == {"texts": 1, "short": 1, "skipped": 0, "fragments": []}
+    assert msgspec.json.encode(canaries.for_receipt) == b'{"texts":1,"short":1}'
     (tmp_path / "a").write_text("thunter2-x9b")
     assert search(tmp_path, canaries).ok
     assert make_canaries(["abc"]).skipped == 1
@@ -187,11 +194,11 @@ def test_short_texts_are_found_as_whole_words(tmp_path: Path) -> None:
 def test_nothing_tells_the_text(tmp_path: Path) -> None:
     """Neither the JSON of the canaries nor their repr holds a word of the text, and another key finds nothing."""
     canaries = make_canaries([TEXT])
-    shown = json.dumps(canaries.to_json()) + repr(canaries)
+    shown = msgspec.json.encode(canaries.for_receipt).decode() + repr(canaries)
     assert not any(word in shown for word in TEXT.split() if len(word) > 3)
-    assert canaries.key.hex() not in shown
+    assert canaries.key not in shown
     (tmp_path / "a").write_text(TEXT)
-    assert search(tmp_path, Canaries.from_json(canaries.to_json(), bytes(32))).ok
+    assert search(tmp_path, read_back(canaries, "00" * 32)).ok
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

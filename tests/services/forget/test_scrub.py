@@ -137,7 +137,7 @@ def test_a_link_out_of_a_folder_is_not_followed(plan: ForgetPlan, tmp_path: Path
     (folder / "context.md").symlink_to(outside)
     (folder / "own.md").write_text(f"{SECRET}\nother\n")
 
-    scrub.scrub_texts(folder, plan)
+    scrub.scrub_folder(folder, plan, "*", disposable=False)
 
     assert outside.read_text() == SECRET
     assert (folder / "own.md").read_text() == "other\n"

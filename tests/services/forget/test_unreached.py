@@ -10,8 +10,7 @@ import pytest
 from tests.services.forget.conftest import CANARY, SECRET, ForgetScene
 
 from lorelog.core.errors import UsageError
-from lorelog.services.forget.entries import ForgetQuery
-from lorelog.services.forget.unreached import find_sync_remotes
+from lorelog.services.forget.entries import ForgetQuery, find_sync_remotes
 
 
 def commit(project: Path) -> str:

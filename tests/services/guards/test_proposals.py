@@ -113,8 +113,8 @@ def test_every_proposal_matches_its_example() -> None:
     proposals = propose_guards([memory(text) for text in CLEAR], frozenset())
 
     assert len(proposals) >= 20
-    assert all(proposal.example and proposal.draft.action == "warn" for proposal in proposals)
-    assert proposals[0].draft.memory == proposals[0].memory.id
+    assert all(proposal.example and proposal.as_guard().action == "warn" for proposal in proposals)
+    assert proposals[0].as_guard().memory == proposals[0].memory == memory(next(iter(CLEAR))).id
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_newer_correction_wins() -> None:
 
     proposals = propose_guards(memories, frozenset())
 
-    assert [proposal.draft.conditions.command for proposal in proposals] == ["pnpm *"]
+    assert [proposal.command for proposal in proposals] == ["pnpm *"]
     assert propose_guards(memories, frozenset(proposal.id for proposal in proposals)) == []
 
 

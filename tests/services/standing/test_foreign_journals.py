@@ -19,7 +19,7 @@ from lorelog.services.guards.proposals import propose_guards, read_standing_memo
 from lorelog.services.sessions.recall import UserPrompt, recall_memories
 from lorelog.services.standing.own_entries import untracked_files
 from lorelog.surfaces.hook import handle_hook
-from lorelog.surfaces.hook.recall import _format_hit
+from lorelog.surfaces.hook.context import _format_hit
 from lorelog.wiring import open_engine, resolve_location
 
 FAKE = {"embedding.provider": "fake"}
@@ -88,7 +88,7 @@ def own_rules(home: Path, project: Path) -> list[str]:
 
 def guards(home: Path, project: Path) -> list[str]:
     memories = read_standing_memories(files(home, project).standing, str(project.resolve()))
-    return [proposal.draft.message for proposal in propose_guards(memories, frozenset())]
+    return [proposal.as_guard().message for proposal in propose_guards(memories, frozenset())]
 
 
 def assert_quoted(lines: list[str], words: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lorelog.ingest.redaction.redact import redact
 from lorelog.ingest.tracebacks.finder import find_traces, trace_family, trace_signature
-from lorelog.services.traces.values import TURN, TracedError, TraceOrigin, redact_trace, trace_id
+from lorelog.services.traces.tables import TURN, TracedError, redact_trace, trace_id
 from lorelog.wiring import open_engine, resolve_location
 
 
@@ -22,7 +22,8 @@ def errors_in(text: str, project: str = "") -> Iterator[TracedError]:
             signature=trace_signature(clean.trace),
             family=trace_family(clean.trace),
             trace=clean.trace,
-            origin=TraceOrigin(source=TURN, project=project),
+            source=TURN,
+            project=project,
             text=clean.text,
         )
 

@@ -38,7 +38,7 @@ def test_a_call_is_noted_and_can_be_asked_for(book: TraceStore) -> None:
     assert (call.tool, call.duration_ms, call.failed, total) == ("memory.search", 12.0, False, 1)
     assert json.loads(call.input) == {"query": "9 characters", "k": 5, "lane": "lexical", "session": "s-1"}
     assert json.loads(call.output) == {"hits": 2}
-    assert (call.origin.source, call.origin.project, call.origin.session) == ("operation", "/app", "s-1")
+    assert (call.source, call.project, call.session) == ("operation", "/app", "s-1")
     assert before <= call.at <= int(time.time() * 1000)
 
 

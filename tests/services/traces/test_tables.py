@@ -11,11 +11,10 @@ import pytest
 
 from lorelog.core.errors import StoreIncompatible
 from lorelog.core.options import TraceOptions
-from lorelog.core.stack_trace import StackFrame, StackTrace
+from lorelog.core.session import StackFrame, StackTrace
 from lorelog.ingest.tracebacks.finder import trace_family, trace_signature
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memory_key
-from lorelog.services.traces.tables import TraceFilter, TraceTables
-from lorelog.services.traces.values import TracedCall, TracedError, TraceOrigin, command_key
+from lorelog.services.traces.tables import TracedCall, TracedError, TraceFilter, TraceTables, command_key
 
 NOW = int(time.time() * 1000)
 
@@ -26,31 +25,22 @@ def tables(tmp_path: Path) -> TraceTables:
     return TraceTables(tmp_path / "traces.db", TraceOptions())
 
 
-def turn_origin(memory: str) -> TraceOrigin:
-    return TraceOrigin(
-        source="turn", project="/app", session="s1", turn="t1", host="claude", branch="main", memory=memory
-    )
+TURN = {"source": "turn", "project": "/app", "session": "s1", "turn": "t1", "host": "claude", "branch": "main"}
 
 
-def call(mark: str, tool: str = "Bash", at: int = 0, memory: str = "", **more: object) -> TracedCall:
+def call(mark: str, tool: str = "Bash", at: int = 0, **more: object) -> TracedCall:
     """Return a call of an agent's turn."""
-    return TracedCall(id=mark, at=NOW + at, tool=tool, origin=turn_origin(memory), **more)  # type: ignore[arg-type]
+    return TracedCall(id=mark, at=NOW + at, tool=tool, **TURN, **more)  # type: ignore[arg-type]
 
 
-def error(mark: str, kind: str = "KeyError", at: int = 0, memory: str = "", **more: object) -> TracedError:
+def error(
+    mark: str, kind: str = "KeyError", at: int = 0, trace: StackTrace | None = None, **more: object
+) -> TracedError:
     """Return an error of an agent's turn."""
-    trace = StackTrace(
-        "python", kind, "'id'", (StackFrame("load", "/app/db.py", 3), StackFrame("main", "/app/m.py", 1))
-    )
-    return TracedError(
-        id=mark,
-        at=NOW + at,
-        signature=trace_signature(trace),
-        family=trace_family(trace),
-        trace=trace,
-        origin=turn_origin(memory),
-        **more,  # type: ignore[arg-type]
-    )
+    frames = (StackFrame("load", "/app/db.py", 3), StackFrame("main", "/app/m.py", 1))
+    trace = trace or StackTrace("python", kind, "'id'", frames)
+    names = {"signature": trace_signature(trace), "family": trace_family(trace)}
+    return TracedError(id=mark, at=NOW + at, trace=trace, **names, **TURN, **more)  # type: ignore[arg-type]
 
 
 def stone(memory: str, *, deleted: bool = True) -> Tombstone:
@@ -71,16 +61,7 @@ def test_what_was_kept_comes_back_as_it_was(tables: TraceTables) -> None:
     trace = StackTrace(
         "java", "x.E", "m", (StackFrame("f", "A.java", 1, 2),), (StackTrace("java", "y.F", "n", (StackFrame("g"),)),)
     )
-    other = TracedError(
-        id="e",
-        at=NOW,
-        signature=trace_signature(trace),
-        family=trace_family(trace),
-        trace=trace,
-        origin=TraceOrigin(source="turn", project="/app"),
-        command="cmd",
-        text="text",
-    )
+    other = error("e", trace=trace, command="cmd", text="text")
     assert tables.add([one], [other]) == (1, 1)
     assert tables.add([one], [other]) == (0, 0)
     assert tables.calls(TraceFilter()) == ([one], 1)

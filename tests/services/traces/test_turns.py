@@ -13,8 +13,7 @@ from lorelog.core.options import CaptureOptions, TraceOptions
 from lorelog.core.session import CaptureReply, HookEvent
 from lorelog.services.sessions.capture import Backfill, capture_session
 from lorelog.services.traces.recorder import TraceStore
-from lorelog.services.traces.tables import TraceFilter
-from lorelog.services.traces.values import TracedCall, TraceOrigin
+from lorelog.services.traces.tables import TracedCall, TraceFilter
 
 STACK = "Traceback (most recent call last):\n  File \"/app/db.py\", line 3, in load\n    x\nKeyError: 'id'\n"
 
@@ -55,9 +54,8 @@ def test_calls_and_errors_of_a_turn_are_kept(world: Traced) -> None:
     ]
     (error,), _ = world.book.tables().errors(TraceFilter())
     assert (error.trace.type, error.trace.frames[0].function, error.command) == ("KeyError", "load", "make test")
-    origin = error.origin
-    assert (origin.source, origin.project, origin.session) == ("turn", str(world.project), talk.session)
-    assert (origin.turn, origin.host, origin.branch, origin.memory) == (talk.turn, "claude", "feature", captured.memory)
+    assert (error.source, error.project, error.session) == ("turn", str(world.project), talk.session)
+    assert (error.turn, error.host, error.branch, error.memory) == (talk.turn, "claude", "feature", captured.memory)
     assert error.at == calls[1].at
     passed, _ = world.book.tables().next_passing(error)
     assert passed == calls[0]
@@ -144,4 +142,4 @@ def test_nothing_is_traced_where_that_is_switched_off_or_cannot_be(world: Traced
     talk.say("Done.")
     assert world.see(talk.event("turn-end")).captured
     with pytest.raises(StoreUnwritable):
-        world.book.tables().add([TracedCall(id="x", at=1, tool="t", origin=TraceOrigin(source="turn"))])
+        world.book.tables().add([TracedCall(id="x", at=1, tool="t", source="turn")])

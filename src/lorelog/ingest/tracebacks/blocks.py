@@ -1,10 +1,11 @@
-"""Parsers of stack traces, one class per format: Python, JavaScript, Java, C#, Rust and Go.
+"""Parsers of errors: stack traces of Python, JavaScript, Java, C#, Rust, Go, Ruby and PHP, messages of compilers, linters, test runners and shells.
 
 A block is opened by the first line of an error, takes the lines that belong to it and reports its end. It holds a bounded
 number of lines, so neither a million frames nor an endless log exhausts memory. `StackTrace` has the innermost frame and
 the final error first; Python prints both last, so they are reversed. Frames that begin with `at` (JavaScript, Java, C#)
 follow their error message, which may have any number of lines; so such a block is opened by its first frame and looks
-back for the message.
+back for the message. Of errors without a stack only those with a location, or with a failure word at the start, are recognised: logs are full
+of the word "error".
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
+from functools import partial
 
-from lorelog.core.stack_trace import StackFrame, StackTrace
+from lorelog.core.session import StackFrame, StackTrace
 
 MAX_BLOCK_LINES = 300
 """Lines kept from the beginning of an error, and from its end."""
@@ -60,10 +62,6 @@ class TraceBlock(ABC):
         """The lines kept so far."""
         return [*self._first, *self._last]
 
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines)
-
     def keep(self, body: str) -> BlockStep:
         """Keep a line."""
         if len(self._first) < MAX_BLOCK_LINES:
@@ -73,18 +71,32 @@ class TraceBlock(ABC):
         return BlockStep.TAKEN
 
 
-class SingleLineBlock(TraceBlock):
-    """An error of a single line."""
+class PatternBlock(TraceBlock):
+    """An error whose further lines all match one pattern; a match of its group `last` completes it."""
 
-    def __init__(self, body: str, trace: StackTrace) -> None:
-        super().__init__(body)
-        self._trace = trace
+    def __init__(
+        self,
+        lines: Sequence[str],
+        more: re.Pattern[str],
+        build: Callable[[list[re.Match[str]]], StackTrace | None],
+        *,
+        lines_before: int = 0,
+        max_lines: int = 1_000_000,
+    ) -> None:
+        super().__init__(*lines)
+        self.lines_before = lines_before
+        self._more, self._build = more, build
+        self._head_lines, self._max_lines = len(lines), max_lines
 
     def take(self, body: str) -> BlockStep:
-        return BlockStep.ENDED
+        match = self._more.match(body)
+        if match is None or len(self.lines) >= self._max_lines:
+            return BlockStep.ENDED
+        self.keep(body)
+        return BlockStep.LAST if match.groupdict().get("last") else BlockStep.TAKEN
 
-    def trace(self) -> StackTrace:
-        return self._trace
+    def trace(self) -> StackTrace | None:
+        return self._build([match for match in map(self._more.match, self.lines[self._head_lines :]) if match])
 
 
 def parse_number(text: str | None) -> int:
@@ -105,20 +117,18 @@ def chain_traces(traces: Iterator[StackTrace]) -> StackTrace | None:
 
 
 _PY_HEAD = re.compile(r"\s*(?:\+ )?(?:Exception Group )?Traceback \(most recent call (?:last|first)\):\s*$")
-_PY_GROUP = re.compile(r"\s*\+ Exception Group Traceback")
+_PY_GROUP = "+ Exception Group Traceback"
 _PY_MARGIN = re.compile(r"^\s*[|+](?:-\+)?(?P<rest>.*)$")
-_PY_GROUP_END = re.compile(r"^\s*\+-{10,}\s*$")
 _PY_GROUP_MEMBER = re.compile(r"^-*\+?-{3,} ?(?:\d+|\.\.\.) ?-{3,}$|^-{10,}$")
 _PY_FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]*)", line (?P<line>\d+)(?:, in (?P<function>.+?))?\s*$')
-_PY_SYNTAX_LOCATION = re.compile(r'^\s*File "[^"\n]+", line \d+\s*$')
 _PY_ERROR = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:\[[\w., ]+\])?)(?::(?: (?P<message>.*))?)?$")
 _PY_ERROR_NAME = re.compile(
     r"(?:Error|Exception|Exit|Interrupt|Iteration|Warning|Group|Failed|Skipped|Timeout|Cancelled)\b|^[A-Z]\w*$|\."
 )
-_PY_SYNTAX_ERROR = re.compile(r"^(?P<type>SyntaxError|IndentationError|TabError): (?P<message>.*)$")
-_PY_CHAIN_SENTENCE = re.compile(
-    r"^\s*(?:The above exception was the direct cause of the following exception:|"
-    r"During handling of the above exception, another exception occurred:)\s*$"
+_PY_SYNTAX_LINE = re.compile(r"^\s*(?P<last>(?:SyntaxError|IndentationError|TabError): .*)$|^[ \t]")
+_PY_CHAIN_SENTENCES = (
+    "The above exception was the direct cause of the following exception:",
+    "During handling of the above exception, another exception occurred:",
 )
 _PY_OTHER_START = re.compile(
     r"Traceback|^\s*File \"|[Ee]rror|ERROR|Exception|panic|FAILED|^\s+at |^(?:===|___|---)|^[$>#] "
@@ -133,23 +143,28 @@ def open_python_traceback(body: str) -> TraceBlock | None:
     """Open a block if the line begins a traceback or a syntax error."""
     if "Traceback (most recent" in body and _PY_HEAD.match(body):
         return PythonTracebackBlock(body)
-    if 'File "' in body and _PY_SYNTAX_LOCATION.match(body):
-        return PythonSyntaxBlock(body)
-    return None
+    location = _PY_FRAME.match(body) if 'File "' in body else None
+    if location is None or location["function"]:
+        return None
+
+    def build(found: list[re.Match[str]]) -> StackTrace | None:
+        return _parse_part([body, *(line.string for line in found)]) if found and found[-1]["last"] else None
+
+    return PatternBlock([body], _PY_SYNTAX_LINE, build, max_lines=_MAX_SYNTAX_LINES)
 
 
 class PythonTracebackBlock(TraceBlock):
     """A traceback or an exception group, with its chain of causes."""
 
     def __init__(self, body: str) -> None:
-        super().__init__(body if _PY_GROUP.match(body) else body.strip())
-        self._margin = 0 if _PY_GROUP.match(body) else len(body) - len(body.lstrip())
+        is_group = _PY_GROUP in body
+        super().__init__(body if is_group else body.strip())
+        self._margin = 0 if is_group else len(body) - len(body.lstrip())
         self._blank = self._more = 0
         self._announces = False
-        self._take_part = self._in_group if _PY_GROUP.match(body) else self._in_stack
+        self._take_part = self._in_group if is_group else self._in_stack
 
     def take(self, body: str) -> BlockStep:
-        """Take frames up to the error line, then the start of another part of the chain."""
         return self._take_part(body[min(self._margin, len(body) - len(body.lstrip())) :])
 
     def _in_stack(self, body: str) -> BlockStep:
@@ -163,7 +178,8 @@ class PythonTracebackBlock(TraceBlock):
 
     def _in_group(self, body: str) -> BlockStep:
         if _PY_MARGIN.match(body):
-            if _PY_GROUP_END.match(body):
+            bare = body.strip()
+            if len(bare) > 10 and bare == "+".ljust(len(bare), "-"):
                 self._end_part()
             return self.keep(body)
         return BlockStep.FOREIGN  # continuation lines of a message have no margin
@@ -177,11 +193,11 @@ class PythonTracebackBlock(TraceBlock):
         if not body.strip():
             self._blank += 1
             return BlockStep.ENDED if self._blank > 2 else BlockStep.TAKEN
-        if _PY_CHAIN_SENTENCE.match(body):
+        if body.strip() in _PY_CHAIN_SENTENCES:
             self._announces, self._blank = True, 0
             return self.keep(body)
         if self._announces and _PY_HEAD.match(body):
-            self._take_part = self._in_group if _PY_GROUP.match(body) else self._in_stack
+            self._take_part = self._in_group if _PY_GROUP in body else self._in_stack
             return self.keep(body)
         if self._more < _MAX_CONTINUATION_LINES and not (
             self._blank or self.is_interrupted or _PY_OTHER_START.search(body)
@@ -194,38 +210,17 @@ class PythonTracebackBlock(TraceBlock):
         """Return the last error of the chain with the earlier ones, and the members of groups, as causes."""
         parts: list[list[str]] = [[]]
         for line in self.lines:
-            if _PY_CHAIN_SENTENCE.match(line):
+            if line.strip() in _PY_CHAIN_SENTENCES:
                 parts.append([])
             else:
                 parts[-1].append(line)
         return chain_traces(trace for part in reversed(parts) for trace in _part_traces(part))
 
 
-class PythonSyntaxBlock(TraceBlock):
-    """A file that could not be parsed: location, source line, caret and error."""
-
-    def __init__(self, body: str) -> None:
-        super().__init__(body)
-        self._ended = False
-
-    def take(self, body: str) -> BlockStep:
-        """Take the source line, the caret and the final error line."""
-        if _PY_SYNTAX_ERROR.match(body.strip()):
-            self._ended = True
-            self.keep(body)
-            return BlockStep.LAST
-        if body[:1] in {" ", "\t"} and len(self.lines) < _MAX_SYNTAX_LINES:
-            return self.keep(body)
-        return BlockStep.ENDED
-
-    def trace(self) -> StackTrace | None:
-        return _parse_part(self.lines) if self._ended else None
-
-
 def _part_traces(part: Sequence[str]) -> Iterator[StackTrace]:
     """Yield the error of a part, and the members if it is a group."""
     members: list[list[str]] = [[]]
-    is_group = any(_PY_GROUP.match(line) for line in part[:2])
+    is_group = any(_PY_GROUP in line for line in part[:2])
     for line in part:
         bare = _strip_margins(line) if is_group else line
         if is_group and _PY_GROUP_MEMBER.match(bare.strip()):
@@ -245,8 +240,10 @@ def _parse_part(lines: Sequence[str]) -> StackTrace | None:
         if frame and not kind:
             frames.append(StackFrame(frame["function"] or "", frame["file"], parse_number(frame["line"])))
             continue
-        error = None if kind else _match_error(line, has_frames=bool(frames))
-        if error:
+        is_other = kind or line[:1] in {" ", "\t"} or _PY_HEAD.match(line)
+        error = None if is_other else _PY_ERROR.match(line.rstrip())
+        # Before the first frame only a line with an error's name counts.
+        if error and (frames or _PY_ERROR_NAME.search(error["type"])):
             kind = error["type"]
             message.append(error["message"] or "")
         elif kind and line.strip():
@@ -254,16 +251,6 @@ def _parse_part(lines: Sequence[str]) -> StackTrace | None:
     if not kind:
         return None
     return StackTrace("python", kind, truncate_message("\n".join(message)), tuple(reversed(frames)))
-
-
-def _match_error(line: str, *, has_frames: bool) -> re.Match[str] | None:
-    """Match an error line; before the first frame only a line with an error's name counts."""
-    if line[:1] in {" ", "\t"} or _PY_HEAD.match(line):
-        return None
-    match = _PY_ERROR.match(line.rstrip())
-    if match and (has_frames or _PY_ERROR_NAME.search(match["type"])):
-        return match
-    return None
 
 
 def _strip_margins(line: str) -> str:
@@ -279,7 +266,6 @@ def _strip_margins(line: str) -> str:
 
 LOOKBACK_LINES = 12
 """Lines before the first frame that are searched for its error."""
-_AT_FRAME = re.compile(r"^\s*at \S")
 _JAVA_FRAME = re.compile(
     r"^\s*at (?:[\w.@$/-]+//?)?(?P<function>[\w$.<>/-]+\.[\w$<>]+)\((?:(?P<file>[\w$.-]+\.(?:java|kt|scala|groovy|clj)):(?P<line>\d+)|"
     r"(?P<other>[\w$.-]+\.(?:java|kt|scala|groovy|clj)|Native Method|Unknown Source|<generated>))\)"
@@ -292,7 +278,7 @@ _JAVASCRIPT_FRAME = re.compile(
     r"(?P<bare>[^()\s]+):(?P<bare_line>\d+):(?P<bare_column>\d+)|(?P<native>[^()\n]{1,300}?) \((?:native|<anonymous>|index \d+)\)|"
     r"(?P<anonymous><anonymous>))[ {]*$"
 )
-_INTERNAL_FRAME = re.compile(r"^(?:node:|internal/|jdk\.internal\.|sun\.reflect\.|java\.base/jdk\.internal\.)")
+_INTERNAL_FRAMES = ("node:", "internal/", "jdk.internal.", "sun.reflect.", "java.base/jdk.internal.")
 _TYPE_NAME = r"(?:[A-Za-z_$][\w$]*[./])*[A-Za-z_$][\w$]*"
 _NAMED_ERROR = re.compile(
     r"(?:^|\s)(?P<type>(?:[A-Za-z_$][\w$]*[./])*[\w$]*(?:Error|Exception|Throwable|Failure|Fault|Rejection|Timeout)[\w$]*)"
@@ -311,7 +297,7 @@ _MAX_PROPERTY_LINES = 40
 
 def open_at_frames(body: str, before: Sequence[str]) -> TraceBlock | None:
     """Open a block if the line is a frame and an error precedes it. `before` has the nearest line last."""
-    if not _AT_FRAME.match(body) or _parse_at_frame(body) is None:
+    if _parse_at_frame(body) is None:
         return None
     head = _find_error_head(before[-LOOKBACK_LINES:])
     return AtFrameBlock(body, head) if head else None
@@ -327,12 +313,10 @@ class AtFrameBlock(TraceBlock):
         self._property_lines_left = _MAX_PROPERTY_LINES if body.rstrip().endswith("{") else 0
 
     def take(self, body: str) -> BlockStep:
-        """Take frames, causes, and continuation lines of a cause's message."""
-        if _AT_FRAME.match(body) or _ELIDED_FRAMES.match(body):
+        if body.lstrip().startswith("at ") or _ELIDED_FRAMES.match(body):
             self._message_lines_left = 0
-            self._property_lines_left = self._property_lines_left or (
-                _MAX_PROPERTY_LINES if body.rstrip().endswith("{") else 0
-            )
+            if body.rstrip().endswith("{"):
+                self._property_lines_left = self._property_lines_left or _MAX_PROPERTY_LINES
             return self.keep(body)
         if _CAUSE_LINE.match(body):
             self._message_lines_left = _MAX_CAUSE_MESSAGE_LINES
@@ -361,7 +345,7 @@ class AtFrameBlock(TraceBlock):
             parsed = _parse_at_frame(line)
             if parsed is not None:
                 language, frame = parsed
-                if not (_INTERNAL_FRAME.match(frame.file) or _INTERNAL_FRAME.match(frame.function)):
+                if not frame.file.startswith(_INTERNAL_FRAMES) and not frame.function.startswith(_INTERNAL_FRAMES):
                     frames.append(frame)
             elif not frames and not _ELIDED_FRAMES.match(line):
                 message.append(line)
@@ -389,7 +373,7 @@ def _find_error_head(before: Sequence[str]) -> list[str]:
     """Return the lines of the error and message before its frames; empty if there is none."""
     for back in range(1, len(before) + 1):
         line = before[-back]
-        if _AT_FRAME.match(line):
+        if line.lstrip().startswith("at "):
             break
         if _NAMED_ERROR.search(line) or _CAUSE_LINE.match(line):
             return list(before[-back:])
@@ -413,7 +397,7 @@ _RUST_PLACE = re.compile(r"^\s+at (?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+)
 _RUST_INTERNAL = re.compile(
     r"^(?:rust_begin_unwind|__rust|_?_?libc_start|_start$|main$|std::|core::|alloc::|<?test::|<unknown>|clone3?$|start_thread$)|^<(?:std|core|alloc)::|^<.* as (?:std|core|alloc)::"
 )
-_RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
+RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
 _GO_PANIC = re.compile(r"^(?:.*\bhttp: )?(?:panic(?: serving [^\s]+)?|fatal error): (?P<message>.*)$")
 _GOROUTINE = re.compile(r"^goroutine \d+ (?:gp=\S+ m=\S+ )?\[[^\]]*\]:$")
 _GO_CALL = re.compile(
@@ -423,7 +407,6 @@ _GO_PLACE = re.compile(r"^\t(?P<file>.+?):(?P<line>\d+)(?: \+0x[0-9a-f]+)?$")
 _GO_OTHER_LINE = re.compile(
     r"^(?:\s*$|\[signal |\tpanic: |\.\.\.\s?additional|exit status \d|\[recovered|goroutine \d+ )"
 )
-_GO_RECOVERED_MARK = re.compile(r"\s*\[recovered(?:, repanicked)?\]")
 _CHAIN_HEAD = re.compile(r"^Error: (?P<message>.+)$")
 _CHAIN_CAUSE = re.compile(r"^\s+(?:\d+: )?(?P<message>\S.*)$")
 _MAX_PANIC_MESSAGE_LINES = 20
@@ -436,9 +419,20 @@ def open_panic(body: str, before: Sequence[str]) -> TraceBlock | None:
     if ("panic" in body or "fatal error: " in body) and _GO_PANIC.match(body):
         return GoPanicBlock(body)
     if body.rstrip() == "Caused by:":
-        backs = [back for back in range(1, min(3, len(before)) + 1) if _CHAIN_HEAD.match(before[-back])]
-        return ErrorChainBlock(before[-backs[0]], body, backs[0]) if backs else None
+        for back in range(1, min(3, len(before)) + 1):
+            if head := _CHAIN_HEAD.match(before[-back]):
+                return _error_chain_block(head, body, back)
     return None
+
+
+def _error_chain_block(head: re.Match[str], body: str, lines_before: int) -> TraceBlock:
+    """Return the block of an error with numbered causes, as Rust's `anyhow` and `eyre` print it."""
+
+    def build(links: list[re.Match[str]]) -> StackTrace | None:
+        causes = tuple(StackTrace("rust", "Error", truncate_message(link["message"])) for link in links)
+        return StackTrace("rust", "Error", truncate_message(head["message"]), (), causes) if causes else None
+
+    return PatternBlock([head[0], body], _CHAIN_CAUSE, build, lines_before=lines_before, max_lines=50)
 
 
 class RustPanicBlock(TraceBlock):
@@ -452,7 +446,6 @@ class RustPanicBlock(TraceBlock):
         self._in_stack = False
 
     def take(self, body: str) -> BlockStep:
-        """Take the message, then frames."""
         if body.startswith("stack backtrace:"):
             self._in_stack = True
             return self.keep(body)
@@ -495,7 +488,6 @@ class GoPanicBlock(TraceBlock):
         self._more = 0
 
     def take(self, body: str) -> BlockStep:
-        """Take frames of all goroutines and keep those of the first."""
         if _GOROUTINE.match(body):
             self._goroutines += 1
             return BlockStep.TAKEN
@@ -527,28 +519,7 @@ class GoPanicBlock(TraceBlock):
                 name = call["function"] if call else ""
         kept = [frame for frame in frames if not frame.function.startswith(("panic", "runtime."))] or frames
         kind = "fatal error" if self.lines[0].lstrip().startswith("fatal error") else "panic"
-        return StackTrace("go", kind, truncate_message(_GO_RECOVERED_MARK.sub("", head["message"])), tuple(kept))
-
-
-class ErrorChainBlock(TraceBlock):
-    """An error with numbered causes, as Rust's `anyhow` and `eyre` print it."""
-
-    def __init__(self, head: str, body: str, lines_before: int) -> None:
-        super().__init__(head, body)
-        self.lines_before = lines_before
-
-    def take(self, body: str) -> BlockStep:
-        if _CHAIN_CAUSE.match(body) and len(self.lines) < 50:
-            return self.keep(body)
-        return BlockStep.ENDED
-
-    def trace(self) -> StackTrace | None:
-        head = _CHAIN_HEAD.match(self.lines[0])
-        links = [match for match in map(_CHAIN_CAUSE.match, self.lines[2:]) if match]
-        if head is None or not links:
-            return None
-        causes = tuple(StackTrace("rust", "Error", truncate_message(link["message"])) for link in links)
-        return StackTrace("rust", "Error", truncate_message(head["message"]), (), causes)
+        return StackTrace("go", kind, truncate_message(head["message"].partition("[recovered")[0]), tuple(kept))
 
 
 def _rust_frames(lines: Sequence[str]) -> list[StackFrame]:
@@ -558,5 +529,165 @@ def _rust_frames(lines: Sequence[str]) -> list[StackFrame]:
             file, number, column = location["file"], parse_number(location["line"]), parse_number(location["column"])
             frames[-1] = StackFrame(frames[-1].function, file, number, column)
         elif match := _RUST_FRAME.match(line):
-            frames.append(StackFrame(_RUST_HASH.sub("", match["function"])))
+            frames.append(StackFrame(RUST_HASH.sub("", match["function"])))
     return frames
+
+
+_COMPILER = re.compile(
+    r"^(?P<file>(?:[A-Za-z]:)?[^\s:(][^:(]{0,400}?):(?P<line>\d+)(?::(?P<column>\d+))?:? (?:- )?(?:fatal |internal compiler )?[Ee]rror"
+    r"(?:\[(?P<code>[\w-]+)\])?:? (?:(?P<number>[A-Z]{1,4}\d+): )?(?P<message>.+)$"
+)
+_TYPESCRIPT = re.compile(
+    r"^(?P<file>[^\s(][^(]{0,400}?)\((?P<line>\d+)(?:,(?P<column>\d+))?\)\s?: (?:fatal )?error (?P<number>[A-Z]+\d+): (?P<message>.+)$"
+)
+_GO = re.compile(r"^(?:vet: )?(?P<file>\S{1,400}\.go):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$")
+_LINTER = re.compile(
+    r"^(?P<file>\S{1,400}\.pyi?):(?P<line>\d+):(?P<column>\d+): (?P<number>[A-Z]{1,5}\d{2,5})\b:? (?P<message>.+)$"
+)
+_RUSTC = re.compile(r"^error(?:\[(?P<number>E\d+)\])?: (?P<message>.+)$")
+_RUSTC_LOCATION = re.compile(r"^\s*--> (?P<last>(?P<file>.+?):(?P<line>\d+):(?P<column>\d+))$")
+_SHELL = re.compile(
+    r"^(?P<type>(?:/\S*/)?(?:ba|z|da|fi)?sh): (?:line )?(?:\d+: )*(?P<message>.+: (?:command )?not found|.+: No such file or directory|.+: Permission denied)$"
+)
+_PREFIXED_ERROR = re.compile(
+    r"^(?P<type>fatal|error|Error|ERROR|FATAL|npm ERR!|npm error|E:|ld|collect2):? (?P<message>\S.*)$"
+)
+_LINKER = re.compile(
+    r"^(?:\S*ld(?:\.\w+)?: )?(?P<file>[^\s:]+):(?:\(\S+\)|(?P<line>\d+)): (?P<message>undefined reference to .+|multiple definition of .+)$"
+)
+_SUMMARY_MESSAGE = re.compile(
+    r"aborting due to|could not compile|(?:error: )?ld returned|linker command failed|Command failed with exit code|Process completed with exit code"
+)
+"""Messages that only summarise earlier errors."""
+_NAMED_EXCEPTION = re.compile(
+    r"^(?:[\w./-]+: )?(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Panic)): (?P<message>\S.*)$"
+)
+_PYTEST_ERROR = re.compile(r"^E {3,}(?P<said>\S.*)$")
+_PYTEST_END = re.compile(r"^(?P<file>\S+\.py):(?P<line>\d+): ?(?P<type>[\w.]*)$")
+_PYTEST_SUMMARY = re.compile(
+    r"^(?:FAILED|ERROR) (?P<file>[^\s:]+\.py)(?:::(?P<function>\S+))?(?: - (?:(?P<type>[\w.]+): )?(?P<message>.+))?$"
+)
+_TYPED_MESSAGE = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*): ?(?P<message>.*)$")
+PYTEST_SECTION = re.compile(r"^_{2,} (?:ERROR at \w+ of )?(?P<name>\S.*?) _{2,}$")
+"""The heading that pytest prints above a failure."""
+_GOTEST = re.compile(r"^\s*--- FAIL: (?P<function>\S+)")
+_GOTEST_LINE = re.compile(r"^\s+(?:(?P<last>(?P<file>\S+_test\.go):(?P<line>\d+)): (?P<message>.*))?")
+_RUBY = re.compile(
+    r"^(?P<file>\S[^:\n]*):(?P<line>\d+):in [`'](?P<function>[^']*)': (?P<message>.*) \((?P<type>[A-Z][\w:]*)\)$"
+)
+_RUBY_FROM = re.compile(r"^\s+(?:\d+: )?from (?P<file>.+?):(?P<line>\d+):in [`'](?P<function>[^']*)'")
+_PHP = re.compile(
+    r"^(?:PHP )?Fatal error:\s+Uncaught (?P<type>[\w\\]+): (?P<message>.*?) in (?P<file>/.+?):(?P<line>\d+)$"
+)
+_PHP_LINE = re.compile(
+    r"^(?:#\d+ (?:(?P<file>.+?)\((?P<line>\d+)\): )?(?P<function>[\w\\:>{}-]+)(?:\(.*)?$|Stack trace:|(?P<last>  thrown in ))"
+)
+_MAX_PYTEST_LINES = 80
+
+
+def open_message(body: str, section: str) -> TraceBlock | None:
+    """Open a block if the line begins an error of several lines; `section` is the test last named by pytest."""
+    if _PYTEST_ERROR.match(body):
+        return PytestBlock(body, section)
+    for head_pattern, more, build in _MESSAGE_BLOCKS:
+        if head := head_pattern.match(body):
+            return PatternBlock([body], more, partial(build, head))
+    return None
+
+
+def message_trace(message: str, kind: str = "") -> StackTrace:
+    """Return an error that consists of one line."""
+    match = _NAMED_EXCEPTION.match(message.strip()) or _PREFIXED_ERROR.match(message.strip())
+    if match:
+        return StackTrace("generic", kind or match["type"].rstrip(":"), truncate_message(match["message"]))
+    return StackTrace("generic", kind, truncate_message(message))
+
+
+def single_line_trace(body: str) -> StackTrace | None:
+    """Return the error of a line that needs no further ones."""
+    for pattern in (_COMPILER, _TYPESCRIPT, _GO, _LINTER, _LINKER):
+        match = pattern.match(body)
+        if match:
+            groups = match.groupdict()
+            kind = groups.get("number") or groups.get("code") or "error"
+            frame = StackFrame("", groups["file"], parse_number(groups["line"]), parse_number(groups.get("column")))
+            return StackTrace("generic", kind, truncate_message(groups["message"]), (frame,))
+    match = _PYTEST_SUMMARY.match(body)
+    if match:
+        frame = StackFrame((match["function"] or "").replace("::", "."), match["file"])
+        return StackTrace("python", match["type"] or "test failure", truncate_message(match["message"] or ""), (frame,))
+    match = _SHELL.match(body)
+    if match:
+        return StackTrace("generic", match["type"].rpartition("/")[2], truncate_message(match["message"]))
+    match = _NAMED_EXCEPTION.match(body) or _PREFIXED_ERROR.match(body)
+    if match is None or _SUMMARY_MESSAGE.match(match["message"]):
+        return None
+    return StackTrace("generic", match["type"].rstrip(":"), truncate_message(match["message"]))
+
+
+class PytestBlock(TraceBlock):
+    """A failure in pytest's output: lines that begin with E, and the location after them."""
+
+    def __init__(self, body: str, section: str) -> None:
+        super().__init__(body)
+        self._section = section
+        self._end: re.Match[str] | None = None
+        self._seen = 0
+
+    def take(self, body: str) -> BlockStep:
+        self._seen += 1
+        if _PYTEST_ERROR.match(body):
+            return self.keep(body)
+        self._end = _PYTEST_END.match(body)
+        if self._end:
+            self.keep(body)
+            return BlockStep.LAST
+        has_ended = body.startswith(("___", "===", "FAILED ")) or self._seen > _MAX_PYTEST_LINES
+        return BlockStep.ENDED if has_ended else BlockStep.TAKEN
+
+    def trace(self) -> StackTrace | None:
+        lines = [match["said"] for match in map(_PYTEST_ERROR.match, self.lines) if match]
+        end_type = self._end["type"] if self._end else ""
+        typed = _TYPED_MESSAGE.match(lines[0])
+        kind, message = (typed["type"], typed["message"]) if typed else (end_type or "AssertionError", lines[0])
+        frames: tuple[StackFrame, ...] = ()
+        if self._end:
+            test, file, line = self._section.replace("::", "."), self._end["file"], parse_number(self._end["line"])
+            in_test = not test or "test" in file.rpartition("/")[2]
+            frames = (StackFrame(test, file, line),) if in_test else (StackFrame("", file, line), StackFrame(test))
+        return StackTrace("python", kind, truncate_message("\n".join([message, *lines[1:]])), frames)
+
+
+def _gotest_trace(head: re.Match[str], lines: list[re.Match[str]]) -> StackTrace:
+    found = next((line for line in lines if line["last"]), None)
+    place = (found["file"], parse_number(found["line"])) if found else ()
+    message = truncate_message(found["message"]) if found else ""
+    return StackTrace("go", "test failure", message, (StackFrame(head["function"], *place),))
+
+
+def _rustc_trace(head: re.Match[str], lines: list[re.Match[str]]) -> StackTrace | None:
+    if _SUMMARY_MESSAGE.match(head["message"]):
+        return None
+    frames = tuple(_frame(line) for line in lines)
+    language = "rust" if head["number"] or frames else "generic"
+    return StackTrace(language, head["number"] or "error", truncate_message(head["message"]), frames)
+
+
+def _stack_trace(language: str, head: re.Match[str], lines: list[re.Match[str]]) -> StackTrace:
+    frames = tuple(_frame(line) for line in (head, *lines) if line.groupdict().get("function") or line is head)
+    return StackTrace(language, head["type"], truncate_message(head["message"]), frames)
+
+
+def _frame(match: re.Match[str]) -> StackFrame:
+    found = match.groupdict()
+    numbers = (parse_number(found.get(name)) for name in ("line", "column"))
+    return StackFrame(found.get("function") or "", found["file"] or "", *numbers)
+
+
+_MESSAGE_BLOCKS: tuple[tuple[re.Pattern[str], re.Pattern[str], Callable[..., StackTrace | None]], ...] = (
+    (_GOTEST, _GOTEST_LINE, _gotest_trace),
+    (_RUSTC, _RUSTC_LOCATION, _rustc_trace),
+    (_RUBY, _RUBY_FROM, partial(_stack_trace, "ruby")),
+    (_PHP, _PHP_LINE, partial(_stack_trace, "php")),
+)
+"""Errors with a first line of their own: its pattern, that of the lines after it, and what makes an error of them."""

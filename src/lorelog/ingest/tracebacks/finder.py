@@ -20,35 +20,40 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.stack_trace import LocatedTrace, StackFrame, StackTrace
+from lorelog.core.session import LocatedTrace, StackFrame, StackTrace
 from lorelog.ingest.tracebacks.blocks import (
     LOOKBACK_LINES,
+    PYTEST_SECTION,
+    RUST_HASH,
     BlockStep,
-    SingleLineBlock,
+    PytestBlock,
     TraceBlock,
+    message_trace,
     open_at_frames,
+    open_message,
     open_panic,
     open_python_traceback,
+    single_line_trace,
 )
-from lorelog.ingest.tracebacks.messages import PYTEST_SECTION, PytestBlock, message_trace, open_message
 
 _ISO = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _SYSLOG = rf"{_MONTH} [ \d]\d {_CLOCK}"
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|EMERG|ALERT|[Tt]race|[Dd]ebug|[Ii]nfo|[Ww]arn(?:ing)?|[Ff]atal)"
-_SOURCE_PREFIXES = (
-    re.compile(r"(?P<who>[A-Za-z][\w.-]{0,80}) {0,40}\| ?"),
-    re.compile(rf"(?:{_ISO}) (?P<who>stdout|stderr) [FP] "),
-    re.compile(rf"(?:{_SYSLOG}|{_ISO}) (?!{_LEVEL}\b)(?P<who>[\w.-]{{1,80}} [\w./@-]{{1,80}})(?:\[\d+\])?: "),
-    re.compile(rf"(?P<who>[^\t\n]{{1,100}}\t[^\t\n]{{1,100}})\t\ufeff?(?:{_ISO}) "),
-    re.compile(rf"(?P<who>)(?:\d{{4}}-\d\d-\d\dT{_CLOCK}Z) (?=[^\[\s]|\s\s)(?!{_LEVEL}\b)"),
+_SOURCE_PREFIX = re.compile(
+    r"([A-Za-z][\w.-]{0,80}) {0,40}\| ?"
+    rf"|(?:{_ISO}) (stdout|stderr) [FP] "
+    rf"|(?:{_SYSLOG}|{_ISO}) (?!{_LEVEL}\b)([\w.-]{{1,80}} [\w./@-]{{1,80}})(?:\[\d+\])?: "
+    rf"|([^\t\n]{{1,100}}\t[^\t\n]{{1,100}})\t\ufeff?(?:{_ISO}) "
+    rf"|(?:\d{{4}}-\d\d-\d\dT{_CLOCK}Z) (?=[^\[\s]|\s\s)(?!{_LEVEL}\b)"
 )
 """docker compose; Kubernetes runtime; syslog and journalctl; `gh run view --log`; GitHub Actions logs."""
 _TOKENS = rf"(?:[ \t]{{0,2}}(?:{_LEVEL}\b:?|\[[^\[\]\n]{{0,80}}\]:?|\([^()\n]{{1,40}}\)|\d{{1,8}}(?= )|(?:---?|[|:])(?= ))){{0,8}}"
@@ -60,7 +65,6 @@ _STAMP = re.compile(
     rf"|[EWIF]\d{{4}} {_CLOCK}\s+\d+ [\w.-]+:\d+\])"
 )
 _SEVERE_WORD = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|SEVERE|EMERG|ALERT|[Ff]atal)\b|^[EF]\d{4} ")
-_DIGITS = re.compile(r"\d+")
 _LEVEL_WORD = re.compile(rf"\b{_LEVEL}\b")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
@@ -87,17 +91,15 @@ def clean_line(line: str) -> str:
 def parse_log_line(line: str) -> LogLine:
     """Split a clean line into source, stamp and body."""
     source, rest = "", line
-    for pattern in _SOURCE_PREFIXES:
-        if match := pattern.match(line):
-            source, rest = match["who"] or "", line[match.end() :]
-            break
+    if prefix := _SOURCE_PREFIX.match(line):
+        source, rest = prefix[prefix.lastindex] if prefix.lastindex else "", line[prefix.end() :]
     stamp = _STAMP.match(rest)
     if stamp is None or stamp.end() == 0:
         return LogLine(source, "", rest)
     head = stamp[0]
     body = rest[stamp.end() :]
     body = body[1:] if body[:1] == " " and not head.endswith(" ") else body
-    key = _LEVEL_WORD.sub("", _DIGITS.sub("0", head)).strip()
+    key = _LEVEL_WORD.sub("", re.sub(r"\d+", "0", head)).strip()
     return LogLine(source, key or "-", body, is_severe=bool(_SEVERE_WORD.search(head)))
 
 
@@ -112,21 +114,9 @@ _MAX_SHOWN_CHARS = 2_000
 _MAX_FRAMES = 40
 _MAX_CAUSES = 8
 _ERROR_MARKERS = (
-    *(
-        "rror",
-        "xception",
-        "raceback",
-        "panic",
-        "ERR",
-        "FATAL",
-        "CRITICAL",
-        "SEVERE",
-        "EMERG",
-        "ALERT",
-        "atal",
-        "ailure",
-    ),
-    *("hrowable", "ejection", "  at ", "\tat ", '", line ', "Caused by", "FAILED", "--- FAIL", "E   ", "___ ", ".go:"),
+    *("rror", "xception", "raceback", "panic", "ERR", "FATAL", "CRITICAL", "SEVERE", "EMERG", "ALERT", "atal"),
+    *("ailure", "hrowable", "ejection", "  at ", "\tat ", '", line ', "Caused by", "FAILED", "--- FAIL", "E   "),
+    *("___ ", ".go:"),
     *(".py:", ".pyi:", ":in ", "not found", "No such file", "ermission denied", "undefined reference"),
     *("multiple definition", "imeout"),
 )
@@ -135,7 +125,7 @@ _STACK_KEYS = (
     *("stack", "stack_trace", "stacktrace", "stackTrace", "exc_info", "exception", "traceback"),
     *("error", "err", "log", "message", "msg"),
 )
-_SEVERE_JSON_LEVEL = re.compile(r"^(?:error|fatal|critical|severe|emerg|alert|panic|50|60)$", re.IGNORECASE)
+_SEVERE_JSON_LEVELS = frozenset({"error", "fatal", "critical", "severe", "emerg", "alert", "panic", "50", "60"})
 
 
 def find_traces(text: str, limit: int = 100) -> list[LocatedTrace]:
@@ -252,11 +242,14 @@ class TraceRecognizer:
         before = self._lines_before(line) if line.body.lstrip().startswith(("at ", "Caused by")) else []
         block = self._open(line.body, [body for _, body in before])
         if block is None:
-            if line.is_severe and line.body.strip():
-                self._hold_message(line, message_trace(line.body))
-            return False
-        if isinstance(block, SingleLineBlock):
-            ended += self._handle_message(line, block)
+            trace = None if line.body.lstrip().startswith("at ") else single_line_trace(line.body)
+            if trace is None and line.is_severe and line.body.strip():
+                trace = message_trace(line.body)
+            if trace is not None and not trace.frames:  # a stack may follow
+                self._pending_messages.append((line.source, self._locate(trace, line.body)))
+            # pytest's summary repeats errors it has printed
+            elif trace is not None and (trace.language != "python" or trace.frames[0].function not in self._sections):
+                ended.append(self._locate(trace, line.body))
             return False
         first = before[-block.lines_before][0] if block.lines_before else self._number
         # A pending message of the same source just before is the block's head, or the log line that announces it.
@@ -288,20 +281,6 @@ class TraceRecognizer:
                     break
         return lines[::-1]
 
-    def _handle_message(self, line: LogLine, block: SingleLineBlock) -> Iterator[LocatedTrace]:
-        """Yield a message with a location as an error; hold any other, which may precede a stack."""
-        trace = block.trace()
-        if trace.language == "python":  # pytest's summary repeats errors it has printed
-            if trace.frames[0].function not in self._sections:
-                yield self._locate(trace, line.body)
-        elif trace.frames:
-            yield self._locate(trace, line.body)
-        else:
-            self._hold_message(line, trace)
-
-    def _hold_message(self, line: LogLine, trace: StackTrace) -> None:
-        self._pending_messages.append((line.source, self._locate(trace, line.body)))
-
     def _expired_messages(self) -> list[LocatedTrace]:
         """Remove and return the messages that no stack has followed for `LOOKBACK_LINES` lines."""
         oldest = self._number - LOOKBACK_LINES
@@ -321,11 +300,10 @@ class TraceRecognizer:
             self._sections.add(self._section.replace("::", "."))
         trace = opened.block.trace()
         if trace is not None:
-            yield self._locate(trace, opened.block.text, (opened.first, opened.last))
+            yield LocatedTrace(trace, "\n".join(opened.block.lines), opened.first, opened.last)
 
-    def _locate(self, trace: StackTrace, text: str, lines: tuple[int, int] | None = None) -> LocatedTrace:
-        first, last = lines or (self._number, self._number)
-        return LocatedTrace(trace, text, first, last)
+    def _locate(self, trace: StackTrace, text: str) -> LocatedTrace:
+        return LocatedTrace(trace, text, self._number, self._number)
 
     # -- whole stacks within a line ----------------------------------------------------------------------------------
 
@@ -354,7 +332,7 @@ class TraceRecognizer:
                 return [self._at_current_line(located) for located in traces]
         level = str(entry.get("level") or entry.get("severity") or entry.get("levelname") or "")
         text = next((entry[key] for key in ("message", "msg", "error", "log") if isinstance(entry.get(key), str)), "")
-        if text.strip() and _SEVERE_JSON_LEVEL.match(level):
+        if text.strip() and level.lower() in _SEVERE_JSON_LEVELS:
             return [self._locate(message_trace(text), text)]
         return []
 
@@ -380,38 +358,28 @@ MAX_FUNCTIONS = 8
 _MAX_MESSAGE_CHARS = 2_000
 _DIGEST_CHARS = 12
 _SIGNATURE_MAX_CAUSES = 4
-_SLUG = re.compile(r"[^A-Za-z0-9_]+")
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>)\]}]+", re.IGNORECASE)
-_UUID = re.compile(r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b", re.IGNORECASE)
-_ADDRESS = re.compile(r"\b0x[0-9a-f]+\b", re.IGNORECASE)
-_HEX = re.compile(r"(?<![\w])(?=[0-9a-f]*\d)[0-9a-f]{7,}(?![\w])", re.IGNORECASE)
-_WINDOWS = re.compile(r"(?<![\w])[A-Za-z]:[\\/][^\s'\"<>|:*?]*")
-_QUOTED_PATH = re.compile(r"(['\"`])(?=[^'\"`\n]*[/\\])(?:[A-Za-z]:|~|\.{0,2})?[/\\]?[^'\"`\n]*[/\\][^'\"`\n]*\1")
-_PATH = re.compile(r"(?<![\w/])(?:~|\.{1,2})?/(?:[^\s'\"`<>:,;()\[\]{}/]+/)*[^\s'\"`<>:,;()\[\]{}/]*")
-_RELATIVE = re.compile(r"(?<![\w/.#])(?:[\w.@+-]+/)+[\w@+-]+(?:\.[\w]+)+")
-_NUMBER = re.compile(r"(?<![A-Za-z_\d])[-+]?\d+(?:[.,:_]\d+)*(?:e[-+]?\d+)?(?![A-Za-z_\d])")
-_UNIT = re.compile(
-    r"(?<![A-Za-z_\d])\d+(?:\.\d+)?(?=(?:ns|us|µs|ms|s|m|h|d|B|kB|KB|MB|GB|KiB|MiB|GiB|px|x|th|st|nd|rd|%)(?![A-Za-z]))"
-)
-_PATH_LOCATION = re.compile(r"<path>(?::#)+|<path>\(#(?:,\s*#)?\)")
-_SPACE = re.compile(r"\s+")
-_HASH = re.compile(r"::h[0-9a-f]{16}$")
 _CLOSURE = re.compile(r"(?<=\.func)\d+(?:\.\d+)*|\$\d+(?=$|[.$])|(?<=lambda\$)\d+|(?<=\{closure#)\d+(?=\})")
 _ARGUMENTS = re.compile(r"\((?!\*)[^()]*\)$")
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>)\]}]+", re.IGNORECASE)
+_ID = re.compile(r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b|\b0x[0-9a-f]+\b", re.IGNORECASE)
+_PATH = re.compile(
+    r"(?<![\w])[A-Za-z]:[\\/][^\s'\"<>|:*?]*"
+    r"|(['\"`])(?=[^'\"`\n]*[/\\])(?:[A-Za-z]:|~|\.{0,2})?[/\\]?[^'\"`\n]*[/\\][^'\"`\n]*\1"
+    r"|(?<![\w/])(?:~|\.{1,2})?/(?:[^\s'\"`<>:,;()\[\]{}/]+/)*[^\s'\"`<>:,;()\[\]{}/]*"
+    r"|(?<![\w/.#])(?:[\w.@+-]+/)+[\w@+-]+(?:\.[\w]+)+"
+)
+"""A path of Windows, in quotes, absolute, or relative with a suffix."""
+_HEX = re.compile(r"(?<![\w])(?=[0-9a-f]*\d)[0-9a-f]{7,}(?![\w])", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"(?<![A-Za-z_\d])(?:\d+(?:\.\d+)?(?=(?:ns|us|µs|ms|s|m|h|d|B|kB|KB|MB|GB|KiB|MiB|GiB|px|x|th|st|nd|rd|%)(?![A-Za-z]))"
+    r"|[-+]?\d+(?:[.,:_]\d+)*(?:e[-+]?\d+)?(?![A-Za-z_\d]))"
+)
+_PATH_LOCATION = re.compile(r"<path>(?::#)+|<path>\(#(?:,\s*#)?\)")
 
 _MAX_ROUNDS = 20
 _SUBSTITUTIONS = (
-    (_URL, "<url>"),
-    (_UUID, "#"),
-    (_ADDRESS, "#"),
-    (_WINDOWS, "<path>"),
-    (_QUOTED_PATH, "<path>"),
-    (_PATH, "<path>"),
-    (_RELATIVE, "<path>"),
-    (_HEX, "#"),
-    (_UNIT, "#"),
-    (_NUMBER, "#"),
+    *((_URL, "<url>"), (_ID, "#"), (_PATH, "<path>"), (_HEX, "#"), (_NUMBER, "#")),
+    (_PATH_LOCATION, "<path>"),
 )
 
 
@@ -420,9 +388,13 @@ def trace_signature(trace: StackTrace) -> str:
     parts = [
         part
         for error in (trace, *trace.causes[:_SIGNATURE_MAX_CAUSES])
-        for part in (error.type, normalize_message(error.message), *_function_names(error))
+        for part in (
+            *(error.type, normalize_message(error.message)),
+            *[name for name, _ in groupby(filter(None, map(function_name, error.frames)))][:MAX_FUNCTIONS],
+        )
     ]
-    return f"{_type_slug(trace)}-{_digest([trace.language, *parts])}"
+    kind = re.sub(r"\W+", "_", bare_type(trace.type), flags=re.ASCII).strip("_")[:40] or trace.language
+    return f"{kind}-{_digest([trace.language, *parts])}"
 
 
 def trace_family(trace: StackTrace) -> str:
@@ -437,12 +409,12 @@ def bare_type(name: str) -> str:
 
 def normalize_message(message: str) -> str:
     """Return the main line of a message with variable parts replaced by placeholders."""
-    text = message_headline(_ESCAPES.sub("", message[:_MAX_MESSAGE_CHARS]))
+    text = message_headline(_ANSI.sub("", message[:_MAX_MESSAGE_CHARS]))
     for _ in range(_MAX_ROUNDS):  # a substitution may produce text that another one matches
         before = text
         for pattern, mark in _SUBSTITUTIONS:
             text = pattern.sub(mark, text)
-        text = _SPACE.sub(" ", _PATH_LOCATION.sub("<path>", text)).strip()
+        text = " ".join(text.split())
         if text == before:
             break
     return text
@@ -458,23 +430,8 @@ def message_headline(message: str) -> str:
 
 def function_name(frame: StackFrame) -> str:
     """Return a frame's function without compiler-generated suffixes and arguments."""
-    name = _HASH.sub("", frame.function.strip())
+    name = RUST_HASH.sub("", frame.function.strip())
     return _CLOSURE.sub("", _ARGUMENTS.sub("", name))
-
-
-def _function_names(trace: StackTrace) -> list[str]:
-    names: list[str] = []
-    for frame in trace.frames:
-        name = function_name(frame)
-        if name and (not names or names[-1] != name):
-            names.append(name)
-        if len(names) == MAX_FUNCTIONS:
-            break
-    return names
-
-
-def _type_slug(trace: StackTrace) -> str:
-    return _SLUG.sub("_", bare_type(trace.type)).strip("_")[:40] or trace.language
 
 
 def _digest(parts: list[str]) -> str:

@@ -32,34 +32,20 @@ class ChatProvider(Struct, frozen=True):
     """Environment variable for the base URL if the settings have none."""
 
 
-def _load_openai(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel:
-    from lorelog.models.chat.openai import OpenAILanguageModel
+def _load_vendor(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel:
+    from lorelog.models.chat.remote import open_vendor_model
 
-    return OpenAILanguageModel(options)
-
-
-def _load_anthropic(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel:
-    from lorelog.models.chat.anthropic import ADAPTER
-    from lorelog.models.chat.remote import RemoteLanguageModel
-
-    return RemoteLanguageModel(options, ADAPTER)
-
-
-def _load_gemini(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel:
-    from lorelog.models.chat.gemini import ADAPTER
-    from lorelog.models.chat.remote import RemoteLanguageModel
-
-    return RemoteLanguageModel(options, ADAPTER)
+    return open_vendor_model(options)
 
 
 def _load_ollama(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel:
-    from lorelog.models.ollama.client import OllamaLanguageModel
+    from lorelog.models.ollama import OllamaLanguageModel
 
     return OllamaLanguageModel(options)
 
 
 def _load_command(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel:
-    from lorelog.models.chat.command import CommandLanguageModel
+    from lorelog.models.chat.programs import CommandLanguageModel
 
     return CommandLanguageModel(options, environment)
 
@@ -69,7 +55,7 @@ def _load_agent_cli(options: LanguageOptions, host: str, environment: Mapping[st
 
     None for an agent that only its plugin can call.
     """
-    from lorelog.models.chat.agent_cli import AGENT_CLI_ADAPTERS, AgentCliLanguageModel, find_program
+    from lorelog.models.chat.programs import AGENT_CLI_ADAPTERS, AgentCliLanguageModel, find_program
 
     if not host:
         agent, _, model = options.model.partition("/")
@@ -82,9 +68,9 @@ def _load_agent_cli(options: LanguageOptions, host: str, environment: Mapping[st
 
 CHAT_PROVIDERS: Mapping[str, ChatProvider] = MappingProxyType(
     {
-        "openai": ChatProvider(_load_openai, 100_000, ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
-        "anthropic": ChatProvider(_load_anthropic, 180_000, ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"),
-        "gemini": ChatProvider(_load_gemini, 500_000, ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+        "openai": ChatProvider(_load_vendor, 100_000, ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
+        "anthropic": ChatProvider(_load_vendor, 180_000, ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"),
+        "gemini": ChatProvider(_load_vendor, 500_000, ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
         "ollama": ChatProvider(_load_ollama, 8192, ("OLLAMA_API_KEY",), "OLLAMA_HOST"),
         "command": ChatProvider(_load_command, 32_000),
         "host": ChatProvider(_load_agent_cli, 100_000),

@@ -47,7 +47,7 @@ _FORMER_MODEL_HINT = (
     "a folder with its model.onnx and vocab.txt, or embedding.provider to onnx and embedding.model to intfloat/e5-small-v2"
 )
 _VENDORS = ("openai", "google", "voyage", "jina", "mistral")
-"""Providers with an adapter each, over `remote`."""
+"""Providers whose adapters are in `vendors`."""
 
 
 def _load_builtin(options: EmbedOptions) -> Embedder:
@@ -56,36 +56,23 @@ def _load_builtin(options: EmbedOptions) -> Embedder:
     return BuiltinEmbedder(options)
 
 
-def _remote_loader(name: str) -> Callable[[EmbedOptions], Embedder]:
-    """Return the loader of the provider whose adapter is in the module of its name."""
+def _load_vendor(options: EmbedOptions) -> Embedder:
+    from lorelog.models.embed.remote import RemoteEmbedder
+    from lorelog.models.embed.vendors import ADAPTERS
 
-    def load(options: EmbedOptions) -> Embedder:
-        from importlib import import_module
-
-        from lorelog.models.embed.remote import RemoteEmbedder
-
-        adapter = import_module(f"lorelog.models.embed.{name}").ADAPTER
-        return RemoteEmbedder(options, adapter, PROVIDERS[name].parallel_batches)
-
-    return load
+    return RemoteEmbedder(options, ADAPTERS[options.provider], PROVIDERS[options.provider].parallel_batches)
 
 
 def _load_ollama(options: EmbedOptions) -> Embedder:
-    from lorelog.models.ollama.client import OllamaEmbedder
+    from lorelog.models.ollama import OllamaEmbedder
 
     return OllamaEmbedder(options, PROVIDERS["ollama"].parallel_batches)
 
 
-def _load_local(options: EmbedOptions) -> Embedder:
-    from lorelog.models.embed.local import LocalEmbedder
+def _load_custom(options: EmbedOptions) -> Embedder:
+    from lorelog.models.embed.custom import LocalEmbedder, OnnxEmbedder
 
-    return LocalEmbedder(options)
-
-
-def _load_onnx(options: EmbedOptions) -> Embedder:
-    from lorelog.models.embed.onnx import OnnxEmbedder
-
-    return OnnxEmbedder(options)
+    return LocalEmbedder(options) if options.provider == "local" else OnnxEmbedder(options)
 
 
 def _load_fake(options: EmbedOptions) -> Embedder:
@@ -98,7 +85,7 @@ def _vendor_provider(name: str, model: str, batch_size: int, url_variable: str =
     return EmbeddingProvider(
         default_model=model,
         batch_size=batch_size,
-        load=_remote_loader(name),
+        load=_load_vendor,
         accepts_any_model=True,
         parallel_batches=4,
         key_variable=f"{name.upper()}_API_KEY",
@@ -123,10 +110,10 @@ PROVIDERS: Mapping[str, EmbeddingProvider] = MappingProxyType(
             url_variable="OLLAMA_HOST",
         ),
         "local": EmbeddingProvider(
-            default_model="all-MiniLM-L6-v2", batch_size=512, load=_load_local, accepts_any_model=True
+            default_model="all-MiniLM-L6-v2", batch_size=512, load=_load_custom, accepts_any_model=True
         ),
         "onnx": EmbeddingProvider(
-            default_model="gpahal/bge-m3-onnx-int8", batch_size=32, load=_load_onnx, accepts_any_model=True
+            default_model="gpahal/bge-m3-onnx-int8", batch_size=32, load=_load_custom, accepts_any_model=True
         ),
         "fake": EmbeddingProvider(default_model="fake-64", batch_size=256, load=_load_fake),
     },
@@ -185,6 +172,20 @@ def open_embedder(options: EmbedOptions) -> Embedder:
             key_variable=options.key_variable or provider.key_variable,
         )
     )
+
+
+def check_ready(options: EmbedOptions) -> str:
+    """Return a description of the embedder. Raise ConfigError or ModelUnavailable if a key, package or file is missing.
+
+    It raises the error of the first call as far as that can be determined without opening a connection or loading a model.
+    """
+    embedder = open_embedder(options)
+    try:
+        check = getattr(embedder, "check", None)
+        location = check() if check is not None else ""
+    finally:
+        embedder.close()
+    return f"{embedder.provider}/{embedder.model}{location}"
 
 
 def open_lazily(options: EmbedOptions) -> Embedder:

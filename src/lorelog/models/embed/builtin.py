@@ -19,19 +19,27 @@ Vectors of different weights must never be in one index, so the name of the mode
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from threading import BoundedSemaphore, Lock
+from threading import BoundedSemaphore
 from typing import TYPE_CHECKING
 
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import EmbeddedTexts, Vector
-from lorelog.models.onnx_files import REINSTALL_HINT, VOCABULARY_FILE, WEIGHTS_FILE, fingerprint_weights
+from lorelog.models.in_process import (
+    REINSTALL_HINT,
+    VOCABULARY_FILE,
+    WEIGHTS_FILE,
+    LoadedModel,
+    ModelType,
+    check_packages,
+    fingerprint_weights,
+    onnx_import,
+)
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from lorelog.models.embed.onnx_encoder import BuiltinEncoder, EncodedText
     from lorelog.models.embed.wordpiece import WordPieceTokenizer
 
@@ -40,8 +48,7 @@ MODEL_NAME = "lorelog-1"
 """That of lorelog_encoder; not imported, because commands that embed nothing need the name."""
 _FINGERPRINTS = {"e3ed49b2c9b0f42b": MODEL_NAME, "017d39bbfa65f40f": "e5-small-v2"}
 FOLDER_VARIABLE = "LORELOG_ENCODER_DIR"
-MAX_DEFAULT_THREADS = 4
-"""Default limit, because an editor and an agent share the machine; the `threads` setting may exceed it."""
+_PACKAGES_HINT = "install its packages: python -m pip install numpy onnxruntime"
 
 
 class BuiltinEmbedder:
@@ -50,70 +57,85 @@ class BuiltinEmbedder:
     provider = "builtin"
 
     def __init__(self, options: EmbedOptions, folder: Path | None = None) -> None:
-        self.threads = options.threads if options.threads > 0 else min(MAX_DEFAULT_THREADS, os.cpu_count() or 1)
         self._folder = folder or (Path(options.model) if Path(options.model).is_absolute() else None)
         given = self._folder or os.environ.get(FOLDER_VARIABLE)
         self.model = name_weights(Path(given) / WEIGHTS_FILE) if given else MODEL_NAME
         self._cache_folder = Path(options.cache_folder) if options.cache_folder else None
-        self._lock = Lock()
+        self._encoder = LoadedModel(self._load, options.threads, fails_once=False)
+        self.threads = self._encoder.threads
         self._queries = BoundedSemaphore(self.threads)
         """More at a time would only need more memory: each run has its own activations."""
-        self._encoder: BuiltinEncoder | None = None
-        self._pool: ThreadPoolExecutor | None = None
 
     def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
         if not texts:
             return EmbeddedTexts(())
-        encoder, pool = self._open(), self._open_pool()
-        longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
-
-        def encode(position: int) -> EncodedText:
-            return encoder.encode(f"passage: {texts[position]}", release=position == longest_first[-1])
-
-        by_position = dict(zip(longest_first, pool.map(encode, longest_first), strict=True))
-        encoded = [by_position[position] for position in range(len(texts))]
-        return EmbeddedTexts(
-            vectors=tuple(text.vector for text in encoded),
-            truncated=sum(text.truncated for text in encoded),
-            tokens=sum(text.tokens for text in encoded),
+        encoder = self._encoder.open()
+        return encode_longest_first(
+            self._encoder, texts, lambda text, is_last: encoder.encode(f"passage: {text}", release=is_last)
         )
 
     def embed_query(self, text: str) -> Vector:
-        encoder = self._open()
+        encoder = self._encoder.open()
         with self._queries:
             return encoder.encode(f"query: {text}", release=True).vector
 
+    def check(self) -> str:
+        """Compare the model's files with their SHA-256, as far as the encoder package is there to name it."""
+        import hashlib
+
+        check_packages(_PACKAGES_HINT, "numpy", "onnxruntime")
+        folder = self._folder or encoder_folder()
+        digests: Mapping[str, str] = {}
+        with suppress(ImportError):  # a packager may leave the package out and set the folder
+            import lorelog_encoder
+
+            digests = lorelog_encoder.SHA256
+        for name in (VOCABULARY_FILE, WEIGHTS_FILE):
+            try:
+                with (folder / name).open("rb") as file:
+                    found = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as error:
+                raise ModelUnavailable(
+                    f"the built-in model is not installed: {folder / name}: {error.strerror}", hint=REINSTALL_HINT
+                ) from error
+            if digests.get(name, found) != found:
+                raise ModelUnavailable(
+                    f"{folder / name} is not the file that belongs to lorelog-encoder: its SHA-256 is {found}",
+                    hint=f"{REINSTALL_HINT}; for another model set embedding.provider to onnx",
+                )
+        return ""
+
     def close(self) -> None:
-        with self._lock:
-            pool, self._pool, self._encoder = self._pool, None, None
-        if pool is not None:
-            pool.shutdown(cancel_futures=True)
+        self._encoder.close()
 
-    def _open(self) -> BuiltinEncoder:
-        """Load on first use."""
-        with self._lock:
-            if self._encoder is None:
-                folder = self._folder or encoder_folder()
-                self._check_weights(folder / WEIGHTS_FILE)
-                self._encoder = _load_encoder(folder, self._cache_folder, is_exact=self.model != MODEL_NAME)
-            return self._encoder
-
-    def _check_weights(self, file: Path) -> None:
-        """Raise ModelUnavailable if the weights are not those whose name the index has."""
-        if (found := name_weights(file)) != self.model:
+    def _load(self) -> BuiltinEncoder:
+        """Load the encoder. Raise ModelUnavailable if the weights are not those whose name the index has."""
+        folder = self._folder or encoder_folder()
+        if (found := name_weights(folder / WEIGHTS_FILE)) != self.model:
             raise ModelUnavailable(
-                f"{file} holds the weights of {found}, not of {self.model}",
+                f"{folder / WEIGHTS_FILE} holds the weights of {found}, not of {self.model}",
                 hint=f"{REINSTALL_HINT}, and restart the daemon: lorelog daemon restart",
             )
+        with onnx_import("the built-in model", _PACKAGES_HINT):
+            from lorelog.models.embed.onnx_encoder import BuiltinEncoder
 
-    def _open_pool(self) -> ThreadPoolExecutor:
-        """Return the pool that all callers share, so that the limit on threads holds for the process."""
-        from concurrent.futures import ThreadPoolExecutor
+            return BuiltinEncoder(folder, self._cache_folder, is_exact=self.model != MODEL_NAME)
 
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="lorelog-embed")
-            return self._pool
+
+def encode_longest_first(
+    model: LoadedModel[ModelType], texts: Sequence[str], encode: Callable[[str, bool], EncodedText]
+) -> EmbeddedTexts:
+    """Encode each text alone on the threads of a model; the second argument is True for the last one to start."""
+    longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
+    last = longest_first[-1]
+    results = model.map(lambda position: encode(texts[position], position == last), longest_first)
+    by_position = dict(zip(longest_first, results, strict=True))
+    encoded = [by_position[position] for position in range(len(texts))]
+    return EmbeddedTexts(
+        vectors=tuple(text.vector for text in encoded),
+        truncated=sum(text.truncated for text in encoded),
+        tokens=sum(text.tokens for text in encoded),
+    )
 
 
 def encoder_folder() -> Path:
@@ -139,20 +161,6 @@ def name_weights(file: Path) -> str:
     return _FINGERPRINTS.get(fingerprint, f"weights-{fingerprint}")
 
 
-def _load_encoder(folder: Path, cache_folder: Path | None, *, is_exact: bool) -> BuiltinEncoder:
-    # From 1.29 on, onnxruntime sends telemetry and keeps a device id in the home directory unless this is set before its
-    # import. A value that the user has set takes precedence.
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    try:
-        from lorelog.models.embed.onnx_encoder import BuiltinEncoder
-    except ImportError as error:
-        raise ModelUnavailable(
-            f"the built-in model cannot run: {error}",
-            hint="install its packages: python -m pip install numpy onnxruntime",
-        ) from error
-    return BuiltinEncoder(folder, cache_folder, is_exact=is_exact)
-
-
 _LETTERS_PER_TOKEN = 2
 """For words unknown to the tokenizer. Random letters and digits cost other tokenizers about as much."""
 
@@ -167,25 +175,20 @@ class TokenCounter:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._lock = Lock()
-        self._tokenizer: WordPieceTokenizer | None = None
+        self._tokenizer = LoadedModel(self._load, fails_once=False)
 
     def __call__(self, text: str) -> int:
         """Return the number of tokens in a text. Raise ModelUnavailable if the vocabulary is not installed."""
-        tokenizer = self._open()
+        tokenizer = self._tokenizer.open()
         unknown = (tokenizer.unknown,)
         return sum(
             len(ids) + (len(word) // _LETTERS_PER_TOKEN if ids == unknown else 0) for word, ids in tokenizer.words(text)
         )
 
-    def _open(self) -> WordPieceTokenizer:
+    def _load(self) -> WordPieceTokenizer:
         from lorelog.models.embed.wordpiece import WordPieceTokenizer
 
-        with self._lock:
-            if self._tokenizer is None:
-                folder = self._folder or encoder_folder()
-                try:
-                    self._tokenizer = WordPieceTokenizer.from_file(folder / VOCABULARY_FILE)
-                except (OSError, ValueError) as error:
-                    raise ModelUnavailable(f"tokens cannot be counted: {error}", hint=REINSTALL_HINT) from error
-            return self._tokenizer
+        try:
+            return WordPieceTokenizer.from_file((self._folder or encoder_folder()) / VOCABULARY_FILE)
+        except (OSError, ValueError) as error:
+            raise ModelUnavailable(f"tokens cannot be counted: {error}", hint=REINSTALL_HINT) from error

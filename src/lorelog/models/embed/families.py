@@ -12,12 +12,11 @@ findings about a family go into settings, or into a name that no stored vector h
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from msgspec import Struct
 
-from lorelog.core.digests import sha256
 from lorelog.core.errors import ConfigError
+from lorelog.core.ids import sha256
 from lorelog.core.options import AUTO_PROVIDER, EmbedOptions
 
 
@@ -72,7 +71,6 @@ FAMILIES: tuple[ModelFamily, ...] = (
 )
 _UNKNOWN_FAMILY = ModelFamily("")
 
-
 _KEYWORDS = (
     *("e5-", "nomic-embed-text", "bge-", "mxbai-embed-", "snowflake-arctic-embed", "embeddinggemma"),
     *("qwen3-embedding", "jina-embeddings-v4-text-retrieval", "gte-"),
@@ -112,34 +110,18 @@ def vector_model_name(model: str, prefix: str, dimensions: int) -> str:
     return f"{name}+{sha256(prefix.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}" if prefix else name
 
 
-class VectorDimensions(Struct, frozen=True):
-    """Dimensions to request from the provider, and to keep of each vector; 0 means as returned."""
+def requested_dimensions(model: str, dimensions: int, *, accepted: bool | None = False) -> int:
+    """Return the dimensions to request from a provider for vectors of so many; 0 if they are the default, or truncated here.
 
-    requested: int = 0
-    kept: int = 0
-
-
-def resolve_dimensions(model: str, dimensions: int, takes: Callable[[str], bool | None]) -> VectorDimensions:
-    """Return how to get vectors with this number of dimensions.
-
-    `takes` returns whether the provider accepts a number of dimensions for the model: True, False, or None if unknown (then
-    it is requested and the reply is checked). Raise ConfigError if vectors can be neither requested nor truncated.
+    `accepted` says whether the provider takes a number for the model; None if that is unknown: then it is requested and the
+    reply is checked. Raise ConfigError if vectors can be neither requested nor truncated.
     """
-    if not dimensions:
-        return VectorDimensions()
-    accepts = takes(model)
-    if accepts:
-        return VectorDimensions(dimensions, dimensions)
-    if find_family(model).matryoshka:
-        return VectorDimensions(0, dimensions)
-    if accepts is None:
-        return VectorDimensions(dimensions, dimensions)
+    is_matryoshka = find_family(model).matryoshka
+    if accepted or (accepted is None and not is_matryoshka):
+        return dimensions
+    if is_matryoshka or not dimensions:
+        return 0
     raise ConfigError(
         f"the vectors of {model} cannot have {dimensions} dimensions: it is not a Matryoshka model",
         hint="leave embedding.dimensions at 0, or choose a model whose vectors can be truncated ('lorelog docs providers')",
     )
-
-
-def takes_no_dimensions(model: str) -> bool:
-    """Return False: dimensions cannot be requested for any model, only truncated."""
-    return False

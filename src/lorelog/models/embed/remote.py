@@ -12,15 +12,24 @@ A batch that a server finds too large is sent again in halves; a single text tha
 and counts as truncated. Every text must get one finite vector of the known dimension. A text that a server rejects, or has
 no embedding for, must not block the index: it is isolated by bisecting its batch, and the others get their vectors. If one of
 several batches fails, the vectors of the others are attached to the error, since they were paid for.
+
+A vendor's API is an `EmbeddingAdapter`; those of the vendors are in `vendors`. No vendor SDK is used. Importing one costs a
+second or more (openai 1.3 s, google-genai and voyageai as much), each has its own retries that ignore our time limit, and a
+request is one JSON object.
 """
 
 from __future__ import annotations
 
+import array
+import binascii
 import json
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isfinite
 from threading import Event, Lock
 from time import monotonic
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -28,22 +37,60 @@ from lorelog.core.errors import ModelError, ModelFault, ModelUnavailable
 from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import EmbeddedTexts, Vector
 from lorelog.core.vectors import unit_vector
-from lorelog.models.embed.adapter import (
-    EmbeddingAdapter,
-    EmbedRequest,
-    NonFiniteEmbedding,
-    decode_embedding,
-    order_embeddings,
-    truncate_vectors,
+from lorelog.models.embed.families import find_family, requested_dimensions, resolve_prefixes, vector_model_name
+from lorelog.models.http import (
+    BEARER_HEADER,
+    Credentials,
+    Endpoint,
+    HttpReply,
+    KeyHeader,
+    MalformedReply,
+    RateLimiter,
+    parse_object,
 )
-from lorelog.models.embed.families import (
-    NO_PREFIXES,
-    find_family,
-    resolve_dimensions,
-    resolve_prefixes,
-    vector_model_name,
-)
-from lorelog.models.http import Credentials, Endpoint, HttpReply, MalformedReply, RateLimiter, parse_object
+
+
+class EmbedRequest(Struct, frozen=True):
+    """Texts to embed in one HTTP request."""
+
+    model: str
+    texts: Sequence[str]
+    is_query: bool = False
+    dimensions: int = 0
+    """Dimensions to request; 0 leaves them to the vendor."""
+    packed: bool = True
+    """Whether to request base64 from a vendor that supports it."""
+
+
+class EmbedResponse(Struct, frozen=True):
+    """Unvalidated content of a response."""
+
+    embeddings: list[Any]
+    indexes: list[Any] | None = None
+    """The text that each embedding belongs to, if the vendor returns it."""
+    tokens: int = 0
+
+
+class EmbeddingAdapter(Struct, frozen=True, kw_only=True):
+    """A vendor's API."""
+
+    base_url: str
+    max_texts: int
+    max_tokens: int
+    """Limit of one request."""
+    body: Callable[[EmbedRequest], dict[str, Any]]
+    read: Callable[[dict[str, Any]], EmbedResponse]
+    path: Callable[[str], str] = lambda model: "embeddings"
+    takes_dimensions: Callable[[str], bool | None] = lambda model: False
+    default_dimensions: Mapping[str, int] = field(default_factory=dict)
+    """Dimensions to request of a model unless the settings say otherwise."""
+    is_prefixed: bool = False
+    """Whether vectors made with the prefixes of the model's family keep the plain model name."""
+    key: KeyHeader = BEARER_HEADER
+
+
+class NonFiniteEmbedding(MalformedReply):
+    """The model returned NaN or infinity for a text, so it has no embedding for that text."""
 
 
 def estimate_tokens(text: str) -> int:
@@ -116,24 +163,26 @@ class RemoteEmbedder:
     """Embeds over HTTP through a vendor's adapter."""
 
     def __init__(self, options: EmbedOptions, adapter: EmbeddingAdapter, parallel_batches: int) -> None:
-        self.provider = adapter.provider
+        self.provider = options.provider
         self.dimension = 0
         """Length of its vectors; 0 until the first reply."""
         self._name = options.model
         self._adapter = adapter
         self._parallel_batches = parallel_batches
-        default_prefixes = adapter.default_prefixes(self._name)
         # A server may run a model that needs prefixes though its API adds none; only then are vectors marked.
-        known_prefixes = default_prefixes if default_prefixes != NO_PREFIXES else find_family(self._name).prefixes
+        known_prefixes = find_family(self._name).prefixes
         self._prefixes = resolve_prefixes(options, known_prefixes)
-        default_size = adapter.default_dimensions(self._name)
-        self._size = resolve_dimensions(self._name, options.dimensions or default_size, adapter.takes_dimensions)
-        document_prefix = self._prefixes.document
+        default_size = adapter.default_dimensions.get(self._name.removeprefix("models/"), 0)
+        self._dimensions = options.dimensions or default_size
+        self._requested = requested_dimensions(
+            self._name, self._dimensions, accepted=adapter.takes_dimensions(self._name)
+        )
+        prefix, default_prefix = self._prefixes.document, known_prefixes.document if adapter.is_prefixed else ""
         self.model = vector_model_name(
             self._name,
             # A blank distinguishes "no prefix" from "the default prefix".
-            (document_prefix or " ") if document_prefix != default_prefixes.document else "",
-            self._size.kept if self._size.kept != default_size else 0,
+            (prefix or " ") if prefix != default_prefix else "",
+            self._dimensions if self._dimensions != default_size else 0,
         )
         self._endpoint = Endpoint(
             options.base_url or adapter.base_url, options.timeout_s, limiter=RateLimiter(parallel_batches)
@@ -162,7 +211,9 @@ class RemoteEmbedder:
     def embed_query_with_usage(self, text: str) -> EmbeddedTexts:
         """Return the query's vector with its token count."""
         if monotonic() < self._cooldown_until:
-            raise ModelUnavailable(self._format_message(f"timed out; queries skip it for {_TIMEOUT_COOLDOWN_S:g} s"))
+            raise ModelUnavailable(
+                f"{self._endpoint.host} ({self._name}) timed out; queries skip it for {_TIMEOUT_COOLDOWN_S:g} s"
+            )
         try:
             result = self._embed([_sanitize_text(self._prefixes.query + text)], is_query=True)
         except _TextRejected as rejected:
@@ -173,10 +224,10 @@ class RemoteEmbedder:
             raise
         return EmbeddedTexts((unit_vector(result.vectors[0]),), result.truncated, result.tokens)
 
-    def describe_server(self) -> str:
-        """Return the server's host. Raise ModelUnavailable if a key is missing. Opens no connection."""
+    def check(self) -> str:
+        """Return the server's host for a message. Raise ModelUnavailable if a key is missing. Opens no connection."""
         self._credentials.headers()
-        return self._endpoint.host
+        return f" at {self._endpoint.host}"
 
     def close(self) -> None:
         self._endpoint.close()
@@ -249,52 +300,45 @@ class RemoteEmbedder:
                 head = self._embed([texts[0][: len(texts[0]) // 2]], is_query=is_query)
                 return _BatchResult(vectors=head.vectors, tokens=head.tokens, truncated=1)
         if reply.status != 200:
-            raise self._refusal(reply)
+            error = self._credentials.error_for_reply(reply, f"embed with {self._name}")
+            if isinstance(error, ModelFault) and (reply.status in {400, 422} or reply.status >= 500):
+                raise _TextRejected(error)
+            raise error
         try:
             return self._read(reply, len(texts))
-        except NonFiniteEmbedding as error:
-            raise _TextRejected(ModelFault(self._format_message(f"answered {error}"))) from error
-        except MalformedReply as error:
-            detail = self._credentials.error_text(reply.body)
-            raise ModelFault(self._format_message(f"answered {error}{detail}")) from error
-
-    def _refusal(self, reply: HttpReply) -> ModelError | _TextRejected:
-        error = self._credentials.error_for_reply(reply, f"embed with {self._name}")
-        if isinstance(error, ModelFault) and (reply.status in {400, 422} or reply.status >= 500):
-            return _TextRejected(error)
-        return error
+        except MalformedReply as fault:
+            detail = self._credentials.server_message(reply.body)
+            error = ModelFault(f"{self._endpoint.host} ({self._name}) answered {fault}{detail}")
+            raise (_TextRejected(error) if isinstance(fault, NonFiniteEmbedding) else error) from fault
 
     def _post(self, texts: Sequence[str], *, is_query: bool) -> HttpReply:
-        request = EmbedRequest(self._name, texts, is_query, self._size.requested, self._packed)
+        request = EmbedRequest(self._name, texts, is_query, self._requested, self._packed)
         payload = json.dumps(self._adapter.body(request)).encode()
-        return self._endpoint.post(self._adapter.path(request), payload, self._credentials.headers(), urgent=is_query)
+        return self._endpoint.post(
+            self._adapter.path(self._name), payload, self._credentials.headers(), urgent=is_query
+        )
 
     def _read(self, reply: HttpReply, expected: int) -> _BatchResult:
         response = self._adapter.read(parse_object(reply.body, "JSON without a list of embeddings"))
         vectors = [decode_embedding(embedding) for embedding in order_embeddings(response, expected)]
-        if self._size.kept and not self._size.requested:
-            vectors = truncate_vectors(vectors, self._size.kept)
+        if self._dimensions and not self._requested:
+            vectors = truncate_vectors(vectors, self._dimensions)
         self._check_dimension({len(vector) // 4 for vector in vectors})
-        tokens = response.tokens
-        is_count = isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0
-        return _BatchResult(vectors=vectors, tokens=tokens if is_count else 0)  # type: ignore[arg-type]
+        return _BatchResult(vectors=vectors, tokens=response.tokens)
 
     def _check_dimension(self, dimensions: set[int]) -> None:
         """Take the dimension of the first vectors as that of all, and reject others."""
         (dimension,) = dimensions if len(dimensions) == 1 else (0,)
         with self._lock:
-            expected = self._size.requested or self.dimension
+            expected = self._requested or self.dimension
             if dimension and dimension == (expected or dimension):
                 self.dimension = dimension
                 self._cooldown_until = 0.0
                 return
-        if self._size.requested:
+        if self._requested:
             received = ", ".join(map(str, sorted(dimensions)))
             raise MalformedReply(f"vectors of {received} dimensions where embedding.dimensions asks for {expected}")
         raise MalformedReply("vectors of different dimensions")
-
-    def _format_message(self, event: str) -> str:
-        return f"{self._endpoint.host} ({self._name}) {event}"
 
 
 def _failed_batch(texts: Sequence[str], error: ModelError | None = None, *, is_uncertain: bool = False) -> _BatchResult:
@@ -304,3 +348,55 @@ def _failed_batch(texts: Sequence[str], error: ModelError | None = None, *, is_u
 def _sanitize_text(text: str) -> str:
     """Return a text that servers accept: most reject an empty text, and a lone surrogate is not valid JSON."""
     return text.encode("utf-8", "replace").decode() or " "
+
+
+def order_embeddings(response: EmbedResponse, expected: int) -> list[Any]:
+    """Return the embeddings in the order of their texts, exactly one for each."""
+    embeddings, indexes = response.embeddings, response.indexes
+    if len(embeddings) != expected:
+        raise MalformedReply(f"{len(embeddings)} embeddings for {expected} texts")
+    if indexes is None or all(index is None for index in indexes):
+        return embeddings
+    by_index = {index: item for index, item in zip(indexes, embeddings, strict=True) if isinstance(index, int)}
+    if set(by_index) != set(range(expected)):
+        raise MalformedReply("embeddings whose `index` does not name each text once")
+    return [by_index[index] for index in range(expected)]
+
+
+def decode_embedding(embedding: object) -> Vector:
+    """Return the vector of an embedding given as a list of numbers or as base64 of their bytes."""
+    try:
+        if isinstance(embedding, str):
+            vector = binascii.a2b_base64(embedding, strict_mode=True)
+            numbers = array.array("f", vector)
+            if sys.byteorder == "big":
+                numbers.byteswap()
+        elif isinstance(embedding, list):
+            numbers = array.array("f", embedding)
+            vector = pack_floats(numbers)
+        else:
+            raise MalformedReply("an embedding that is neither a list nor base64")
+    except (ValueError, TypeError, OverflowError) as error:
+        raise MalformedReply("an embedding that is not made of 32-bit numbers") from error
+    if not numbers:
+        raise MalformedReply("an empty embedding")
+    # A sum of doubles made from finite 32-bit numbers is finite; a NaN or an infinity propagates into it.
+    if not isfinite(sum(numbers)):
+        raise NonFiniteEmbedding("an embedding with numbers that are not finite")
+    return vector
+
+
+def truncate_vectors(vectors: Sequence[Vector], dimensions: int) -> list[Vector]:
+    """Return the first `dimensions` numbers of each vector, normalized to unit length."""
+    short = min((len(vector) for vector in vectors), default=4 * dimensions)
+    if short < 4 * dimensions:
+        raise MalformedReply(f"vectors of {short // 4} dimensions, fewer than the {dimensions} to keep")
+    return [unit_vector(vector[: 4 * dimensions]) for vector in vectors]
+
+
+def pack_floats(numbers: array.array[float]) -> Vector:
+    """Return 32-bit numbers as a stored vector."""
+    if sys.byteorder == "big":
+        numbers = numbers[:]
+        numbers.byteswap()
+    return numbers.tobytes()

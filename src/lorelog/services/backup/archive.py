@@ -29,13 +29,13 @@ from typing import BinaryIO
 
 from msgspec import Struct, field, to_builtins
 
+from lorelog.core import VERSION
 from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile, append_line
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.core.paths import data_folder, is_below
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.sqlite_file import connect
-from lorelog.core.version import VERSION
 from lorelog.services.places.project import Project
 from lorelog.services.places.roots import Roots
 from lorelog.services.places.workspace import Workspace
@@ -451,6 +451,6 @@ def written_backups(home: Path) -> dict[str, str]:
     for line in lines:
         with suppress(ValueError, KeyError, TypeError):
             values = json.loads(line)
-            if os.path.isfile(values["file"]):  # noqa: PTH113
+            if Path(values["file"]).is_file():
                 found[str(values["file"])] = str(values["at"])
     return found

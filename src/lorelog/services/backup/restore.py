@@ -29,7 +29,7 @@ from lorelog.core.atomic_file import append_line, write_atomic
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import is_below, tenant_folder
-from lorelog.core.processes import acquire_file_lock, try_file_lock
+from lorelog.core.processes import FileLock, acquire_file_lock
 from lorelog.core.serializable import Serializable
 from lorelog.core.sqlite_file import connect, transaction
 from lorelog.ingest.markdown import chunk_markdown
@@ -60,7 +60,7 @@ _TITLE = re.compile(r"\A\s*# [^\n]*\n?")
 
 
 class ForgottenMemories(Struct, frozen=True):
-    """What was taken out for good here: deletion keys, and ids of memories and chunks."""
+    """What was erased permanently here: deletion keys, and ids of memories and chunks."""
 
     keys: frozenset[str] = frozenset()
     ids: frozenset[str] = frozenset()
@@ -306,7 +306,7 @@ class Restorer(Struct):
 
     def _restore_project_file(self, entry: BackupFile, staged: Path) -> RestoredFile:
         project = self.projects.get(entry.project, entry.project)
-        if not os.path.isdir(project):  # noqa: PTH112
+        if not Path(project).is_dir():
             hint = f"there is no directory {project}: use --project-map {entry.project}=DIR, or restore again once it exists"
             return RestoredFile(path=f"{project}/{entry.path}", action="skipped", reason=hint)
         if entry.kind == "settings":
@@ -367,7 +367,7 @@ class Restorer(Struct):
         for root in Roots(staged).all():
             project = self.projects.get(root.project, root.project)
             path = self._moved_path(root.path, root.project)
-            if path not in known and os.path.exists(path):  # noqa: PTH110
+            if path not in known and Path(path).exists():
                 fresh.append(replace(root, path=path, project=project))
         if fresh and not self.dry_run and self._undo is not None:
             self._undo.record(target, target.read_bytes() if target.exists() else None, None)
@@ -582,13 +582,8 @@ def open_locked(path: Path) -> Iterator[bytes | None]:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        if not try_file_lock(descriptor):
-            raise StoreBusy("another restore is running", hint="wait until it has finished")
+    with FileLock(path, StoreBusy("another restore is running", hint="wait until it has finished")):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _digest(path: Path) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from lorelog.code.tables import CodeTables, StoredDefinition, StoredImport, StoredUse
-from lorelog.core.code import Certainty, CodeDefinition, CodeLocation, ImportStatement, SymbolKind, UseKind
+from lorelog.core.code import Certainty, ImportStatement, SymbolKind, UseKind
 from lorelog.core.paths import is_below
 from lorelog.services.code.receiver_types import TypeResolver
 from lorelog.services.code.view import CLASSES, CodeView, DefinitionKey, NameScope, ResolvedDefinitions, definition_key
@@ -181,23 +181,6 @@ def _path_distance(path: str, near: str) -> int:
         return 1
     common = os.path.commonpath([folder, near]) if near else "/"
     return 2 if common == near else 2 + len(near.split("/")) - len(common.split("/"))
-
-
-def to_definitions(stored: Sequence[StoredDefinition]) -> tuple[CodeDefinition, ...]:
-    """Convert stored definitions for a reply."""
-    return tuple(
-        CodeDefinition(
-            CodeLocation(
-                definition.root,
-                definition.path,
-                definition.language,
-                definition.symbol.name_line,
-                definition.symbol.name_column,
-            ),
-            definition.symbol,
-        )
-        for definition in stored
-    )
 
 
 def find_external_uses(code: CodeView, name: str, container: str) -> Iterator[tuple[StoredUse, Certainty]]:

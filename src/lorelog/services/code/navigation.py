@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from lorelog.code.tables import CodeFile, CodeRoot, CodeTables, StoredDefinition, StoredImport, StoredUse
-from lorelog.core.code import (
-    Certainty,
-    CodeCaller,
-    CodeLocation,
-    CodeReference,
+from lorelog.core.code import Certainty, CodeVerb, Symbol, SymbolKind, UseKind
+from lorelog.core.code_reply import (
+    CallerInfo,
     CodeReply,
-    CodeVerb,
-    FileOutline,
-    ImportSite,
-    SymbolKind,
-    UseKind,
+    DefinitionInfo,
+    FileOutlineInfo,
+    ImportInfo,
+    ReferenceInfo,
+    SymbolInfo,
 )
 from lorelog.core.errors import NotFound
 from lorelog.core.paths import is_below
@@ -33,7 +31,6 @@ from lorelog.services.code.lookup import (
     find_importers,
     find_targets,
     sort_by_distance,
-    to_definitions,
 )
 from lorelog.services.code.references import ReferenceResolver
 from lorelog.services.code.scope import CodeScope
@@ -74,21 +71,15 @@ class LineReader:
         self._lines_by_path: dict[str, list[str]] = {}
         self._changed: set[str] = set()
 
-    def at(self, spot: CodeLocation, name: str) -> str:
+    def at(self, place: StoredUse | StoredImport, line: int, name: str = "") -> str:
         """Return a stripped line; empty if the file is missing, too large, or no longer has the name there."""
-        lines = self._lines(spot.absolute_path)
-        text = lines[spot.line - 1] if spot.line <= len(lines) else ""
+        lines = self._lines(place.absolute)
+        text = lines[line - 1] if line <= len(lines) else ""
         if name and name not in text:
-            self._changed.add(spot.path)
+            self._changed.add(place.path)
             return ""
         text = text.strip()
         return text if len(text) <= _MAX_LINE_CHARS else text[: _MAX_LINE_CHARS - 1] + "…"
-
-    def read_import(self, stored: StoredImport) -> ImportSite:
-        """Return an import with its line."""
-        statement = stored.what
-        spot = CodeLocation(stored.root, stored.path, stored.language, statement.line, statement.column)
-        return ImportSite(spot, statement.module, statement.name, statement.alias, self.at(spot, ""))
 
     def notes(self) -> list[str]:
         """Return a note if files changed since they were indexed."""
@@ -130,9 +121,9 @@ class CodeNavigator:
         targets = self._targets(query)
         notes = [] if targets or not self._roots else self._similar_name_notes(query)
         return CodeReply(
-            CodeVerb.DEFINITION,
-            query.qualified_name,
-            to_definitions(targets[:limit]),
+            verb=CodeVerb.DEFINITION,
+            subject=query.qualified_name,
+            definitions=_definitions(targets[:limit]),
             total=len(targets),
             notes=(*self._notes, *notes),
         )
@@ -151,10 +142,10 @@ class CodeNavigator:
         references = tuple(_reference(used, certainty, lines) for used, certainty in kept[: options.limit])
         notes = self._undefined_notes(query, has_uses=bool(kept)) if not targets else []
         return CodeReply(
-            CodeVerb.REFERENCES,
-            query.qualified_name,
-            to_definitions(targets),
-            references,
+            verb=CodeVerb.REFERENCES,
+            subject=query.qualified_name,
+            definitions=_definitions(targets),
+            references=references,
             total=len(kept),
             doubtful=doubtful,
             notes=(*self._notes, *notes, *lines.notes()),
@@ -164,7 +155,7 @@ class CodeNavigator:
         """Find the callers of a symbol, and with a greater depth the callers of those."""
         targets = self._targets(query)
         seen = {(target.root, *definition_key(target)) for target in targets}
-        callers: list[CodeCaller] = []
+        callers: list[tuple[StoredUse, Certainty, str, int]] = []
         doubtful = 0
         callees: list[tuple[str, list[StoredDefinition]]] = [(_callee_name(query, targets), targets)]
         for step in range(1, depth + 1):
@@ -177,7 +168,7 @@ class CodeNavigator:
                 kept.sort(key=lambda ranked: _sort_key(ranked, definitions))
                 for used, certainty in kept:
                     if _is_at_or_below(used.absolute, options.below):
-                        callers.append(_caller(used, certainty, callee, step))
+                        callers.append((used, certainty, callee, step))
                     for function in self._enclosing_function(used):
                         key = (function.root, *definition_key(function))
                         if key not in seen:
@@ -185,13 +176,12 @@ class CodeNavigator:
                             next_callees.append((function.symbol.qualified_name, [function]))
             callees = next_callees
         lines = LineReader()
-        shown_callers = tuple(replace(caller, text=lines.at(caller.spot, "")) for caller in callers[: options.limit])
         notes = self._undefined_notes(query, has_uses=bool(callers)) if not targets else []
         return CodeReply(
-            CodeVerb.CALLERS,
-            query.qualified_name,
-            to_definitions(targets),
-            callers=shown_callers,
+            verb=CodeVerb.CALLERS,
+            subject=query.qualified_name,
+            definitions=_definitions(targets),
+            callers=tuple(_caller(*found, lines) for found in callers[: options.limit]),
             total=len(callers),
             doubtful=doubtful,
             notes=(*self._notes, *notes, *lines.notes()),
@@ -206,9 +196,9 @@ class CodeNavigator:
             if _is_at_or_below(importer.absolute, options.below)
         ]
         lines = LineReader()
-        imports = tuple(lines.read_import(importer) for importer in importers[: options.limit])
+        imports = tuple(_import(importer, lines) for importer in importers[: options.limit])
         notes = (*self._notes, *lines.notes())
-        return CodeReply(CodeVerb.IMPORTS, module, imports=imports, total=len(importers), notes=notes)
+        return CodeReply(verb=CodeVerb.IMPORTS, subject=module, imports=imports, total=len(importers), notes=notes)
 
     def outline(self, path: str, depth: int | None, limit: int = 100) -> CodeReply:
         """List the symbols of a file, or of the files of a folder. Raise NotFound if no code is indexed there.
@@ -226,9 +216,9 @@ class CodeNavigator:
             is_file = len(files) == 1 and files[0].path == relative
             levels = depth or (_MAX_OUTLINE_DEPTH if is_file else 1)
             outlines = tuple(self._file_outline(file, levels) for file in files[:limit])
-            return CodeReply(CodeVerb.OUTLINE, path, files=outlines, total=len(files), notes=self._notes)
+            return CodeReply(verb=CodeVerb.OUTLINE, subject=path, files=outlines, total=len(files), notes=self._notes)
         if not self._roots or os.path.isdir(path):
-            return CodeReply(CodeVerb.OUTLINE, path, notes=self._notes)
+            return CodeReply(verb=CodeVerb.OUTLINE, subject=path, total=0, notes=self._notes)
         raise NotFound(
             f"no code is indexed at {path}",
             hint="index it with 'lorelog code index', or find names with 'lorelog code search'",
@@ -245,8 +235,10 @@ class CodeNavigator:
             and (not query.language or match.language == query.language)
             and _is_at_or_below(match.absolute, options.below)
         ]
-        definitions = to_definitions(matches[: options.limit])
-        return CodeReply(CodeVerb.SEARCH, text, definitions, total=len(matches), notes=self._notes)
+        definitions = _definitions(matches[: options.limit])
+        return CodeReply(
+            verb=CodeVerb.SEARCH, subject=text, definitions=definitions, total=len(matches), notes=self._notes
+        )
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
@@ -312,14 +304,14 @@ class CodeNavigator:
             if cls.symbol.qualified_name == target.symbol.container and cls.symbol.kind in CLASSES
         ]
 
-    def _file_outline(self, file: CodeFile, levels: int) -> FileOutline:
-        return FileOutline(
-            root=file.root,
+    def _file_outline(self, file: CodeFile, levels: int) -> FileOutlineInfo:
+        return FileOutlineInfo(
+            file_path=file.absolute,
             path=file.path,
             language=file.language,
             lines=file.lines,
             symbols=tuple(
-                symbol
+                SymbolInfo(**_symbol_fields(symbol))
                 for symbol in self._tables.symbols_of(file.root, file.path)
                 if _nesting_level(symbol.container) < levels
             ),
@@ -395,31 +387,77 @@ def _callee_name(query: SymbolQuery, targets: Sequence[StoredDefinition]) -> str
     return names.pop() if len(names) == 1 else query.qualified_name
 
 
-def _location(used: StoredUse) -> CodeLocation:
-    return CodeLocation(used.root, used.path, used.language, used.use.line, used.use.column)
+def _symbol_fields(symbol: Symbol) -> dict[str, Any]:
+    return {
+        "name": symbol.name,
+        "kind": symbol.kind.value,
+        "container": symbol.container,
+        "line_start": symbol.span.start_line,
+        "line_end": symbol.span.end_line,
+        "col_start": symbol.span.start_column,
+        "col_end": symbol.span.end_column,
+        "name_line": symbol.name_line,
+        "name_col": symbol.name_column,
+        "signature": symbol.signature,
+        "docstring": symbol.docstring,
+        "visibility": symbol.visibility,
+    }
 
 
-def _reference(used: StoredUse, certainty: Certainty, lines: LineReader) -> CodeReference:
-    spot = _location(used)
-    return CodeReference(
-        spot=spot,
-        name=used.use.name,
-        use=used.use.kind,
-        certainty=certainty,
-        container=used.enclosing.qualified_name if used.enclosing else "",
-        text=lines.at(spot, used.use.name),
+def _definitions(stored: Sequence[StoredDefinition]) -> tuple[DefinitionInfo, ...]:
+    return tuple(
+        DefinitionInfo(
+            file_path=definition.absolute,
+            path=definition.path,
+            language=definition.language,
+            **_symbol_fields(definition.symbol),
+        )
+        for definition in stored
     )
 
 
-def _caller(used: StoredUse, certainty: Certainty, callee: str, depth: int) -> CodeCaller:
+def _reference(used: StoredUse, certainty: Certainty, lines: LineReader) -> ReferenceInfo:
+    use = used.use
+    return ReferenceInfo(
+        file_path=used.absolute,
+        path=used.path,
+        line=use.line,
+        col=use.column,
+        use=use.kind.value,
+        name=use.name,
+        container=used.enclosing.qualified_name if used.enclosing else "",
+        certainty=certainty.value,
+        text=lines.at(used, use.line, use.name),
+    )
+
+
+def _caller(used: StoredUse, certainty: Certainty, callee: str, depth: int, lines: LineReader) -> CallerInfo:
     around = used.enclosing
-    return CodeCaller(
-        spot=_location(used),
-        name=around.name if around else used.path.rpartition("/")[2],
-        kind=around.kind if around else SymbolKind.MODULE,
-        container=around.container if around else "",
-        line_start=around.span.start_line if around else 1,
+    return CallerInfo(
+        caller_name=around.name if around else used.path.rpartition("/")[2],
+        caller_file=used.absolute,
+        caller_kind=(around.kind if around else SymbolKind.MODULE).value,
+        caller_container=around.container if around else "",
+        caller_line=around.span.start_line if around else 1,
+        path=used.path,
+        call_line=used.use.line,
+        call_col=used.use.column,
         callee=callee,
         depth=depth,
-        certainty=certainty,
+        certainty=certainty.value,
+        text=lines.at(used, used.use.line),
+    )
+
+
+def _import(stored: StoredImport, lines: LineReader) -> ImportInfo:
+    statement = stored.what
+    return ImportInfo(
+        importing_file=stored.absolute,
+        path=stored.path,
+        import_line=statement.line,
+        import_col=statement.column,
+        module=statement.module,
+        name=statement.name,
+        alias=statement.alias,
+        text=lines.at(stored, statement.line),
     )

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.code import CodeReply, CodeVerb, UseKind
+from lorelog.core.code import CodeVerb, UseKind
+from lorelog.core.code_reply import CodeReply
 from lorelog.core.errors import NotFound
 from lorelog.language.lexicon import lexicon
 from lorelog.services.code.scope import CodeScope

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from lorelog.code.tables import CodeFile, CodeRoot, CodeTables
+from lorelog.code.tables import CodeRoot, CodeTables
 from lorelog.code.writer import open_writer
 from lorelog.core.errors import Cancelled, LorelogError, NotFound, UsageError
 from lorelog.core.options import ScanOptions
 from lorelog.core.ports import Progress
+from lorelog.core.serializable import Serializable
 from lorelog.services.code.index_run import CodeIndexJob, CodeIndexReport, index_code
 from lorelog.services.places.project import find_project
 from lorelog.services.places.root_selection import real_path
@@ -50,8 +51,15 @@ class CodeRootRegistry:
         return is_registered
 
 
-class IndexedTree(Struct, frozen=True, kw_only=True):
-    """The state of an indexed working tree."""
+class SkippedFile(Serializable, Struct, frozen=True):
+    """A file that was not indexed, and why."""
+
+    path: str
+    reason: str
+
+
+class CodeTree(Serializable, Struct, frozen=True, kw_only=True):
+    """An indexed working tree."""
 
     path: str
     project: str
@@ -61,10 +69,10 @@ class IndexedTree(Struct, frozen=True, kw_only=True):
     symbols: int = 0
     languages: dict[str, int] = field(default_factory=dict)
     """Number of files by language."""
-    indexed_at: str = ""
-    """When the last complete run ended; empty if there was none."""
-    head: str = ""
-    left_out: tuple[CodeFile, ...] = ()
+    indexed_at: str | None = None
+    """When the last complete run ended."""
+    commit: str | None = None
+    left_out: tuple[SkippedFile, ...] = ()
     """Some of the files that could not be indexed."""
     left_out_total: int = 0
 
@@ -115,21 +123,21 @@ class IndexedTrees:
         with open_writer(self._tables.path, wait_s=_LOCK_TIMEOUT_S) as writer:
             return root, writer.forget(root)
 
-    def all(self) -> list[IndexedTree]:
+    def all(self) -> list[CodeTree]:
         """Return all registered or indexed working trees, sorted by path."""
         indexed = {root.path: root for root in self._tables.roots()}
         trees = [
-            IndexedTree(path=path, project=project, parts=parts, exists=os.path.isdir(path))
+            CodeTree(path=path, project=project, parts=parts, exists=os.path.isdir(path))
             for path, (project, parts) in self._registry.all().items()
             if path not in indexed
         ]
         trees += [self._indexed_tree(root) for root in indexed.values()]
         return sorted(trees, key=lambda tree: tree.path)
 
-    def _indexed_tree(self, root: CodeRoot) -> IndexedTree:
+    def _indexed_tree(self, root: CodeRoot) -> CodeTree:
         languages = Counter(file.language for file in self._tables.files(root.path) if not file.problem)
         problems = self._tables.problems(root.path)
-        return IndexedTree(
+        return CodeTree(
             path=root.path,
             project=root.project,
             parts=root.parts,
@@ -137,9 +145,9 @@ class IndexedTrees:
             files=languages.total(),
             symbols=root.symbols,
             languages=dict(languages.most_common()),
-            indexed_at=root.indexed_at,
-            head=root.head,
-            left_out=tuple(problems[:_MAX_LISTED]),
+            indexed_at=root.indexed_at or None,
+            commit=root.head or None,
+            left_out=tuple(SkippedFile(file.absolute, file.problem) for file in problems[:_MAX_LISTED]),
             left_out_total=len(problems),
         )
 

@@ -20,8 +20,7 @@ from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import StoredChunk, short_hash
-from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError, plural
 from lorelog.core.memory import NO_LLM, AddReply, CompactOptions, CompactReply, NewMemory
 from lorelog.core.ports import Progress
 from lorelog.core.processes import acquire_file_lock
@@ -221,7 +220,7 @@ def read_prompt(path: str) -> str:
     if not path:
         return ""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
+        with Path(path).open("rb") as file:
             text = file.read(_MAX_PROMPT_BYTES + 1)
     except OSError as error:
         raise NotFound(f"{path} cannot be read: {error.strerror}", hint="--prompt-file names a text file") from error

@@ -16,8 +16,14 @@ from msgspec.structs import replace
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.query import Hit
 from lorelog.core.record import REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Record, Trust
-from lorelog.records.digest_builders import DigestScope, build_library, current_versions, latest_with_field
-from lorelog.records.digests import DigestItem, DigestRole
+from lorelog.records.digests import (
+    DigestItem,
+    DigestRole,
+    DigestScope,
+    build_library,
+    current_versions,
+    latest_with_field,
+)
 from lorelog.records.tables import Task
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.context.budget import ContextFile, ContextHeader, ContextItem, fit_to_budget

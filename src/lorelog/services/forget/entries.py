@@ -1,35 +1,49 @@
-"""Select the sections of files and the records to forget, and erase sections from their files.
+"""Select the sections of files and the records to forget, and erase sections from the files that are ours to edit.
 
 A section is identified as for `delete`: by the id of its memory, or by its project, headings and text. Sections that were
 deleted, and so are in a file but not in the index, are selected, too. Erasing leaves every other byte of a file as it is.
+Places that hold the text and are not ours to change are named, so that a person can deal with them.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import stat
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct, field
 
-from lorelog.core.document import GLOBAL_PROJECT, TURN_TYPE, Chunk, Document, FileStamp, SourceFile
-from lorelog.core.errors import NotFound, SourceError, UsageError
-from lorelog.core.grammar import plural
+from lorelog.code.git import Git
+from lorelog.core.document import GLOBAL_PROJECT, TURN_TYPE, Anchor, Chunk, Document, FileStamp, SourceFile
+from lorelog.core.errors import NotFound, SourceError, UsageError, plural
 from lorelog.core.options import ChunkOptions
+from lorelog.core.paths import is_below, join_path
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
 from lorelog.core.record import Record
 from lorelog.ingest.files import read_text
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import read_outline, read_sections
+from lorelog.light.git_location import find_worktree
 from lorelog.records.redaction import USUAL_STATUSES
+from lorelog.services.backup.archive import written_backups
 from lorelog.services.forget.forget_plan import ForgottenEntry
+from lorelog.services.forget.scrub import iter_texts
 from lorelog.services.memories.delete import find_memory
 from lorelog.services.memories.lifecycle import EPISODE_PREFIX
+from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys, omitted_keys
+from lorelog.services.places.workspace import DEFAULT_TENANT, JOURNALS, SYNC_COPIES, TENANTS, Workspace
 
+_GIT_DEADLINE_S = 8.0
+_MAX_COMMITS_NAMED = 10
 _MAX_SESSION_CHUNKS = 100_000
 _MIN_ID_CHARS = 4
 _PREVIEW_CHARS = 100
@@ -90,22 +104,31 @@ class FileSection(Struct, frozen=True):
     """Chunk ids, if it is indexed."""
 
     @property
-    def memory(self) -> str:
-        """The memory's id; empty for a section without one."""
-        anchor = self.chunks[0].anchor
-        return anchor.memory if anchor is not None else ""
+    def anchor(self) -> Anchor:
+        """The anchor of its first chunk; an empty one for a section without an id."""
+        return self.chunks[0].anchor or Anchor()
 
     @property
-    def session(self) -> str:
-        """The session it was captured from."""
-        anchor = self.chunks[0].anchor
-        return anchor.session if anchor is not None else ""
+    def memory(self) -> str:
+        """The memory's id; empty for a section without one."""
+        return self.anchor.memory
 
     @property
     def turn(self) -> tuple[str, str] | None:
         """Session and turn, if it is the note of a turn."""
-        anchor = self.chunks[0].anchor
-        return (anchor.session, anchor.turn) if anchor and anchor.turn and anchor.type == TURN_TYPE else None
+        anchor = self.anchor
+        return (anchor.session, anchor.turn) if anchor.turn and anchor.type == TURN_TYPE else None
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Its key and its file."""
+        return self.key, self.document.source
+
+    @property
+    def label(self) -> str:
+        """Its id and place, to show."""
+        line = f"{self.document.source}:{self.chunks[0].start_line}"
+        return f"{self.memory} ({line})" if self.memory else line
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -117,7 +140,6 @@ class FileSection(Struct, frozen=True):
     def entry(self, action: str = "cut") -> ForgottenEntry:
         """Return what the plan and the reply say about it."""
         first, last = self.chunks[0], self.chunks[-1]
-        anchor = first.anchor
         lines = [line.strip() for line in first.text.splitlines() if line.strip() and not line.startswith("#")]
         return ForgottenEntry(
             key=self.key,
@@ -128,8 +150,8 @@ class FileSection(Struct, frozen=True):
             action=action,
             ids=self.ids,
             contents=tuple(chunk.content_hash for chunk in self.chunks),
-            session=self.session,
-            transcript=anchor.transcript if anchor is not None else "",
+            session=self.anchor.session,
+            transcript=self.anchor.transcript,
             start_line=first.start_line,
             end_line=last.end_line,
             day=first.date[:10],
@@ -153,10 +175,6 @@ class Selection(Struct):
     def contents(self) -> frozenset[str]:
         """Content hashes of the selected chunks."""
         return frozenset(chunk.content_hash for section in self.sections.values() for chunk in section.chunks)
-
-    def add(self, section: FileSection) -> None:
-        """Select a section."""
-        self.sections[section.key, section.document.source] = section
 
 
 class Selector:
@@ -192,12 +210,12 @@ class Selector:
                 (section.memory or query.match)
                 and query.admits(
                     texts=(*section.texts, section.chunks[0].heading),
-                    session=section.session,
+                    session=section.anchor.session,
                     day=section.chunks[0].date,
                     project=section.document.project,
                 )
             ):
-                selection.add(section)
+                selection.sections[section.place] = section
         if query.has_conditions:
             for record in self._records():
                 if query.admits(
@@ -213,22 +231,20 @@ class Selector:
         self._add_summaries(selection, wanted)
         names = {name for section in selection.sections.values() for name in (section.memory, *section.ids) if name}
         for episode in episodes:
-            place = (episode.key, episode.document.source)
-            if place not in selection.sections and any(name in text for text in episode.texts for name in names):
-                selection.summaries[place] = episode
+            if episode.place not in selection.sections and any(
+                name in text for text in episode.texts for name in names
+            ):
+                selection.summaries[episode.place] = episode
         return selection
 
     def kept_texts(self, selection: Selection) -> Iterator[tuple[str, FileSection | None]]:
         """Yield the texts that stay, each with its section unless it is of a record."""
         for section in self.sections():
-            place = (section.key, section.document.source)
-            if place not in selection.sections and place not in selection.summaries:
-                for text in section.texts:
-                    yield text, section
+            if section.place not in selection.sections and section.place not in selection.summaries:
+                yield from ((text, section) for text in section.texts)
         for record in self._records():
             if record.id not in selection.records:
-                for text in record_texts(record):
-                    yield text, None
+                yield from ((text, None) for text in record_texts(record))
 
     def sections(self, sources: Iterable[str] | None = None) -> Iterator[FileSection]:
         """Yield the sections of all indexed files, or of some, without record pages."""
@@ -294,7 +310,7 @@ class Selector:
         }
         for section in self.sections(sources) if turns else ():
             if section.turn in turns:
-                selection.add(section)
+                selection.sections[section.place] = section
 
     def _add_summaries(self, selection: Selection, named: Collection[str]) -> None:
         """Select the summaries of selected sections. One that is selected only because it repeats them may be reworded."""
@@ -311,16 +327,15 @@ class Selector:
         }
         sources = {stored.chunk.source for summary in summaries for stored in self._store.find(summary)}
         for section in self.sections(sources) if summaries else ():
-            place = (section.key, section.document.source)
             if section.memory in summaries and section.key not in named:
-                selection.sections.pop(place, None)
-                selection.summaries[place] = section
+                selection.sections.pop(section.place, None)
+                selection.summaries[section.place] = section
 
 
 def read_chunks(source: str, chunking: ChunkOptions) -> tuple[Chunk, ...]:
     """Return the chunks of a file as it is now, deleted ones included; none if it cannot be read."""
     try:
-        stamp = FileStamp.from_stat(os.stat(source))  # noqa: PTH116
+        stamp = FileStamp.from_stat(Path(source).stat())
         text = read_text(SourceFile(source, str(Path(source).parent), stamp)).text
     except (OSError, SourceError):
         return ()
@@ -329,17 +344,7 @@ def read_chunks(source: str, chunking: ChunkOptions) -> tuple[Chunk, ...]:
 
 def record_texts(record: Record) -> list[str]:
     """Return the texts that the author of a record wrote."""
-    texts: list[str] = [] if record.status in USUAL_STATUSES else [record.status]
-    pending: list[object] = list(record.fields.values())
-    while pending:
-        value = pending.pop()
-        if isinstance(value, str):
-            texts.append(value)
-        elif isinstance(value, Mapping):
-            pending += value.values()
-        elif isinstance(value, Sequence):
-            pending += value
-    return texts
+    return [*iter_texts(record.fields), *([] if record.status in USUAL_STATUSES else [record.status])]
 
 
 def count_kinds(selection: Selection) -> dict[str, int]:
@@ -359,8 +364,7 @@ _BOM = b"\xef\xbb\xbf"
 _CITATION = re.compile(r"\[([0-9a-f]{8,64}(?:, [0-9a-f]{8,64})*)\]\s*$")
 _EXTRACTED = re.compile(r"^(Summary of )(?:1 chunk|[\d,]+ chunks)(\b.*, in their own sentences\.)$", re.MULTILINE)
 """First line of a summary whose lines are sentences of one source each."""
-_EMPTY_COVERS = "<!-- -->"
-_HASH = re.compile(r"\b[0-9a-f]{16,64}\b")
+_COVERS = re.compile(r"\s*covers:(\S*)")
 
 
 def erase_sections(
@@ -429,35 +433,25 @@ def reword_summary(text: str, contents: Collection[str]) -> str:
     if not _EXTRACTED.search(text):
         return ""
     kept: list[str] = []
-    cited = 0
+    cited, covered = 0, set[str]()
+
+    def keep_covers(match: re.Match[str]) -> str:
+        hashes = [digest for digest in match[1].split(",") if digest and digest not in contents]
+        covered.update(hashes)
+        return f" covers:{','.join(hashes)}" if hashes else ""
+
     for line in text.split("\n"):
         match = _CITATION.search(line) if line.startswith("- ") else None
         labels = match[1].split(", ") if match else []
         if any(content.startswith(label) for label in labels for content in contents):
             continue
         cited += bool(labels)
-        line = _without_covers(line, contents) if line.startswith("<!--") else line  # noqa: PLW2901
-        if line != _EMPTY_COVERS:
-            kept.append(line)
+        kept.append(_COVERS.sub(keep_covers, line) if line.startswith("<!--") else line)
+    kept = [line for line in kept if line != "<!-- -->"]
     if not cited:
         return ""
-    left = len({covered for line in kept if line.startswith("<!--") for covered in _covered(line)})
-    chunks = plural(left, "chunk")
+    chunks = plural(len(covered), "chunk")
     return _EXTRACTED.sub(lambda match: f"{match[1]}{chunks}{match[2]}", "\n".join(kept))
-
-
-def _without_covers(line: str, contents: Collection[str]) -> str:
-    """Return an anchor line without forgotten hashes."""
-    if "covers:" not in line:
-        return line
-    before, _, rest = line.partition("covers:")
-    hashes, space, end = rest.partition(" ")
-    kept = [digest for digest in hashes.split(",") if digest not in contents]
-    return f"{before}covers:{','.join(kept)}{space}{end}" if kept else f"{before.rstrip()}{space}{end}"
-
-
-def _covered(line: str) -> list[str]:
-    return _HASH.findall(line.partition("covers:")[2])
 
 
 def group_by_file(entries: Sequence[ForgottenEntry]) -> Mapping[str, list[ForgottenEntry]]:
@@ -466,3 +460,141 @@ def group_by_file(entries: Sequence[ForgottenEntry]) -> Mapping[str, list[Forgot
     for entry in entries:
         files.setdefault(entry.source, []).append(entry)
     return files
+
+
+def refuse_edit(
+    entries: Sequence[ForgottenEntry], workspace: Workspace, *, wrote: Callable[[str], bool], edit_files: bool
+) -> dict[str, str]:
+    """Return the files that must not be edited, each with the reason. `wrote` tells of memories written on this machine.
+
+    With `edit_files` the user confirmed that these files are theirs; files that cannot be written stay refused.
+    """
+    refused: dict[str, str] = {}
+    for source, own in group_by_file(entries).items():
+        reason = _unwritable_reason(source)
+        if not reason and not edit_files:
+            reason = _foreign_reason(source, own, workspace, wrote)
+        if reason:
+            refused[source] = reason
+    return refused
+
+
+def _unwritable_reason(source: str) -> str:
+    try:
+        status = os.lstat(source)
+    except FileNotFoundError:
+        return ""  # there is nothing to erase
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    reasons = {
+        "it is now a link": os.path.realpath(source) != source,
+        "it belongs to another user": status.st_uid != os.geteuid() and os.geteuid() != 0,
+        "it is read-only": not status.st_mode & 0o222 or not os.access(source, os.W_OK),
+        "its folder is read-only": not os.access(Path(source).parent, os.W_OK),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def _foreign_reason(
+    source: str, entries: Sequence[ForgottenEntry], workspace: Workspace, wrote: Callable[[str], bool]
+) -> str:
+    if not is_journal(source, entries[0].project, workspace):
+        return "it is a note outside the journals, which lorelog only reads"
+    if all(entry.memory and wrote(entry.memory) for entry in entries):
+        return ""
+    directory = Path(source).parent
+    if Git(str(directory)).run("ls-files", "--error-unmatch", "--", source) is not None:
+        return "it came with the repository: Git tracks it, and the entry was not written on this machine"
+    return ""
+
+
+def is_journal(source: str, project: str, workspace: Workspace) -> bool:
+    """Return True for a journal of this tenant."""
+    own = JOURNALS if workspace.tenant == DEFAULT_TENANT else Path(TENANTS) / workspace.tenant / "memory"
+    folders = [workspace.global_journals, *([Path(project) / own] if project else [])]
+    return any(is_below(source, os.path.realpath(folder)) for folder in folders)
+
+
+def find_own_transcripts(entries: Sequence[ForgottenEntry], authored: AuthoredMemories) -> tuple[str, ...]:
+    """Return the files of conversations that our own capture read; not those that only an anchor names, which may lie."""
+    return tuple(
+        dict.fromkeys(
+            path
+            for entry in entries
+            if (path := _local_path(entry))
+            and entry.transcript == path
+            and authored.wrote_transcript(entry.memory, entry.project, entry.session, entry.transcript)
+            and _is_own_file(path)
+        )
+    )
+
+
+def _is_own_file(path: str) -> bool:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and path.endswith(".jsonl") and status.st_uid == os.geteuid()
+
+
+def find_unreached(entries: Sequence[ForgottenEntry], home: Path, store_place: str) -> dict[str, str]:
+    """Return places that keep the text: conversations of hosts, backups, Git history, a remote store.
+
+    Takes some seconds at most.
+    """
+    places: dict[str, str] = {}
+    for entry in entries:
+        transcript = _local_path(entry)
+        if transcript and Path(transcript).exists():
+            places[transcript] = "the host's own conversation; --host-transcripts deletes it, or delete it in the host"
+    for backup, written_at in written_backups(home).items():
+        if not is_below(backup, str(home)):
+            places[backup] = f"a backup of {written_at[:10]}, which may hold it: write a new one and delete this one"
+    deadline = time.monotonic() + _GIT_DEADLINE_S
+    for source, own in group_by_file(entries).items():
+        places |= _git_history(source, own, deadline)
+    if store_place:
+        places[store_place] = (
+            "the rows were deleted and flushed; the server's compaction decides when their bytes are gone, "
+            "and other machines that share it may hold copies of their own"
+        )
+    return places
+
+
+def find_sync_remotes(tenant_folder: Path) -> dict[str, str]:
+    """Return the Git remotes that memories are exchanged with, if any."""
+    found: dict[str, str] = {}
+    for path in (tenant_folder / SYNC_COPIES).glob("*.json"):
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            url = str(json.loads(path.read_text("utf-8"))["url"])
+            found[url] = "'lorelog sync' erases it from the exchange; earlier commits keep it ('lorelog docs sync')"
+    return found
+
+
+def _local_path(entry: ForgottenEntry) -> str:
+    if entry.transcript.startswith("file://"):
+        return unquote(urlsplit(entry.transcript).path)
+    if not entry.transcript or "://" in entry.transcript:
+        return ""
+    return os.path.normpath(join_path(Path(entry.source).parent, entry.transcript))
+
+
+def _git_history(source: str, entries: Sequence[ForgottenEntry], deadline: float) -> Mapping[str, str]:
+    root, _, has_git = find_worktree(source)
+    if not has_git:
+        return {}
+    git = Git(str(Path(source).parent))
+    commits: dict[str, None] = {}
+    for entry in entries:
+        left = deadline - time.monotonic()
+        search = [f"-Smemory:{entry.memory}"] if entry.memory else []
+        found = git.run_text("log", "--all", "--format=%h", *search, "--", source, timeout_s=left) if left > 0 else None
+        if found is None:
+            return {f"Git history of {root}": f"it could not be read in time; it may hold {Path(source).name}"}
+        commits |= dict.fromkeys(found.split())
+    if not commits:
+        return {}
+    names = ", ".join(list(commits)[:_MAX_COMMITS_NAMED]) + (" and others" if len(commits) > _MAX_COMMITS_NAMED else "")
+    remotes = (git.run_text("remote") or "").split()
+    shared = f"; it may have been pushed to {', '.join(remotes)}" if remotes else ""
+    return {f"Git history of {root}": f"it is in {Path(source).name} of {names}; rewriting history erases it{shared}"}

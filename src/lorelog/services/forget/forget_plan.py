@@ -9,55 +9,62 @@ the receipt alone tells nothing about the text; without the key it cannot be ver
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from msgspec import Struct, field, to_builtins
-from msgspec.structs import replace
+from msgspec import Struct, field, json
+from msgspec.structs import asdict, replace
 
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.errors import NotFound, StoreDamaged, StoreUnwritable, UsageError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import NotFound, StoreDamaged, StoreUnwritable, UsageError, plural
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.serializable import Serializable
-from lorelog.services.forget.quotes import Quotes
-from lorelog.services.forget.residues import Canaries, Residue, ResidueReport, find_residues
+from lorelog.services.forget.residues import Canaries, Quotes, ResidueReport
 from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER
 
-_VERSION = 1
+_MAX_BYTES = 64 << 20
 
 
-class ForgottenEntry(Serializable, Struct, frozen=True, kw_only=True):
-    """One section of a file that is erased, or a summary that is reworded without it."""
+class ForgottenSection(Serializable, Struct, frozen=True, kw_only=True):
+    """A section that is erased from a file, or a summary that is reworded without it."""
 
-    key: str
-    """As in its tombstone."""
     memory: str
     """The memory's id; empty for a section without one."""
     source: str
-    project: str
-    root: str
+    start_line: int = 0
+    end_line: int = 0
+    day: str = ""
     action: str
     """`cut`, or `reword` for a summary that keeps the lines about other sources."""
+    preview: str = ""
+    """Its first line, for the dry run; never stored."""
+
+
+class ForgottenEntry(ForgottenSection, frozen=True, kw_only=True):
+    """A section to forget, as the plan has it."""
+
+    key: str
+    """As in its tombstone."""
+    project: str
+    root: str
     ids: tuple[str, ...] = ()
     contents: tuple[str, ...] = ()
     """Content hashes of its chunks."""
     session: str = ""
     transcript: str = ""
-    start_line: int = 0
-    end_line: int = 0
-    day: str = ""
-    preview: str = ""
-    """Its first line, for the dry run; never stored."""
+
+    def section(self) -> ForgottenSection:
+        """Return the part that a reply shows."""
+        return ForgottenSection(**{name: getattr(self, name) for name in ForgottenSection.__struct_fields__})
 
 
 class ForgetPlan(Struct, frozen=True, kw_only=True):
     """Everything that the steps of one forget need."""
 
+    version: Literal[2] = 2
     id: str
     at: str
     entries: tuple[ForgottenEntry, ...] = ()
@@ -93,26 +100,12 @@ class ForgetPlan(Struct, frozen=True, kw_only=True):
 
 def write_plan(folder: Path, plan: ForgetPlan) -> Path:
     """Write a plan durably, readable by its owner only."""
-    values = {
-        "version": _VERSION,
-        "id": plan.id,
-        "at": plan.at,
-        "entries": [to_builtins(entry) | {"preview": ""} for entry in plan.entries],
-        "records": plan.records,
-        "sessions": plan.sessions,
-        "vector_keys": plan.vector_keys,
-        "quotes": plan.quotes.to_json(),
-        "canaries": plan.canaries.to_json(),
-        "short": replace(plan.canaries, fragments=plan.canaries.once).to_json(),
-        "key": plan.canaries.key.hex(),
-        "selected": dict(plan.selected),
-        "unreached": dict(plan.unreached),
-        "transcripts": plan.transcripts,
-    }
+    entries = tuple(replace(entry, preview="") for entry in plan.entries)
+    stored = replace(plan, entries=entries, canaries=plan.canaries.for_plan)
     path = folder / RECEIPT_FOLDER / f"{plan.id}{PLAN_SUFFIX}"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomic(path, json.dumps(values).encode())
+        write_atomic(path, json.encode(stored))
     except OSError as error:
         raise StoreUnwritable(
             f"{path} cannot be written: {error.strerror or error}", hint="nothing was changed; make the folder writable"
@@ -123,39 +116,12 @@ def write_plan(folder: Path, plan: ForgetPlan) -> Path:
 def read_plan(path: Path) -> ForgetPlan:
     """Read a plan. Raise StoreDamaged if it is not one."""
     try:
-        return _parse_plan(json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return json.decode(path.read_bytes(), type=ForgetPlan)
+    except (OSError, ValueError) as error:
         raise StoreDamaged(
             f"{path} cannot be read: {error}",
             hint="a forget was interrupted and cannot be completed: repeat it, then delete this file",
         ) from error
-
-
-def _parse_plan(values: dict[str, Any]) -> ForgetPlan:
-    if values["version"] != _VERSION:
-        raise ValueError("it is of another version")
-    key = bytes.fromhex(values["key"])
-    short = Canaries.from_json(values["short"], key)
-    return ForgetPlan(
-        id=values["id"],
-        at=values["at"],
-        entries=tuple(map(_parse_entry, values["entries"])),
-        records=tuple(values["records"]),
-        sessions=tuple(values["sessions"]),
-        vector_keys=tuple(values["vector_keys"]),
-        quotes=Quotes.from_json(values["quotes"]),
-        canaries=replace(Canaries.from_json(values["canaries"], key), once=short.fragments),
-        selected=values["selected"],
-        unreached=values["unreached"],
-        transcripts=tuple(values["transcripts"]),
-    )
-
-
-def _parse_entry(values: dict[str, Any]) -> ForgottenEntry:
-    fields: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
-    }
-    return ForgottenEntry(**fields)
 
 
 def pending_plans(folder: Path) -> list[Path]:
@@ -180,27 +146,36 @@ def plan_lock(folder: Path, wait_s: float) -> Iterator[bool]:
         os.close(descriptor)
 
 
-_MAX_BYTES = 64 << 20
+class Receipt(ResidueReport, frozen=True, kw_only=True):
+    """Proof that text was forgotten, with the report of the search. It does not contain the text."""
 
-
-class Receipt(Serializable, Struct, frozen=True, kw_only=True):
-    """Proof that text was forgotten. It does not contain the text."""
-
+    version: Literal[1] = 1
     id: str
     at: str
     """UTC, ISO 8601."""
+    text: str = ""
+    """`forgotten: 0 residues in N files`, with what limits it."""
     selected: Mapping[str, int] = field(default_factory=dict)
     """What was forgotten, as counts by kind: memories, records, turns, …"""
     places: tuple[str, ...] = ()
     """Folders and files that were searched."""
-    canaries: Canaries
-    report: ResidueReport
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """Places that were not searched or cannot be changed, with the reason."""
+    canaries: Canaries
 
-    def __str__(self) -> str:
-        """Return `forgotten: 0 residues in N files`, with what limits it."""
-        return format_report(self.report, short=self.canaries.short, unreachable=len(self.unreachable))
+
+def make_receipt(plan: ForgetPlan, report: ResidueReport, places: Iterable[Path]) -> Receipt:
+    """Return the receipt of a plan that was carried out."""
+    return Receipt(
+        id=plan.id,
+        at=plan.at,
+        text=format_report(report, short=plan.canaries.short, unreachable=len(plan.unreached)),
+        selected=plan.selected,
+        places=tuple(map(str, places)),
+        unreachable=plan.unreached,
+        canaries=plan.canaries,
+        **asdict(report),
+    )
 
 
 def format_report(report: ResidueReport, *, short: int = 0, unreachable: int = 0) -> str:
@@ -224,8 +199,9 @@ def write_receipt(tenant_folder: Path, receipt: Receipt) -> Path:
     path = folder / f"{receipt.id}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomic(path.with_suffix(".key"), receipt.canaries.key.hex().encode() + b"\n")
-        write_atomic(path, json.dumps(receipt_to_json(receipt), ensure_ascii=False, indent=1).encode() + b"\n")
+        write_atomic(path.with_suffix(".key"), receipt.canaries.key.encode() + b"\n")
+        stored = replace(receipt, canaries=receipt.canaries.for_receipt)
+        write_atomic(path, json.format(json.encode(stored), indent=1) + b"\n")
     except OSError as error:
         raise StoreUnwritable(
             f"{error.filename or path} cannot be written: {error.strerror}", hint="free some space and try again"
@@ -237,19 +213,20 @@ def read_receipt(path: Path) -> Receipt:
     """Read a receipt and its key. Raise NotFound, or UsageError for another file."""
     try:
         with path.open("rb") as file:
-            values = json.loads(file.read(_MAX_BYTES))
-        if not isinstance(values, dict) or values.get("version") != _VERSION:
-            raise UsageError(f"{path} is not a receipt that this version can read", hint="see 'lorelog forget --help'")
-        key = bytes.fromhex(path.with_suffix(".key").read_text("ascii").strip())
-        return _receipt_from_json(values, key)
+            receipt = json.decode(file.read(_MAX_BYTES), type=Receipt)
+        key = path.with_suffix(".key").read_text("ascii").strip()
+        bytes.fromhex(key)
+        return replace(receipt, canaries=replace(receipt.canaries, key=key))
     except FileNotFoundError as error:
         raise NotFound(
             f"{error.filename} does not exist", hint="a receipt is verified where it was written, with its key file"
         ) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="make it a file that you can read") from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UsageError(f"{path} is not a receipt", hint="see 'lorelog forget --help'") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{path} is not a receipt that this version can read", hint="see 'lorelog forget --help'"
+        ) from error
 
 
 def find_receipt(tenant_folder: Path, name: str) -> Path:
@@ -262,42 +239,3 @@ def find_receipt(tenant_folder: Path, name: str) -> Path:
         problem = f"{len(matching)} receipts begin with {name!r}" if matching else f"there is no receipt {name!r}"
         raise NotFound(problem, hint=f"receipts are in {folder}")
     return matching[0]
-
-
-def verify(receipt: Receipt, *, keep: Callable[[Path], bool] | None = None) -> ResidueReport:
-    """Search the receipt's places again. A place that is gone holds nothing."""
-    places = [path for place in receipt.places if (path := Path(place)).exists()]
-    return find_residues(receipt.canaries, places, keep=keep) if keep else find_residues(receipt.canaries, places)
-
-
-def receipt_to_json(receipt: Receipt) -> dict[str, Any]:
-    """Return a receipt as JSON, without its key."""
-    return {
-        "version": _VERSION,
-        "id": receipt.id,
-        "at": receipt.at,
-        "text": str(receipt),
-        "selected": dict(receipt.selected),
-        "places": list(receipt.places),
-        "files": receipt.report.files,
-        "bytes": receipt.report.bytes,
-        "residues": [to_builtins(residue) for residue in receipt.report.residues],
-        "unreadable": list(receipt.report.unreadable),
-        "unreachable": dict(receipt.unreachable),
-        "canaries": receipt.canaries.to_json(),
-    }
-
-
-def _receipt_from_json(values: Mapping[str, Any], key: bytes) -> Receipt:
-    residues = tuple(Residue(str(each["path"]), str(each["form"]), int(each["count"])) for each in values["residues"])
-    return Receipt(
-        id=str(values["id"]),
-        at=str(values["at"]),
-        selected={str(name): int(count) for name, count in values["selected"].items()},
-        places=tuple(map(str, values["places"])),
-        canaries=Canaries.from_json(values["canaries"], key),
-        report=ResidueReport(
-            int(values["files"]), int(values["bytes"]), residues, tuple(map(str, values["unreadable"]))
-        ),
-        unreachable={str(place): str(reason) for place, reason in values["unreachable"].items()},
-    )

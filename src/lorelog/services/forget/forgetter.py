@@ -7,17 +7,16 @@ while it is being erased.
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable, UsageError
@@ -28,38 +27,42 @@ from lorelog.core.record import Record
 from lorelog.core.serializable import Serializable
 from lorelog.services.forget import scrub
 from lorelog.services.forget.entries import (
-    FileSection,
     ForgetQuery,
     Selection,
     Selector,
     count_kinds,
     erase_sections,
+    find_own_transcripts,
+    find_sync_remotes,
+    find_unreached,
     group_by_file,
+    is_journal,
     record_texts,
+    refuse_edit,
     reword_summary,
     section_texts,
 )
 from lorelog.services.forget.forget_plan import (
     ForgetPlan,
     ForgottenEntry,
+    ForgottenSection,
     Receipt,
     find_receipt,
+    make_receipt,
     pending_plans,
     plan_lock,
     read_plan,
     read_receipt,
-    verify,
     write_plan,
     write_receipt,
 )
-from lorelog.services.forget.quotes import make_quotes, repeated_parts
-from lorelog.services.forget.residues import FragmentFinder, Residue, ResidueReport, find_residues, make_canaries
-from lorelog.services.forget.unreached import (
-    find_own_transcripts,
-    find_sync_remotes,
-    find_unreached,
-    is_journal,
-    refuse_edit,
+from lorelog.services.forget.residues import (
+    Residue,
+    ResidueReport,
+    find_repetitions,
+    find_residues,
+    make_canaries,
+    make_quotes,
 )
 from lorelog.services.indexing.documents import utc_now
 from lorelog.services.indexing.run import IndexJob, IndexRun
@@ -80,15 +83,15 @@ _MAX_SEARCHES, _SEARCH_PAUSE_S = 3, 0.5
 _REASON = "forgotten"
 _NOT_OURS = ("models", "ollama", "run")
 """Folders of the home that hold no text of memories, and may be large."""
-_KEPT_FILES = ("catalog.db", "records.db", "captures.db", "tombstones.jsonl", "roots.json", "config.toml")
+_KEPT_FILES = ("catalog.db", "records.db", "captures.db", "tombstones.jsonl", "roots.json", "config.toml", "ledger")
 """Files with a step of their own, or without text of memories: they are never edited by what is found in them."""
 
 
-class ForgetReply(Serializable, Struct, frozen=True, kw_only=True):
+class ForgetReply(Serializable, Struct, frozen=True, kw_only=True, rename={"proof": "message"}):
     """What a forget would erase, or erased, and the proof."""
 
     dry_run: bool
-    entries: tuple[ForgottenEntry, ...] = ()
+    entries: tuple[ForgottenSection, ...] = ()
     records: tuple[str, ...] = ()
     selected: Mapping[str, int] = field(default_factory=dict)
     """Counts by kind."""
@@ -110,11 +113,11 @@ class ForgetReply(Serializable, Struct, frozen=True, kw_only=True):
     residues: tuple[Residue, ...] = ()
     unreadable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    ok: bool = True
+    """True if nothing is left."""
 
-    @property
-    def ok(self) -> bool:
-        """True if nothing is left."""
-        return not self.residues and not self.unreadable
+    def __post_init__(self) -> None:
+        force_setattr(self, "ok", not self.residues and not self.unreadable)
 
 
 class ForgetDeps(Struct, frozen=True, kw_only=True):
@@ -153,28 +156,24 @@ class Forgetter:
     # -- commands ----------------------------------------------------------------------------------------------------
 
     def preview(self, query: ForgetQuery, *, edit_files: bool = False, host_transcripts: bool = False) -> ForgetReply:
-        """Return what `forget` would take out. Nothing is changed."""
+        """Return what `forget` would erase. Nothing is changed."""
         plan, also_in = self._make_plan(query, host_transcripts=host_transcripts)
-        return ForgetReply(
+        entries = plan.entries
+        if query.match:  # shown is the first line that matches
+            wanted, texts = query.match.casefold(), self._read_texts(entries)
+            lines = {
+                key: next((line.strip() for line in text.splitlines() if wanted in line.casefold()), "")
+                for key, text in texts.items()
+            }
+            entries = tuple(replace(entry, preview=lines.get(entry.key) or entry.preview) for entry in entries)
+        return _make_reply(
+            plan,
+            entries,
             dry_run=True,
-            entries=self._with_matching_lines(plan.entries, query.match),
-            records=plan.records,
-            selected=plan.selected,
             references=scrub.count_references(self._folder, plan),
             refused=self._refused(plan.entries, edit_files=edit_files),
-            unreached=plan.unreached,
-            transcripts=plan.transcripts,
             also_in=also_in,
         )
-
-    def _with_matching_lines(self, entries: tuple[ForgottenEntry, ...], match: str) -> tuple[ForgottenEntry, ...]:
-        """Return entries whose preview is the first line that matches, if a text was searched for."""
-        texts = self._read_texts(entries) if match else {}
-        lines = {
-            key: next((line.strip() for line in text.splitlines() if match.casefold() in line.casefold()), "")
-            for key, text in texts.items()
-        }
-        return tuple(replace(entry, preview=lines.get(entry.key) or entry.preview) for entry in entries)
 
     def forget(self, query: ForgetQuery, *, edit_files: bool = False, host_transcripts: bool = False) -> ForgetReply:
         """Erase everything that a query selects from every file of ours. Raise UsageError if a file is not ours to edit.
@@ -220,19 +219,17 @@ class Forgetter:
             receipt = receipts[0]
         else:
             receipt = read_receipt(find_receipt(self._folder, name))
-        return receipt, verify(receipt, keep=self._searches)
+        places = [path for place in receipt.places if (path := Path(place)).exists()]
+        return receipt, find_residues(receipt.canaries, places, keep=self._searches)
 
     # -- planning ----------------------------------------------------------------------------------------------------
-
-    def _scoped(self, query: ForgetQuery) -> ForgetQuery:
-        return replace(query, projects=self._deps.projects) if query.projects == () else query
 
     def _records(self) -> Iterable[Record]:
         book = self._deps.open_records().book
         return book.ledger.read() if book.exists() else ()
 
     def _entries(self, selection: Selection) -> tuple[ForgottenEntry, ...]:
-        """Return the entries to take out; a summary keeps its other lines if it can be reworded."""
+        """Return the entries to erase; a summary keeps its other lines if it can be reworded."""
         entries = [section.entry() for section in selection.sections.values()]
         for section in selection.summaries.values():
             entry = section.entry("reword")
@@ -252,30 +249,26 @@ class Forgetter:
         wrote = self._deps.authored.knows
         return refuse_edit(entries, self._deps.workspace, wrote=wrote, edit_files=edit_files)
 
-    def _texts(self, selection: Selection) -> list[str]:
-        sections = [text for section in selection.sections.values() for text in section.texts]
-        return [*sections, *(text for record in selection.records.values() for text in record_texts(record))]
-
     def _make_plan(self, query: ForgetQuery, *, host_transcripts: bool) -> tuple[ForgetPlan, tuple[str, ...]]:
         """Return the plan for a query, and other memories that repeat parts of the text and stay."""
-        selection = self._selector.select(self._scoped(query))
+        query = replace(query, projects=self._deps.projects) if query.projects == () else query
+        selection = self._selector.select(query)
         entries = self._entries(selection)
         cut = {entry.key for entry in entries if entry.action == "cut"}
-        struck = [section for section in selection.summaries.values() if section.key in cut]
-        texts = [*self._texts(selection), *(text for section in struck for text in section.texts)]
-        if query.match:
-            texts.append(query.match)
         sections = [*selection.sections.values(), *selection.summaries.values()]
+        texts = [text for section in sections if section.key in cut for text in section.texts]
+        texts += [text for record in selection.records.values() for text in record_texts(record)]
+        texts += [query.match] if query.match else []
         vector_keys = tuple(dict.fromkeys(chunk.vector_key for section in sections for chunk in section.chunks))
-        fragments, parts, kept = FragmentFinder(texts), repeated_parts(texts), []
+        repeats, kept = find_repetitions(texts), []
         also_in: dict[str, None] = {}
         shared_keys: set[str] = set()
         for text, other in self._selector.kept_texts(selection):
             kept.append(text)
             if other is not None:
                 shared_keys.update(chunk.vector_key for chunk in other.chunks)
-            if len(also_in) < _MAX_ALSO_IN and (parts.find(text) or fragments.holds(text)):
-                also_in[_name_section(other) if other is not None else "a record of the ledger"] = None
+            if len(also_in) < _MAX_ALSO_IN and repeats(text):
+                also_in[other.label if other is not None else "a record of the ledger"] = None
         vector_keys = tuple(key for key in vector_keys if key not in shared_keys)  # the same text stays elsewhere
         transcripts = find_own_transcripts(entries, self._deps.authored) if host_transcripts else ()
         unreached = find_unreached(entries, self._deps.workspace.home, str(getattr(self._deps.store, "place", "")))
@@ -287,7 +280,7 @@ class Forgetter:
             records=tuple(selection.records),
             sessions=(query.session,) if query.session and not query.match else (),
             vector_keys=vector_keys,
-            quotes=make_quotes(texts, kept, os.urandom(16)),
+            quotes=make_quotes(texts, kept),
             canaries=make_canaries(
                 texts, vector_keys, vectors=self._vectors(selection, vector_keys), kept=kept, analyse=self._deps.words
             ),
@@ -308,10 +301,15 @@ class Forgetter:
     # -- steps -------------------------------------------------------------------------------------------------------
 
     def _run(self, plan: ForgetPlan, path: Path) -> ForgetReply:
+        self._add_tombstones(plan)
+        reached("_add_tombstones")
         with ExitStack() as locks:
             if (self._folder / "captures.db").exists():
-                locks.enter_context(locks.enter_context(open_captures(self._folder)).exclusive())
-            for step in (self._add_tombstones, self._mark_captures, self._edit_files, self._delete_transcripts):
+                captures = locks.enter_context(open_captures(self._folder))
+                locks.enter_context(captures.exclusive())
+                captures.forget(plan.memories, plan.sessions)
+            reached("_mark_captures")
+            for step in (self._edit_files, self._delete_transcripts):
                 step(plan)
                 reached(step.__name__)
         for step in (
@@ -333,11 +331,6 @@ class Forgetter:
                 Tombstone(entry.key, entry.memory, entry.source, entry.ids, plan.at, forgotten=True)
                 for entry in cut.values()
             )
-
-    def _mark_captures(self, plan: ForgetPlan) -> None:
-        if (self._folder / "captures.db").exists():
-            with open_captures(self._folder) as captures:
-                captures.forget(plan.memories, plan.sessions)
 
     def _edit_files(self, plan: ForgetPlan) -> None:
         for source, entries in group_by_file(plan.entries).items():
@@ -389,13 +382,14 @@ class Forgetter:
 
     def _scrub_logs(self, plan: ForgetPlan) -> None:
         scrub.scrub_tenant_logs(self._folder, plan)
-        scrub.scrub_home(self._deps.workspace.home, plan)
+        for name in ("logs", "spool", "summaries"):
+            scrub.scrub_folder(self._deps.workspace.home / name, plan, "**/*", disposable=name != "logs")
         # Copies of exchanges with other machines hold what was fetched, compressed. The next sync fetches again.
         shutil.rmtree(self._deps.workspace.cache_folder / SYNC_COPIES, ignore_errors=True)
         for waiting in (self._deps.workspace.cache_folder / "delivery").glob("*.handoff"):
             waiting.unlink(missing_ok=True)  # it may quote the text, shortened
         for folder in self._project_folders():
-            scrub.scrub_texts(folder, plan)
+            scrub.scrub_folder(folder, plan, "*", disposable=False)
 
     def _refresh_derived(self, plan: ForgetPlan) -> None:
         """Delete the delivery files that mention what is forgotten, write those of this project again, drop caches."""
@@ -414,14 +408,14 @@ class Forgetter:
         self._deps.refresh()
 
     def _scrub_found(self, plan: ForgetPlan, report: ResidueReport) -> None:
-        """Take out what a search still finds: in logs, waiting events, context files, backups, temporary files."""
+        """Erase what a search still finds: in logs, waiting events, context files, backups, temporary files."""
         home = self._deps.workspace.home
         disposable = [home / "spool", home / "summaries", home / "backups", self._folder / "compact"]
         disposable += [self._deps.workspace.cache_folder, *(place / "wiki" for place in self._project_folders())]
         journals = {entry.project for entry in plan.entries}
-        for path in {_file_of(residue) for residue in report.residues}:
-            is_kept = path.name.startswith((*_KEPT_FILES, "ledger")) and ".bad-" not in path.name
-            if is_kept:
+        found = {Path(residue.path) for residue in report.residues}
+        for path in {path if path.exists() else Path(str(path).partition("!")[0]) for path in found}:  # in an archive
+            if path.name.startswith(_KEPT_FILES) and ".bad-" not in path.name:
                 continue
             if any(is_journal(str(path), project, self._deps.workspace) for project in journals):
                 continue
@@ -450,41 +444,29 @@ class Forgetter:
         home = str(self._deps.workspace.home)
         if path.suffix == PLAN_SUFFIX:
             return False
-        return not any(is_below(str(path), os.path.join(home, name)) for name in _NOT_OURS)  # noqa: PTH118
-
-    def _search(self, plan: ForgetPlan) -> ResidueReport:
-        return find_residues(plan.canaries, self._places(plan), keep=self._searches)
+        return not any(is_below(str(path), f"{home}/{name}") for name in _NOT_OURS)
 
     def _prove(self, plan: ForgetPlan, path: Path) -> ForgetReply:
-        report, backups = self._search(plan), self._backups()
+        places = self._places(plan)
+        search = partial(find_residues, plan.canaries, places, keep=self._searches)
+        report, backups = search(), self._backups()
         for _ in range(_MAX_SEARCHES):
             if report.ok:
                 break
             self._scrub_found(plan, report)
             reached("_scrub_found")
             time.sleep(_SEARCH_PAUSE_S if report.unreadable else 0.0)  # an index run may have replaced a file meanwhile
-            report = self._search(plan)
-        receipt = Receipt(
-            id=plan.id,
-            at=plan.at,
-            selected=plan.selected,
-            places=tuple(map(str, self._places(plan))),
-            canaries=plan.canaries,
-            report=report,
-            unreachable=plan.unreached,
-        )
+            report = search()
+        receipt = make_receipt(plan, report, places)
         written = write_receipt(self._folder, receipt)
         reached("receipt")
         path.unlink(missing_ok=True)
-        return ForgetReply(
+        return _make_reply(
+            plan,
+            plan.entries,
             dry_run=False,
-            entries=plan.entries,
-            records=plan.records,
-            selected=plan.selected,
-            unreached=plan.unreached,
-            transcripts=plan.transcripts,
             notes=tuple(f"{path} held it and was deleted" for path in sorted(backups - self._backups())),
-            proof=str(receipt),
+            proof=receipt.text,
             receipt=str(written),
             searched_files=report.files,
             residues=report.residues,
@@ -492,12 +474,6 @@ class Forgetter:
         )
 
 
-def _name_section(section: FileSection) -> str:
-    place = f"{section.document.source}:{section.chunks[0].start_line}"
-    return f"{section.memory} ({place})" if section.memory else place
-
-
-def _file_of(residue: Residue) -> Path:
-    """Return the file of a residue; a member of an archive is named after a `!`."""
-    path = Path(residue.path)
-    return path if path.exists() else Path(residue.path.partition("!")[0])
+def _make_reply(plan: ForgetPlan, entries: tuple[ForgottenEntry, ...], **more: Any) -> ForgetReply:
+    same = {name: getattr(plan, name) for name in ("records", "selected", "unreached", "transcripts")}
+    return ForgetReply(entries=tuple(entry.section() for entry in entries), **(same | more))

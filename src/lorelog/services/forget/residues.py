@@ -1,9 +1,13 @@
-"""Search files for residues of forgotten text, without keeping the text.
+"""Recognize forgotten text without keeping it: quotations in logs, and residues in files.
+
+Quotes are keyed digests of word sequences: a line quotes a text if both contain the same `WINDOW` words in a row, or the
+same word that looks like a key. Case, punctuation and JSON escapes do not matter.
 
 Canaries are fragments of the text, some 24 bytes long and some 64 bytes apart, in every form in which a file may hold
 them: other encodings and normal forms, lower case, JSON and HTML escapes. Only keyed digests of them are kept. Wherever a
 fragment begins, one of its first 8 offsets is a multiple of 8 in the file: numpy hashes the 8 bytes there, a table tells
-whether a fragment has them, and the fragment's digest confirms it.
+whether a fragment has them, and the fragment's digest confirms it. There is one search, by digests: a receipt and an
+interrupted forget have nothing else.
 
 Every file is searched as it is, so pages of a database that were freed but not erased are searched too, and then once
 more with its content decoded: rows of SQLite, members of archives, compressed streams. A tantivy index stores no text,
@@ -37,6 +41,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lorelog.core.serializable import Serializable
 from lorelog.core.sqlite_file import connect_unchanging
@@ -45,6 +50,15 @@ if TYPE_CHECKING:
     import numpy as np
 
     Table = np.ndarray[Any, np.dtype[np.bool_]]
+
+WINDOW = 4
+_REPEATED_WORDS = 5
+_MIN_QUOTE_CHARS = 8
+"""A shorter text is too common to be recognized; only its ids are removed."""
+_KEY_LIKE = re.compile(r"(?=\S*\d)(?=\S*[^\W\d_])\S{10,}")
+"""Letters and digits in one word, such as a token or a password: recognized alone."""
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|[nrtbf\"\\/])")
+_WORD = re.compile(r"[^\W_]+")
 
 FRAGMENT_BYTES = 24
 _MAX_FRAGMENT_CHARS = 200
@@ -58,16 +72,83 @@ _MIN_TEXT_BYTES = 6
 """A shorter text is in too many files by chance."""
 _PREFIX_BYTES = 8
 _PREFIX_BITS = 22
-_DIGEST_BYTES = 16
 _BLOCK_BYTES = 1 << 20
 _MAX_WORDS = 2_000
 _MAX_DEPTH = 3
 _MAX_DECODED_BYTES = 4 << 30
 """Per file; more is a bomb, or must be searched where it is unpacked."""
-_WORD = re.compile(r"[^\W_]{4,}")
 
 
-class CanaryFragment(Serializable, Struct, frozen=True):
+class Quotes(Struct, frozen=True):
+    """Digests of the word sequences of forgotten texts."""
+
+    key: str
+    digests: frozenset[str]
+    sizes: frozenset[int]
+    """Lengths of the sequences, in words."""
+    firsts: frozenset[int]
+    """16-bit checksums of their first words: most words begin no sequence, and this is checked first."""
+
+    def occur_in(self, text: str) -> bool:
+        """Return True if a text quotes a forgotten one."""
+        return any(self._find(text)) or ("\\" in text and any(self._find(_ESCAPE.sub(_unescape, text))))
+
+    def without(self, kept: Iterable[str]) -> Quotes:
+        """Return the quotes that none of some texts contains."""
+        return replace(self, digests=self.digests.difference(*map(self._find, kept)))
+
+    def _find(self, text: str) -> Iterator[str]:
+        words = _split_words(text)
+        for start, word in enumerate(words):
+            if _checksum(word) in self.firsts:
+                for size in self.sizes:
+                    digest = _digest_words(words[start : start + size], self.key)
+                    if digest in self.digests:
+                        yield digest
+
+
+def make_quotes(texts: Iterable[str], kept: Iterable[str] = (), *, window: int = WINDOW) -> Quotes:
+    """Return the quotes of texts, without those of sequences that a kept text contains, too."""
+    sequences: set[tuple[str, ...]] = set()
+    for text in texts:
+        words = _split_words(text)
+        sequences.update(tuple(words[start : start + window]) for start in range(len(words) - window + 1))
+        pieces = (words, *map(_split_words, _KEY_LIKE.findall(text)))
+        sequences.update(
+            tuple(piece) for piece in pieces if len(piece) < window and sum(map(len, piece)) >= _MIN_QUOTE_CHARS
+        )
+    key = secrets.token_hex(16)
+    firsts = frozenset(_checksum(sequence[0]) for sequence in sequences)
+    digests = frozenset(_digest_words(sequence, key) for sequence in sequences)
+    return Quotes(key, digests, frozenset(map(len, sequences)), firsts).without(kept)
+
+
+def find_repetitions(texts: Sequence[str]) -> Callable[[str], bool]:
+    """Return a function that is True for a text that repeats a part of others: five words, a word like a key, a fragment."""
+    quotes, canaries = make_quotes(texts, window=_REPEATED_WORDS), make_canaries(texts)
+    return lambda text: quotes.occur_in(text) or canaries.occur_in(text)
+
+
+def _split_words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _digest_words(words: Iterable[str], key: str) -> str:
+    return hashlib.blake2b(" ".join(words).encode("utf-8", "replace"), key=key.encode(), digest_size=8).hexdigest()
+
+
+def _checksum(word: str) -> int:
+    return zlib.crc32(word.encode("utf-8", "replace")) & 0xFFFF
+
+
+def _unescape(match: re.Match[str]) -> str:
+    try:
+        return str(json.loads(f'"{match[0]}"'))
+    except ValueError:
+        return " "
+
+
+class CanaryFragment(Struct, frozen=True, array_like=True):
     """A fragment of forgotten text in one form, as a digest."""
 
     form: str
@@ -77,40 +158,36 @@ class CanaryFragment(Serializable, Struct, frozen=True):
     digest: str
 
 
-class Canaries(Serializable, Struct, frozen=True, dict=True):
-    """Digests of fragments of forgotten texts. `to_json` contains neither the texts nor the key."""
+class Canaries(Struct, frozen=True, dict=True, omit_defaults=True):
+    """Digests of fragments of forgotten texts."""
 
-    key: bytes
-    """Secret: without it nothing can be guessed from the digests."""
-    fragments: tuple[CanaryFragment, ...]
+    fragments: tuple[CanaryFragment, ...] = ()
     texts: int = 0
     short: int = 0
     """Texts that are too short for a receipt, and are searched for only once."""
     skipped: int = 0
     """Texts too short to be searched for at all."""
+    key: str = ""
+    """Secret, hexadecimal: without it nothing can be guessed from the digests."""
     once: tuple[CanaryFragment, ...] = ()
-    """Fragments of the short texts; not part of the JSON."""
+    """Fragments of the short texts."""
     exact: tuple[bytes, ...] = ()
-    """Texts shorter than a fragment; not part of the JSON."""
+    """Texts shorter than a fragment; never stored."""
     words: tuple[str, ...] = ()
-    """Words of the texts as a tantivy index has them; not part of the JSON."""
+    """Words of the texts as a tantivy index has them; never stored."""
 
     def __repr__(self) -> str:
         return f"Canaries({self.texts} texts)"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the digests as JSON, without the key and without short texts."""
-        rows = [[each.form, each.length, each.prefixes, each.digest] for each in self.fragments]
-        return {"texts": self.texts, "short": self.short, "skipped": self.skipped, "fragments": rows}
+    @property
+    def for_plan(self) -> Canaries:
+        """The canaries without anything of the text."""
+        return replace(self, exact=(), words=())
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any], key: bytes) -> Canaries:
-        """Return the canaries of a receipt. Raise ValueError, KeyError or TypeError for other values."""
-        fragments = tuple(
-            CanaryFragment(str(form), int(length), tuple(map(int, prefixes)), str(digest))
-            for form, length, prefixes, digest in values["fragments"]
-        )
-        return cls(key, fragments, int(values["texts"]), int(values["short"]), int(values["skipped"]))
+    @property
+    def for_receipt(self) -> Canaries:
+        """The canaries without key and without short texts."""
+        return replace(self.for_plan, key="", once=())
 
     @cached_property
     def by_prefix(self) -> dict[int, dict[tuple[int, int], dict[str, CanaryFragment]]]:
@@ -138,9 +215,60 @@ class Canaries(Serializable, Struct, frozen=True, dict=True):
         return table
 
     @cached_property
-    def multiplier(self) -> int:
+    def factor(self) -> int:
         """The odd number that hashes prefixes."""
-        return _multiplier(self.key)
+        return int.from_bytes(bytes.fromhex(self._digest(b"prefix", 8)), "little") | 1
+
+    def make_fragment(self, form: str, data: bytes) -> CanaryFragment:
+        """Return the digest of a fragment."""
+        prefixes = [self._hash_prefix(data[offset : offset + _PREFIX_BYTES]) for offset in range(_PREFIX_BYTES)]
+        return CanaryFragment(form, len(data), tuple(prefixes), self._digest(data))
+
+    def _hash_prefix(self, data: bytes | bytearray) -> int:
+        number = int.from_bytes(data, "little")
+        return (number * self.factor & (1 << 64) - 1) >> (64 - _PREFIX_BITS) if number else -1
+
+    def _digest(self, data: bytes | bytearray, size: int = 16) -> str:
+        return hashlib.blake2b(data, key=bytes.fromhex(self.key), digest_size=size).hexdigest()
+
+    def occur_in(self, text: str) -> bool:
+        """Return True if a text holds a fragment, or a whole short text."""
+        return any(self.scan(form.encode("utf-8", "replace")) for form in {text, _collapse(text)})
+
+    def scan(self, block: bytes | bytearray, size: int | None = None) -> Counter[str]:
+        """Return the fragments that begin in the first `size` bytes, by form."""
+        size = len(block) if size is None else size
+        found = Counter(fragment.form for fragment in self.matches(block, size))
+        for text in self.exact:
+            place = block.find(text)
+            while 0 <= place < size:
+                found["bytes"] += _is_whole_word(block, place, place + len(text))
+                place = block.find(text, place + 1)
+        return +found
+
+    def matches(self, block: bytes | bytearray, size: int) -> Iterator[CanaryFragment]:
+        """Yield the fragments that begin in the first `size` bytes."""
+        for place in self._candidates(block):
+            prefix = self._hash_prefix(block[place : place + _PREFIX_BYTES])
+            for (offset, length), digests in self.by_prefix.get(prefix, {}).items():
+                start = place - offset
+                if 0 <= start < size:
+                    fragment = digests.get(self._digest(block[start : start + length]))
+                    if fragment is not None:
+                        yield fragment
+
+    def _candidates(self, block: bytes | bytearray) -> list[int]:
+        """Return the multiples of 8 where the next 8 bytes have the hash of a fragment's bytes."""
+        import numpy as np
+
+        if len(block) < _PREFIX_BYTES or not self.by_prefix:
+            return []
+        numbers = np.frombuffer(block, dtype="<u8", count=len(block) // _PREFIX_BYTES)
+        hashes = numbers * np.uint64(self.factor)
+        hashes >>= np.uint64(64 - _PREFIX_BITS)
+        hits = np.flatnonzero(np.take(self.table, hashes.view(np.int64), mode="clip"))
+        places: list[int] = (hits[numbers[hits] != 0] * _PREFIX_BYTES).tolist()
+        return places
 
 
 def make_canaries(
@@ -156,67 +284,58 @@ def make_canaries(
     `kept` are texts that stay: a fragment that is also in one of them proves nothing and is left out. `analyse` returns
     the words of a text as the index has them.
     """
-    key = secrets.token_bytes(32)
+    key = secrets.token_hex(32)
+    make_fragment = Canaries(key=key).make_fragment
     chosen = {text: _choose_fragments(text) for text in dict.fromkeys(texts)}
-    whole = {text for text, pieces in chosen.items() if not pieces}
     digests = {
-        piece: [_digest(form, data, key) for form, data in _forms(piece)] for piece in set().union(*chosen.values())
+        piece: [make_fragment(form, data) for form, data in _forms(piece)] for piece in set().union(*chosen.values())
     }
-    whole, shared = _find_shared(Canaries(key, tuple(each for some in digests.values() for each in some)), whole, kept)
-    keep: set[CanaryFragment] = set()
+    every = Canaries(tuple(each for some in digests.values() for each in some), key=key)
+    whole = {text.strip() for text, pieces in chosen.items() if not pieces}
+    shared: set[str] = set()
+    for text in kept:
+        for variant in {text, _collapse(text)}:
+            data = variant.encode("utf-8", "replace")
+            shared.update(fragment.digest for fragment in every.matches(data, len(data)))
+            whole = {each for each in whole if each not in variant}
+    stored: set[CanaryFragment] = set()
     once: set[CanaryFragment] = set()
-    short = 0
+    short = {text for text in chosen if len(text.strip().encode("utf-8", "replace")) < _MIN_RECEIPT_BYTES}
     for text, pieces in chosen.items():
-        is_short = len(text.strip().encode("utf-8", "replace")) < _MIN_RECEIPT_BYTES
-        short += is_short
         for piece in pieces:
-            if not any(each.digest in shared for each in digests[piece]):
-                (once if is_short else keep).update(digests[piece])
+            if shared.isdisjoint(fragment.digest for fragment in digests[piece]):
+                (once if text in short else stored).update(digests[piece])
     for form, values in (("vector key", [name.encode() for name in vector_keys]), ("vector", vectors)):
         for value in values:
             if len(data := bytes(value[:FRAGMENT_BYTES])) >= 2 * _PREFIX_BYTES and any(data):
-                keep.add(_digest(form, data, key))
-    usable = [text.strip() for text in whole if len(text.strip().encode("utf-8", "replace")) >= _MIN_TEXT_BYTES]
-    exact = {data for text in usable for _, data in _forms(text)}
+                stored.add(make_fragment(form, data))
+    usable = [text for text in whole if len(text.encode("utf-8", "replace")) >= _MIN_TEXT_BYTES]
     words = dict.fromkeys(word for text in chosen for word in (analyse(text) if analyse else ()))
-    order = ("form", "length", "digest")
     return Canaries(
-        key,
-        tuple(sorted(keep, key=lambda each: [getattr(each, name) for name in order])),
-        len(chosen),
-        short,
-        len(whole) - len(usable),
-        tuple(once),
-        tuple(exact),
-        tuple(words)[:_MAX_WORDS],
+        tuple(sorted(stored, key=lambda each: (each.form, each.length, each.digest))),
+        texts=len(chosen),
+        short=len(short),
+        skipped=len(whole) - len(usable),
+        key=key,
+        once=tuple(once),
+        exact=tuple({data for text in usable for _, data in _forms(text)}),
+        words=tuple(words)[:_MAX_WORDS],
     )
-
-
-def _find_shared(canaries: Canaries, whole: set[str], kept: Iterable[str]) -> tuple[set[str], set[str]]:
-    """Return the whole texts that no kept text holds, and the digests of fragments that some kept text holds."""
-    search = _ResidueSearch(canaries)
-    shared: set[str] = set()
-    for text in kept:
-        for form in {text, _collapse(text)}:
-            shared.update(fragment.digest for fragment in search.matches(form.encode("utf-8", "replace")))
-            whole = {each for each in whole if each.strip() not in form}
-    return whole, shared
 
 
 def _choose_fragments(text: str) -> set[str]:
     """Return distinctive fragments spread over a text in each of its normal forms."""
     fragments: set[str] = set()
     for variant in {text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)}:
-        size = len(variant.encode("utf-8", "replace"))
-        stride = max(_STRIDE_BYTES, size // _MAX_FRAGMENTS)
+        stride = max(_STRIDE_BYTES, len(variant.encode("utf-8", "replace")) // _MAX_FRAGMENTS)
         due, passed, last = 0, 0, 0
         for start in _word_starts(variant):
             passed += len(variant[last:start].encode("utf-8", "replace"))
             last = start
-            if passed < due:
-                continue
-            fragment = _cut_fragment(variant, start)
-            if fragment and _is_distinctive(fragment):
+            fragment = _cut_fragment(variant, start) if passed >= due else ""
+            letters = sum(letter.isalnum() for letter in fragment)
+            has_word = any(len(word) >= 4 and not word.isdigit() for word in _WORD.findall(fragment))
+            if (has_word and 2 * letters >= len(fragment)) or (letters >= 8 and not fragment.isascii()):
                 fragments.add(fragment)
                 due = passed + stride
     return fragments
@@ -237,26 +356,13 @@ def _continues(letter: str) -> bool:
 
 def _cut_fragment(text: str, start: int) -> str:
     """Return the shortest fragment from a position with enough bytes in every form; empty at the end of the text."""
-    end = start + 8
-    while end <= min(len(text), start + _MAX_FRAGMENT_CHARS):
+    for end in range(start + 8, min(len(text), start + _MAX_FRAGMENT_CHARS) + 1):
         fragment = text[start:end]
-        joined = end < len(text) and _continues(text[end])
-        if not joined and not fragment[-1].isspace():
-            least = min(
-                len(_collapse(unicodedata.normalize(form, fragment)).encode("utf-8", "replace"))
-                for form in ("NFC", "NFD")
-            )
-            if least >= FRAGMENT_BYTES:
+        if not fragment[-1].isspace() and not (end < len(text) and _continues(text[end])):
+            forms = (_collapse(unicodedata.normalize(form, fragment)) for form in ("NFC", "NFD"))
+            if min(len(form.encode("utf-8", "replace")) for form in forms) >= FRAGMENT_BYTES:
                 return fragment
-        end += 1
     return ""
-
-
-def _is_distinctive(fragment: str) -> bool:
-    """Return True if a fragment has a word, and is not mostly punctuation."""
-    letters = sum(letter.isalnum() for letter in fragment)
-    has_word = any(not word.isdigit() for word in _WORD.findall(fragment))
-    return (has_word and 2 * letters >= len(fragment)) or (letters >= 8 and not fragment.isascii())
 
 
 def _collapse(text: str) -> str:
@@ -287,25 +393,6 @@ def _forms(text: str) -> Iterator[tuple[str, bytes]]:
                 yield (form if encoding == "utf-8" else "utf-16"), data
 
 
-def _multiplier(key: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(b"prefix", key=key, digest_size=8).digest(), "little") | 1
-
-
-def _digest(form: str, data: bytes, key: bytes) -> CanaryFragment:
-    factor = _multiplier(key)
-    prefixes = [_hash_prefix(data[offset : offset + _PREFIX_BYTES], factor) for offset in range(_PREFIX_BYTES)]
-    return CanaryFragment(form, len(data), tuple(prefixes), _keyed_digest(data, key))
-
-
-def _hash_prefix(data: bytes, factor: int) -> int:
-    number = int.from_bytes(data, "little")
-    return (number * factor & (1 << 64) - 1) >> (64 - _PREFIX_BITS) if number else -1
-
-
-def _keyed_digest(data: bytes | memoryview, key: bytes) -> str:
-    return hashlib.blake2b(data, key=key, digest_size=_DIGEST_BYTES).hexdigest()
-
-
 class Residue(Serializable, Struct, frozen=True):
     """Forgotten text that a file still holds."""
 
@@ -315,7 +402,7 @@ class Residue(Serializable, Struct, frozen=True):
     count: int
 
 
-class ResidueReport(Serializable, Struct, frozen=True):
+class ResidueReport(Serializable, Struct, frozen=True, kw_only=True):
     """Result of a search for residues."""
 
     files: int
@@ -330,48 +417,26 @@ class ResidueReport(Serializable, Struct, frozen=True):
         return not self.residues and not self.unreadable
 
 
-def _search_every_file(path: Path) -> bool:
-    return True
-
-
 def find_residues(
-    canaries: Canaries, places: Sequence[Path], *, keep: Callable[[Path], bool] = _search_every_file
+    canaries: Canaries, places: Sequence[Path], *, keep: Callable[[Path], bool] = lambda path: True
 ) -> ResidueReport:
     """Search every file below the places. `keep(path)` is True for the files to search. Links are not followed."""
     search = _ResidueSearch(canaries)
     seen: set[tuple[int, int]] = set()
-    for place in places:
-        for path in _walk(place, search.unreadable):
-            if not keep(path):
-                continue
-            try:
-                status = path.lstat()
-                if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in seen:
-                    seen.add((status.st_dev, status.st_ino))
-                    search.search_file(path, status.st_size)
-            except FileNotFoundError:
-                continue  # removed meanwhile: nothing is left of it
-            except OSError as error:
-                search.unreadable.append(f"{path}: {error.strerror or error}")
+    for path in (path for place in places for path in _walk(place, search.unreadable) if keep(path)):
+        try:
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in seen:
+                seen.add((status.st_dev, status.st_ino))
+                search.search_file(path, status.st_size)
+        except FileNotFoundError:
+            continue  # removed meanwhile: nothing is left of it
+        except OSError as error:
+            search.unreadable.append(f"{path}: {error.strerror or error}")
     found = [Residue(path, form, count) for (path, form), count in sorted(search.found.items())]
-    return ResidueReport(search.files, search.bytes, tuple(found), tuple(search.unreadable))
-
-
-def holds_residue(canaries: Canaries, data: bytes) -> bool:
-    """Return True if some bytes hold a fragment of the texts."""
-    return bool(_ResidueSearch(canaries).scan(data))
-
-
-class FragmentFinder:
-    """Tells which of many texts hold a fragment of forgotten ones."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._search = _ResidueSearch(make_canaries(texts))
-
-    def holds(self, text: str) -> bool:
-        """Return True if a text holds a fragment, or a whole short text."""
-        forms = {text, _collapse(text)}
-        return any(self._search.scan(form.encode("utf-8", "replace")) for form in forms)
+    return ResidueReport(
+        files=search.files, bytes=search.bytes, residues=tuple(found), unreadable=tuple(search.unreadable)
+    )
 
 
 def _walk(place: Path, unreadable: list[str]) -> Iterator[Path]:
@@ -397,7 +462,7 @@ class _ResidueSearch:
     def search_file(self, path: Path, size: int) -> None:
         self.files += 1
         self.bytes += size
-        self._add(path, "file name", self.scan(str(path.name).encode("utf-8", "replace")))
+        self._add(path, "file name", self._canaries.scan(str(path.name).encode("utf-8", "replace")))
         if not size:
             return
         with path.open("rb") as file, closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as data:
@@ -406,70 +471,40 @@ class _ResidueSearch:
             for start in range(0, size, _BLOCK_BYTES):
                 end = min(size, start + _BLOCK_BYTES)
                 block = data[start : min(size, end + self._canaries.max_length)]
-                self._add(path, "sqlite page" if is_database else "", self.scan(block, end - start))
+                self._add(path, "sqlite page" if is_database else "", self._canaries.scan(block, end - start))
         if head.startswith(b"SQLite format 3\0"):
             self._search_rows(path)
         elif head.startswith(b"{") and path.name == "meta.json" and any(path.parent.glob("*.term")):
             self._search_words(path.parent)
         else:
-            self._search_decoded(path)
+            try:
+                with path.open("rb") as file:
+                    self._search_packed(str(path), file, 0)
+            except _UNPACK_ERRORS as error:
+                self.unreadable.append(f"{path}: it cannot be unpacked: {error}")
 
     def _add(self, path: Path | str, form: str, forms: Counter[str]) -> None:
         for own, count in forms.items():
             self.found[str(path), own if own.startswith("vector") else form or own] += count
-
-    def scan(self, block: bytes, size: int | None = None) -> Counter[str]:
-        """Return the fragments that begin in the first `size` bytes, by form."""
-        size = len(block) if size is None else size
-        found = Counter(fragment.form for fragment in self.matches(block, size))
-        for text in self._canaries.exact:
-            place = block.find(text)
-            while 0 <= place < size:
-                if _is_whole_word(block, place, place + len(text)):
-                    found["bytes"] += 1
-                place = block.find(text, place + 1)
-        return found
-
-    def matches(self, block: bytes, size: int | None = None) -> Iterator[CanaryFragment]:
-        """Yield the fragments that begin in the first `size` bytes."""
-        size = len(block) if size is None else size
-        for place in self._candidates(block):
-            prefix = _hash_prefix(block[place : place + _PREFIX_BYTES], self._canaries.multiplier)
-            for (offset, length), digests in self._canaries.by_prefix.get(prefix, {}).items():
-                start = place - offset
-                if 0 <= start < size:
-                    fragment = digests.get(_keyed_digest(block[start : start + length], self._canaries.key))
-                    if fragment is not None:
-                        yield fragment
-
-    def _candidates(self, block: bytes) -> list[int]:
-        """Return the multiples of 8 where the next 8 bytes have the hash of a fragment's bytes."""
-        import numpy as np
-
-        if len(block) < _PREFIX_BYTES or not self._canaries.by_prefix:
-            return []
-        numbers = np.frombuffer(block, dtype="<u8", count=len(block) // _PREFIX_BYTES)
-        hashes = numbers * np.uint64(self._canaries.multiplier)
-        hashes >>= np.uint64(64 - _PREFIX_BITS)
-        hits = np.flatnonzero(np.take(self._canaries.table, hashes.view(np.int64), mode="clip"))
-        places: list[int] = (hits[numbers[hits] != 0] * _PREFIX_BYTES).tolist()
-        return places
 
     def _search_rows(self, path: Path) -> None:
         """Search the rows of a database: a value that spans pages is not in one piece in the file."""
         try:
             with closing(connect_unchanging(path)) as db:
                 db.text_factory = bytes
-                tables = [row[0].decode() for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-                for table in tables:
-                    quoted = table.replace('"', '""')
-                    self._search_stream(path, "sqlite row", _iter_values(db.execute(f'SELECT * FROM "{quoted}"')))  # noqa: S608
+                tables = db.execute(
+                    "SELECT replace(name, '\"', '\"\"') FROM sqlite_master WHERE type = 'table'"
+                ).fetchall()
+                for (table,) in tables:
+                    rows = db.execute(f'SELECT * FROM "{table.decode()}"')  # noqa: S608
+                    values = ([value for value in row if isinstance(value, bytes)] for row in rows)
+                    self._search_stream(path, "sqlite row", (b"\0".join([*row, b""]) for row in values))
         except (sqlite3.Error, UnicodeDecodeError) as error:
             self.unreadable.append(f"{path}: its rows cannot be read: {error}")
 
     def _search_stream(self, path: Path | str, form: str, pieces: Iterable[bytes]) -> None:
         """Search pieces of one stream; fragments may span two of them."""
-        rest, total = b"", 0
+        rest, total = bytearray(), 0
         for piece in pieces:
             total += len(piece)
             if total > _MAX_DECODED_BYTES:
@@ -478,25 +513,9 @@ class _ResidueSearch:
             rest += piece
             if len(rest) > _BLOCK_BYTES:
                 cut = len(rest) - self._canaries.max_length
-                self._add(path, form, self.scan(rest, cut))
+                self._add(path, form, self._canaries.scan(rest, cut))
                 rest = rest[cut:]
-        self._add(path, form, self.scan(rest))
-
-    def _search_decoded(self, path: Path) -> None:
-        with path.open("rb") as file:
-            try:
-                self._search_packed(str(path), file, 0)
-            except (
-                OSError,
-                EOFError,
-                ValueError,
-                zlib.error,
-                lzma.LZMAError,
-                tarfile.TarError,
-                zipfile.BadZipFile,
-                RuntimeError,
-            ) as error:
-                self.unreadable.append(f"{path}: it cannot be unpacked: {error}")
+        self._add(path, form, self._canaries.scan(rest))
 
     def _search_packed(self, name: str, file: IO[bytes], depth: int) -> None:
         """Search what a compressed file or an archive holds, and archives in it."""
@@ -548,39 +567,21 @@ class _ResidueSearch:
                 index.reload()
                 searcher = index.searcher()
                 for word in self._canaries.words:
-                    if searcher.doc_freq("body", word) and not _count_visible(index, searcher, word):
-                        self.found[str(folder), "tantivy word"] += 1
+                    if searcher.doc_freq("body", word):
+                        query = tantivy.Query.term_query(index.schema, "body", word)
+                        found: Any = searcher.search(query, limit=1, count=True)
+                        if not found.count:
+                            self.found[str(folder), "tantivy word"] += 1
             except ValueError as error:
                 self.unreadable.append(f"{folder}: the index cannot be opened: {error}")
 
 
-def _count_visible(index: Any, searcher: Any, word: str) -> int:
-    import tantivy
-
-    query = tantivy.Query.term_query(index.schema, "body", word)
-    return int(searcher.search(query, limit=1, count=True).count)
-
-
-def _is_whole_word(block: bytes, start: int, end: int) -> bool:
+def _is_whole_word(block: bytes | bytearray, start: int, end: int) -> bool:
     """Return True if no letter or digit continues the text on either side."""
     before, after = block[max(0, start - 1) : start], block[end : end + 1]
     return not (before.isalnum() and block[start : start + 1].isalnum()) and not (
         after.isalnum() and block[end - 1 : end].isalnum()
     )
-
-
-def _iter_values(rows: Iterable[Sequence[object]]) -> Iterator[bytes]:
-    buffer: list[bytes] = []
-    size = 0
-    for row in rows:
-        for value in row:
-            if isinstance(value, bytes):
-                buffer.append(value)
-                size += len(value) + 1
-        if size > 1 << 20:
-            yield b"\0".join(buffer) + b"\0"
-            buffer, size = [], 0
-    yield b"\0".join(buffer)
 
 
 def _copy_blocks(stream: IO[bytes], copy: IO[bytes]) -> Iterator[bytes]:
@@ -599,6 +600,10 @@ def _iter_inflated(file: IO[bytes]) -> Iterator[bytes]:
             return
 
 
+_UNPACK_ERRORS = (
+    *(OSError, EOFError, ValueError, RuntimeError, zlib.error),
+    *(lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile),
+)
 _OPENERS: Mapping[bytes, tuple[str, Callable[[IO[bytes]], Any]]] = {
     b"\x1f\x8b": ("gzip", lambda file: gzip.GzipFile(fileobj=file, mode="rb")),
     b"BZh": ("bzip2", bz2.BZ2File),

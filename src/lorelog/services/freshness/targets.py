@@ -19,8 +19,8 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import fields
 
-from lorelog.core.digests import sha256
 from lorelog.core.errors import StoreError
+from lorelog.core.ids import sha256
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, transaction
 from lorelog.retrieval.cache import register_cache
 

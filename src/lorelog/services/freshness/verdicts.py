@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from lorelog.core.code import Symbol
-from lorelog.core.freshness import Freshness, FreshnessFinding
+from lorelog.core.query import Freshness, FreshnessFinding
 from lorelog.services.freshness.checkout import ProjectGit
 from lorelog.services.freshness.mention_targets import (
     command_files,

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import NotFound, UsageError
+from lorelog.core.serializable import Serializable
 from lorelog.light import guard_check
 from lorelog.light.delivery_files import short_digest
 from lorelog.light.guard_check import AGENT, BLOCK, MAX_DISMISSALS, OFF, ON, PERSON, RETIRED, WARN
@@ -31,7 +33,7 @@ _MIN_LITERAL_CHARS = 2
 """Letters or digits that a pattern must contain: `*` and `* *` match every call."""
 
 
-class GuardConditions(Struct, frozen=True, kw_only=True):
+class GuardConditions(Serializable, Struct, frozen=True, kw_only=True):
     """The calls that a guard applies to: all conditions that are not empty must hold."""
 
     tool: str = ""
@@ -47,33 +49,27 @@ class GuardConditions(Struct, frozen=True, kw_only=True):
         """Return all patterns."""
         return [*filter(None, (self.tool, self.command, self.content)), *self.paths]
 
-    def as_fields(self) -> dict[str, Any]:
+    def condition_fields(self) -> dict[str, Any]:
         """Return the conditions as fields of an event."""
         return {"tool": self.tool, "paths": list(self.paths), "command": self.command, "content": self.content}
 
 
-class GuardDraft(Struct, frozen=True, kw_only=True):
+class GuardDraft(GuardConditions, frozen=True, kw_only=True):
     """A guard to add."""
 
-    conditions: GuardConditions
     message: str
     action: str = WARN
+    """What it does when it is on: warn or block. An agent's guard without approval never blocks."""
     memory: str = ""
     """Id of the correction it comes from."""
     project: str = ""
     """Id of its project; empty for all projects."""
 
 
-class Guard(Struct, frozen=True, kw_only=True):
+class Guard(GuardDraft, frozen=True, kw_only=True):
     """A guard in its current state."""
 
     id: str
-    conditions: GuardConditions
-    action: str
-    """What it does when it is on: warn or block. An agent's guard without approval never blocks."""
-    message: str
-    memory: str
-    project: str
     created_by: str
     state: str = OFF
     """`on`, `off` or `retired`."""
@@ -91,13 +87,13 @@ class Guard(Struct, frozen=True, kw_only=True):
     def as_fields(self) -> dict[str, Any]:
         """Return the guard as `guard_check` matches it."""
         return {
-            **self.conditions.as_fields(),
+            **self.condition_fields(),
             **{name: getattr(self, name) for name in ("id", "action", "message", "memory", "project")},
             **{name: getattr(self, name) for name in ("created_by", "approved", "state")},
         }
 
 
-class GuardChange(Struct, frozen=True):
+class GuardChange(Serializable, Struct, frozen=True):
     """A guard after a change."""
 
     guard: Guard
@@ -143,14 +139,14 @@ class GuardLog:
     def add(self, draft: GuardDraft, by: str) -> GuardChange:
         """Add a guard, switched off. A guard with the same conditions is not added again."""
         check_draft(draft, by)
-        identity = guard_id(draft.project, draft.conditions)
+        identity = guard_id(draft.project, draft)
         known = {guard.id: guard for guard in self.all()}
         if identity in known:
             return GuardChange(known[identity], False, ("a guard with these conditions exists already",))
         if len(known) >= MAX_GUARDS:
             raise UsageError(f"there are {len(known):,} guards, which is the maximum", hint="lorelog guard remove ID")
         event = {
-            **draft.conditions.as_fields(),
+            **draft.condition_fields(),
             **{name: getattr(draft, name) for name in ("action", "message", "memory", "project")},
         }
         self._append(identity, by, ("add", event))
@@ -228,8 +224,8 @@ _PERSON_HINT = "a person does this in a terminal of their own"
 
 def check_draft(draft: GuardDraft, by: str) -> None:
     """Raise UsageError if a guard may not be added."""
-    check_patterns(draft.conditions)
-    check_literals(draft.conditions)
+    check_patterns(draft)
+    check_literals(draft)
     if draft.action not in (WARN, BLOCK):
         raise UsageError(f"{draft.action!r} is not an action of a guard", hint="use warn or block")
     if by == AGENT and draft.action == BLOCK:
@@ -262,7 +258,7 @@ def check_literals(conditions: GuardConditions) -> None:
 
 def guard_id(project: str, conditions: GuardConditions) -> str:
     """Return the id of a guard: the same conditions in the same project have the same id."""
-    return "g" + short_digest(json.dumps([project, *conditions.as_fields().values()], ensure_ascii=False))[:8]
+    return "g" + short_digest(json.dumps([project, *conditions.condition_fields().values()], ensure_ascii=False))[:8]
 
 
 def describe_conditions(conditions: GuardConditions) -> str:
@@ -276,31 +272,9 @@ def describe_conditions(conditions: GuardConditions) -> str:
 
 def guard_from_draft(draft: GuardDraft, by: str) -> Guard:
     """Return the guard that adding a draft would make, for a replay."""
-    names = ("conditions", "action", "message", "memory", "project")
-    return Guard(
-        id=guard_id(draft.project, draft.conditions),
-        created_by=by,
-        **{name: getattr(draft, name) for name in names},
-    )
+    return Guard(id=guard_id(draft.project, draft), created_by=by, **asdict(draft))
 
 
 def _guard_from_fields(fields: Mapping[str, Any]) -> Guard:
-    names = (
-        "id",
-        "message",
-        "memory",
-        "project",
-        "state",
-        "created_by",
-        "approved",
-        "dismissals",
-        "created",
-        "changed",
-    )
-    return Guard(
-        conditions=GuardConditions(
-            tool=fields["tool"], paths=tuple(fields["paths"]), command=fields["command"], content=fields["content"]
-        ),
-        action=guard_check.effective_action(dict(fields)),
-        **{name: fields[name] for name in names},
-    )
+    values = {name: fields[name] for name in Guard.__struct_fields__}
+    return Guard(**{**values, "paths": tuple(fields["paths"]), "action": guard_check.effective_action(dict(fields))})

@@ -14,14 +14,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from lorelog.language.sentences import split_sentences
 from lorelog.light.delivery_files import read_standing
-from lorelog.light.guard_check import PERSON, WARN, CallView
+from lorelog.light.guard_check import PERSON, CallView
 from lorelog.light.shell_command import word_set
 from lorelog.services.cues.directives import PROGRAMS, avoided_commands, chosen_programs
 from lorelog.services.guards.guard_log import (
     MAX_MESSAGE_CHARS,
+    Guard,
     GuardConditions,
     GuardDraft,
     guard_from_draft,
@@ -52,15 +54,29 @@ class StandingRule(Struct, frozen=True, kw_only=True):
         return self.own and self.origin in {"", "user"}
 
 
-class GuardProposal(Struct, frozen=True, kw_only=True):
+class GuardProposal(GuardConditions, frozen=True, kw_only=True):
     """A guard that a correction suggests."""
 
     id: str
     """The id that the guard will have."""
-    draft: GuardDraft
-    memory: StandingRule
     example: str
     """A call that it would match."""
+    correction: str
+    memory: str
+    date: str
+    project: str
+    created_by: str = PERSON
+
+    def as_guard(self) -> Guard:
+        """Return the guard that it suggests, which warns. A proposal is the user's own words."""
+        text = " ".join(self.correction.split())
+        draft = GuardDraft(
+            **{name: getattr(self, name) for name in GuardConditions.__struct_fields__},
+            message=text if len(text) <= MAX_MESSAGE_CHARS else text[: MAX_MESSAGE_CHARS - 1] + "…",
+            memory=self.memory,
+            project=self.project,
+        )
+        return guard_from_draft(draft, PERSON)
 
 
 def read_standing_memories(files: Sequence[str], project: str) -> list[StandingRule]:
@@ -101,21 +117,20 @@ class GuardCandidate(Struct, frozen=True):
 
 
 def _make_proposal(memory: StandingRule, candidate: GuardCandidate) -> GuardProposal:
-    text = " ".join(memory.text.split())
-    draft = GuardDraft(
-        conditions=candidate.conditions,
-        message=text if len(text) <= MAX_MESSAGE_CHARS else text[: MAX_MESSAGE_CHARS - 1] + "…",
-        action=WARN,
+    example = candidate.example
+    return GuardProposal(
+        **asdict(candidate.conditions),
+        id=guard_id(memory.project, candidate.conditions),
+        example=example.command or f"{' '.join(example.paths)}: {example.content}".rstrip(": "),
+        correction=memory.text,
         memory=memory.id,
+        date=memory.date,
         project=memory.project,
     )
-    example = candidate.example
-    shown = example.command or f"{' '.join(example.paths)}: {example.content}".rstrip(": ")
-    return GuardProposal(id=guard_id(draft.project, draft.conditions), draft=draft, memory=memory, example=shown)
 
 
 def _matches_example(candidate: GuardCandidate) -> bool:
-    guard = guard_from_draft(GuardDraft(conditions=candidate.conditions, message=""), PERSON)
+    guard = guard_from_draft(GuardDraft(**asdict(candidate.conditions), message=""), PERSON)
     return CallView(candidate.example.as_fields(), "/project").matches(guard.as_fields())
 
 

@@ -27,7 +27,6 @@ from lorelog.core.query import Filters
 from lorelog.ingest.transcripts.actions import parse_action
 from lorelog.ingest.transcripts.conversation import Conversation, open_conversation, read_conversation_head
 from lorelog.ingest.transcripts.json_files import read_records
-from lorelog.ingest.transcripts.shown_memory import is_stopped_call, strip_shown_memory
 from lorelog.ingest.transcripts.turns import (
     JsonObject,
     TranscriptStats,
@@ -39,6 +38,7 @@ from lorelog.ingest.transcripts.turns import (
     result_text,
     to_text,
 )
+from lorelog.ingest.transcripts.user_replies import is_stopped_call, strip_shown_memory
 from lorelog.light.guard_check import MAX_CONTENT_CHARS, CallView
 from lorelog.services.guards.guard_log import Guard, GuardConditions
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lorelog.core.session import ToolAction
     from lorelog.services.memories.transcript_access import TranscriptAccess
     from lorelog.services.traces.recorder import TraceStore
-    from lorelog.services.traces.values import TracedCall
+    from lorelog.services.traces.tables import TracedCall
 
 MAX_STATEMENT_CHARS = 2_000
 _MAX_CALLS_PER_FILE = 20_000
@@ -306,7 +306,7 @@ class _CallCollector:
 
 def calls_from_traces(traced: Sequence[TracedCall], known_sessions: frozenset[str]) -> list[PastCall]:
     """Return traced tool calls of the sessions whose transcripts are not known, oldest first."""
-    return [_call_from_trace(call) for call in reversed(traced) if call.origin.session not in known_sessions]
+    return [_call_from_trace(call) for call in reversed(traced) if call.session not in known_sessions]
 
 
 def _call_from_trace(call: TracedCall) -> PastCall:
@@ -320,10 +320,10 @@ def _call_from_trace(call: TracedCall) -> PastCall:
         paths=call.files,
         command=command,
         at=at,
-        host=call.origin.host,
-        session=call.origin.session,
-        turn=call.origin.turn,
-        directory=call.origin.project,
+        host=call.host,
+        session=call.session,
+        turn=call.turn,
+        directory=call.project,
         rejected=bool(_REJECTED.search(call.error)),
         complete=bool(command),
         traced=True,
@@ -437,13 +437,13 @@ def replay(guard: Guard, calls: Sequence[PastCall], correction: str, notes: Sequ
     hits: list[ReplayHit] = []
     applicable = 0
     for call in calls:
-        applicable += _is_applicable(guard.conditions, call)
+        applicable += _is_applicable(guard, call)
         if CallView(call.as_fields(), call.directory or "/").matches(fields):
             why = _reaction(guard, call, correction)
             hits.append(ReplayHit(call=call, corrected=bool(why), why=why))
     incomplete = sum(not call.complete for call in calls)
     all_notes = list(notes)
-    if guard.conditions.content and incomplete:
+    if guard.content and incomplete:
         all_notes.append(f"the written text of {incomplete:,} calls is not known; they count as no match")
     traced = sum(call.traced for call in calls)
     return ReplayReport(
@@ -458,7 +458,7 @@ def replay(guard: Guard, calls: Sequence[PastCall], correction: str, notes: Sequ
 
 def check_share(guard: Guard, report: ReplayReport) -> None:
     """Raise UsageError, with the count, for a guard that matches nearly every call of its kind."""
-    if not guard.conditions.patterns():
+    if not guard.patterns():
         count = f" ({report.total:,} of {report.total:,})" if report.total else ""
         raise UsageError(
             f"a guard without a condition matches every call{count}", hint="give --command, --path or --content"
@@ -466,16 +466,16 @@ def check_share(guard: Guard, report: ReplayReport) -> None:
     hits = len(report.hits)
     if report.applicable >= _MIN_CALLS_FOR_SHARE and hits > MAX_SHARE * report.applicable:
         raise UsageError(
-            f"guard {guard.id} matches {hits:,} of {report.applicable:,} {_kind_words(guard.conditions)}:"
+            f"guard {guard.id} matches {hits:,} of {report.applicable:,} {_kind_words(guard)}:"
             " that is nearly everything",
             hint="use a narrower pattern",
         )
-    sample = [call for call in EVERYDAY_CALLS if _is_applicable(guard.conditions, call)]
+    sample = [call for call in EVERYDAY_CALLS if _is_applicable(guard, call)]
     fields = guard.as_fields()
     matched = sum(CallView(call.as_fields(), "/project").matches(fields) for call in sample)
     if sample and matched > MAX_SHARE * len(sample):
         raise UsageError(
-            f"guard {guard.id} matches {matched} of {len(sample)} everyday {_kind_words(guard.conditions)}",
+            f"guard {guard.id} matches {matched} of {len(sample)} everyday {_kind_words(guard)}",
             hint="use a narrower pattern",
         )
 
@@ -515,7 +515,7 @@ def _reaction(guard: Guard, call: PastCall, correction: str) -> str:
     wanted, words = _words(correction), _words(call.statement)
     if wanted and len(wanted & words) >= _MIN_COMMON_WORDS * len(wanted):
         return "corrected"
-    names = _literal_words(guard.conditions)
+    names = _literal_words(guard)
     return "corrected" if _CORRECTION.search(call.statement) and any(name in words for name in names) else ""
 
 

@@ -174,7 +174,7 @@ class Importer:
         roots = self._roots()
         gone: list[str] = []
         changed: list[SourceFile] = []
-        folders = [os.path.join(root.path, BATCHES_FOLDER) for root in roots]  # noqa: PTH118
+        folders = [f"{root.path}/{BATCHES_FOLDER}" for root in roots]
         for path, is_gone in take_back_files(batch, folders, report):
             if is_gone:
                 gone.append(str(path))
@@ -209,10 +209,10 @@ class Importer:
     def names_project(self, project: str) -> bool:
         """Return whether another tool's project, a directory or a name, is the current one."""
         own = self._context.workspace.project
-        if os.path.isabs(project):  # noqa: PTH117
+        if Path(project).is_absolute():
             real = os.path.realpath(project)
             return is_below(real, os.path.realpath(own.id)) or is_below(real, os.path.realpath(own.root))
-        return project.strip("/").lower() == os.path.basename(own.id.rstrip("/")).lower()  # noqa: PTH119
+        return project.strip("/").lower() == Path(own.id).name.lower()
 
     def written_ids(self, root: Root) -> set[str]:
         """Return the ids of entries in the journals of a root: the index may be behind, or deleted."""
@@ -320,7 +320,7 @@ class ImportRun:
             return None
         root = self._root_of(entry)
         if root is None:
-            name = os.path.basename(entry.project.rstrip("/")) or entry.project  # noqa: PTH119
+            name = Path(entry.project).name or entry.project
             self.summary.other_projects[name] = self.summary.other_projects.get(name, 0) + 1
             return None
         counts = self.summary.kind(entry.kind)
@@ -363,7 +363,7 @@ class ImportRun:
         ]
         fields += [("from", source), ("author", to_anchor_word(entry.author)), ("batch", self._batch.name)]
         other = entry.project and not self._importer.names_project(entry.project)
-        name = os.path.basename(entry.project.rstrip("/"))  # noqa: PTH119
+        name = Path(entry.project).name
         tags = clean_tags(
             *entry.tags,
             "" if source == FILE_SOURCE else f"from:{source}",

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from lorelog.core.errors import LorelogError, SourceError, StoreBusy, StoreError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import LorelogError, SourceError, StoreBusy, StoreError, plural
 from lorelog.core.memory import FileProblem, HealthCheck, HealthReply
 from lorelog.core.ports import REPAIR_NOTE, Embedder, Store, StoreStats
 from lorelog.core.query import Filters, VectorCoverage
@@ -177,7 +176,7 @@ def _check_reembedding(store: Store) -> list[HealthCheck]:
 
 
 def _check_roots(roots: Sequence[Root]) -> list[HealthCheck]:
-    # Nobody named the journals of a project: that they were removed with it is no fault, and must not fail for ever.
+    # Journals are registered implicitly; a deleted project is not an error.
     gone = [
         HealthCheck(
             "root",

@@ -25,8 +25,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lorelog.core.atomic_file import AtomicFile, sync_folder
-from lorelog.core.digests import sha256
 from lorelog.core.errors import ConfigError
+from lorelog.core.ids import sha256
 from lorelog.core.paths import is_below
 
 MAX_BYTES = 50_000_000
@@ -290,7 +290,7 @@ def _revert(
             _apply_change(replace(change, before=change.after, after=change.before))
     for folder in sorted(created, key=len, reverse=True):
         with suppress(OSError):
-            os.rmdir(folder)  # noqa: PTH106  # only if it is empty
+            Path(folder).rmdir()  # only if it is empty
     if old.files:
         with suppress(ConfigError):
             _write_receipt(context.home, host, old)
@@ -308,7 +308,7 @@ def apply_uninstall(host: str, changes: Sequence[InstallChange], context: Instal
     emptied = {str(change.target.parent) for change in changes if change.after is None}
     for folder in sorted({*receipt.folders, *emptied}, key=len, reverse=True):
         with suppress(OSError):
-            os.rmdir(folder)  # noqa: PTH106  # only if it is empty
+            Path(folder).rmdir()  # only if it is empty
     _receipt_path(context.home, host).unlink(missing_ok=True)
     prune_backups(copies, [])
 

@@ -134,7 +134,7 @@ def _check_logs(workspace: Workspace) -> list[HealthCheck]:
 
 
 def _find_bad_lines(path: Path) -> str:
-    """Return which lines of a file cannot be read, or an empty string. A torn last line is no fault."""
+    """Return which lines of a file cannot be read, or an empty string. A torn last line is not an error."""
     required = _REQUIRED_FIELDS.get(path.name, ())
     try:
         if not path.exists() or path.stat().st_size > _MAX_LOG_BYTES:

@@ -95,7 +95,7 @@ def _ambiguous_error(identity: str, matches: Sequence[StoredChunk]) -> UsageErro
     """Return the error for a prefix of several ids, with the id that has the prefix and the line of each."""
     named = {_matching_id(stored, identity): stored for stored in reversed(matches)}
     shown = [
-        f"{name} ({os.path.basename(stored.chunk.source)}:{stored.chunk.start_line} {_first_line(stored.chunk)})"  # noqa: PTH119
+        f"{name} ({Path(stored.chunk.source).name}:{stored.chunk.start_line} {_first_line(stored.chunk)})"
         for name, stored in sorted(named.items())[:_MAX_CANDIDATES]
     ]
     more = f"; and {len(named) - len(shown)} more" if len(named) > len(shown) else ""

@@ -31,20 +31,19 @@ from typing import IO, Any
 
 from msgspec import Struct
 
+from lorelog.core import VERSION
 from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, StoredChunk
-from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError
-from lorelog.core.grammar import nearest_name
+from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError, nearest_name
 from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, Trust, TrustTier
-from lorelog.core.version import VERSION
 from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
 from lorelog.ingest.importers.source import SkippedItem
 from lorelog.ingest.transcripts.json_files import read_members
 from lorelog.ingest.transcripts.turns import TranscriptStats
 from lorelog.records.chain import LINE_FORMAT_VERSION, MAX_RECORD_BYTES, decode_line
+from lorelog.records.digests import strip_control_chars
 from lorelog.records.kinds import FIELDS, search_text
 from lorelog.records.redaction import REDACTED_KEY
 from lorelog.records.trust import assess_records
-from lorelog.services.records.markdown import strip_control_chars
 from lorelog.services.records.store import RecordStore
 
 _TEXT_FIELDS = (

@@ -15,7 +15,6 @@ they are about its lines.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ from msgspec.structs import replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import LorelogError, StoreBusy, UsageError
 from lorelog.core.paths import is_below
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.processes import FileLock
 from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, signed_bytes
 from lorelog.ingest.redaction.redact import redact
 from lorelog.ingest.transcripts.json_files import open_stream, read_file_head
@@ -325,13 +324,9 @@ class RecordImporter:
             return
         folder = self._store.ledger.folder
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(folder / "ledger.import", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            if not acquire_file_lock(descriptor, _LOCK_WAIT_S):
-                raise StoreBusy("another import into this ledger is running", hint="nothing was written; try again")
+        busy = StoreBusy("another import into this ledger is running", hint="nothing was written; try again")
+        with FileLock(folder / "ledger.import", busy, _LOCK_WAIT_S):
             yield
-        finally:
-            os.close(descriptor)
 
 
 def _batches(items: Iterator[ImportItem]) -> Iterator[list[ImportItem]]:

@@ -10,9 +10,9 @@ lines have changed or its file is gone, `expand` shows the indexed chunk, and th
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -107,7 +107,7 @@ def add_token_costs(
 def _file_stamp(source: str) -> FileStamp | None:
     """Return the stamp of a regular file; None if there is none."""
     try:
-        status = os.stat(source, follow_symlinks=False)  # noqa: PTH116
+        status = Path(source).lstat()
     except (OSError, ValueError):
         return None
     return FileStamp.from_stat(status) if stat.S_ISREG(status.st_mode) else None

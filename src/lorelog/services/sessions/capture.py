@@ -71,7 +71,7 @@ from lorelog.services.sessions.due_turns import (
     select_finished,
 )
 from lorelog.services.standing.rules import find_contradicted
-from lorelog.services.traces.values import TracedTurn, record_turns
+from lorelog.services.traces.tables import TracedTurn, record_turns
 from lorelog.services.usage.signs import note_usage
 
 ANSWER_WAIT_S = 20.0

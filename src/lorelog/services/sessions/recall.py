@@ -16,10 +16,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.document import ARCHIVE_TYPE
-from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.options import SearchOptions
-from lorelog.core.query import Hit, SearchReply, SupportingRecord, ValueChange
-from lorelog.core.record import CANDIDATE_TRUST, REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS, Trust, TrustTier
+from lorelog.core.query import UNCHECKED_VERDICT, FreshnessVerdict, Hit, SearchReply, SupportingRecord, ValueChange
+from lorelog.core.record import (
+    CANDIDATE_TRUST,
+    REPOSITORY_ORIGIN,
+    UNTRUSTED_ORIGINS,
+    Trust,
+    TrustTier,
+    VerificationHint,
+)
 from lorelog.core.serializable import Serializable
 from lorelog.light.session_start import is_agents_note
 from lorelog.services.sessions.capture_db import open_captures
@@ -45,7 +51,9 @@ class UserPrompt(Struct, frozen=True):
     text: str
 
 
-class RecalledMemory(Serializable, Struct, frozen=True, kw_only=True):
+class RecalledMemory(
+    Serializable, Struct, frozen=True, kw_only=True, rename={"grounding": "grounding_refs", "verdict": "freshness"}
+):
     """A memory that matches a prompt."""
 
     id: str
@@ -61,6 +69,7 @@ class RecalledMemory(Serializable, Struct, frozen=True, kw_only=True):
     """Untrusted origin of the text: `tool`, `import`, or `foreign` if it is based on such; `agent` for an agent's topic; otherwise empty."""
     trust: Trust = CANDIDATE_TRUST
     grounding: tuple[SupportingRecord, ...] = ()
+    verification_hint: VerificationHint = CANDIDATE_TRUST.verification_hint
     verdict: FreshnessVerdict = UNCHECKED_VERDICT
     now_was: tuple[ValueChange, ...] = ()
     """Values that it states and other hits state differently."""
@@ -176,6 +185,7 @@ def _to_recalled_memory(hit: Hit) -> RecalledMemory:
         origin=origin,
         trust=hit.trust,
         grounding=hit.grounding,
+        verification_hint=hit.trust.verification_hint,
         verdict=hit.verdict,
         now_was=hit.now_was,
     )

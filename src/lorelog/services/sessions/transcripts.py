@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from lorelog.core.document import Anchor, Chunk
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
 from lorelog.core.memory import ExpandReply
+from lorelog.core.paths import join_path
 from lorelog.core.ports import Store
 from lorelog.core.session import TranscriptReply, TranscriptTurn
 from lorelog.ingest.files import printable_path
@@ -106,7 +107,7 @@ def locate_transcript(place: str, sources: TranscriptSources) -> TranscriptLocat
 
 
 def _locate_path(name: str, directory: str) -> TranscriptLocation:
-    expanded = os.path.expanduser(name)  # noqa: PTH111 (leaves an unknown user's ~ as it is)
+    expanded = join_path("", name)
     path = os.path.normpath(Path(directory, expanded))
     base, mark, session = path.rpartition("#")
     if mark and base and not os.path.lexists(path):
@@ -200,7 +201,7 @@ def _locate_address(address: str, session: str) -> TranscriptLocation:
         agent = key.split(":")[1]
     session = session or (path_session if path_session != "session" else "")
     store = query.get("store", [""])[0] or os.environ.get("OPENCLAW_STATE_DIR", "") or "~/.openclaw"
-    base = Path(os.path.expanduser(store))  # noqa: PTH111
+    base = Path(join_path("", store))
     tried: list[str] = []
     for path, matched_session in _openclaw_candidates(base, agent, session, key):
         if path.is_file():

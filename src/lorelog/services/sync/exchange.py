@@ -31,7 +31,8 @@ from lorelog.code.git import Git, GitResult, clean_environment, run_git
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnreachable, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.paths import join_path
+from lorelog.core.processes import FileLock
 from lorelog.ingest.redaction.redact import redact
 from lorelog.services.backup.restore import write_whole_file
 from lorelog.services.places.project import shared_name
@@ -243,10 +244,10 @@ def check_remote(url: str) -> None:
 def absolute_remote(remote: str, directory: str) -> str:
     """Return a path as an absolute one, since the next sync may run elsewhere; addresses and names are kept."""
     first = remote.partition("/")[0]
-    path = os.path.join(directory, os.path.expanduser(remote))  # noqa: PTH111, PTH118  (may not be a path)
-    if ":" in first or ("/" not in remote and not os.path.isdir(path)):  # noqa: PTH112
+    path = join_path(directory, remote)
+    if ":" in first or ("/" not in remote and not os.path.isdir(path)):  # noqa: PTH112  (may not be a path)
         return remote
-    return os.path.abspath(path)  # noqa: PTH100
+    return os.path.normpath(path)
 
 
 def _git_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -405,13 +406,8 @@ class SyncFolder:
     def locked(self) -> Iterator[None]:
         """Hold the lock of syncs of this tenant. Raise StoreBusy if another process does."""
         self._create()
-        descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            if not acquire_file_lock(descriptor, 0.0):
-                raise StoreBusy("another sync is running", hint="wait until it has finished")
+        with FileLock(self.folder / "lock", StoreBusy("another sync is running", hint="wait until it has finished")):
             yield
-        finally:
-            os.close(descriptor)
 
     def _create(self) -> None:
         try:

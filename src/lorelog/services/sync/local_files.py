@@ -1,4 +1,4 @@
-"""Read what a machine has, and write what it gets: journals, logs and records of the chosen projects.
+"""The side of this machine in a sync: read and apply journals, logs and records of the chosen projects.
 
 Every file is replaced as a whole, under the lock that other writers honour. Adding an entry twice changes nothing, so an exchange
 that was killed is completed by the next one.
@@ -112,7 +112,7 @@ class LocalFiles(Struct):
             self._edit(Path(root.path) / file, partial(_add_missing, file=file, added=own, replaced=replaced))
 
     def cut_entries(self, project: str, keys: Collection[str]) -> None:
-        """Take entries out of the journals of a project."""
+        """Erase entries in the journals of a project."""
         folder = Path(self.root(project).path)
         for file, text in self.journals(project).items():
             if cut_from_journal(text, keys) != text:

@@ -7,7 +7,6 @@ A text with a secret stops the push, not the rest.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,7 +113,7 @@ class Syncer:
 
     def __init__(self, deps: SyncDeps, settings: SyncSettings) -> None:
         self._deps, self._settings = deps, settings
-        self._projects = {path: name for path, name in settings.projects.items() if not path or os.path.isdir(path)}  # noqa: PTH112
+        self._projects = {path: name for path, name in settings.projects.items() if not path or Path(path).is_dir()}
         """The chosen projects that are there. One that was moved or deleted is not created again."""
         self._folder = SyncFolder(deps.workspace.tenant_folder)
         self._exchange = Exchange(

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from lorelog.core.document import StoredChunk
 from lorelog.core.query import Hit, SearchReply
-from lorelog.core.stack_trace import LocatedTrace, StackTrace
+from lorelog.core.session import LocatedTrace, StackTrace
+from lorelog.ingest.tracebacks.blocks import message_trace
 from lorelog.ingest.tracebacks.finder import (
     bare_type,
     find_traces,
@@ -25,10 +26,8 @@ from lorelog.ingest.tracebacks.finder import (
     trace_family,
     trace_signature,
 )
-from lorelog.ingest.tracebacks.messages import message_trace
 from lorelog.language.lexicon import lexicon
-from lorelog.services.traces.tables import TraceFilter, TraceTables
-from lorelog.services.traces.values import ErrorGroup, TracedCall, TracedError, redact_trace
+from lorelog.services.traces.tables import ErrorGroup, TracedCall, TracedError, TraceFilter, TraceTables, redact_trace
 
 MATCH_EXACT, MATCH_SAME_MESSAGE, MATCH_SIMILAR = "exact", "same message", "similar"
 """Kinds of match between an earlier error and this one."""
@@ -126,15 +125,13 @@ def find_error_hints(
     trace = redact_trace(LocatedTrace(parse_error(text), "", 1, 1), clean).trace
     wanted = (MATCH_EXACT, MATCH_SAME_MESSAGE) if trace.frames else (MATCH_EXACT,)
     seen = [error for error in _find_known_errors(trace, sources) if error.match in wanted]
-    occurrences = [
-        error for error in _find_occurrences(seen, sources) if not session or error.origin.session != session
-    ]
+    occurrences = [error for error in _find_occurrences(seen, sources) if not session or error.session != session]
     hints = [
         ErrorHint(signature=fix.failed.signature, at=fix.failed.at, files=fix.files, memory=fix.memory)
         for fix in _find_fixes(occurrences, sources)
     ]
     if not hints:
-        by_turn = {error.origin.memory: error for error in occurrences if error.origin.memory}
+        by_turn = {error.memory: error for error in occurrences if error.memory}
         for turn in _find_related_turns(occurrences, sources):
             anchor = turn.memory.chunk.anchor
             error = by_turn.get(anchor.memory if anchor else "")
@@ -231,14 +228,14 @@ def _find_related_turns(occurrences: Iterable[TracedError], sources: ErrorHistor
     """Return the turns in which the errors occurred, each followed by the next of its session."""
     turns: dict[str, RelatedTurn] = {}
     for error in occurrences:
-        for id_, is_after in ((error.origin.memory, False), (sources.tables.turn_after(error), True)):
+        for id_, is_after in ((error.memory, False), (sources.tables.turn_after(error), True)):
             memory = sources.get(id_) if id_ and id_ not in turns else None
             if memory is not None:
                 turns[id_] = RelatedTurn(
                     memory=memory,
-                    session=error.origin.session,
-                    host=error.origin.host,
-                    branch=error.origin.branch,
+                    session=error.session,
+                    host=error.host,
+                    branch=error.branch,
                     at=error.at,
                     is_after=is_after,
                 )
@@ -252,7 +249,7 @@ def _find_fixes(occurrences: Iterable[TracedError], sources: ErrorHistorySources
         if passed is None or passed.id in fixes:
             continue
         files = tuple(dict.fromkeys(file for call in between if not call.failed for file in call.files))[:_MAX_FILES]
-        memory = sources.get(passed.origin.memory) if passed.origin.memory else None
+        memory = sources.get(passed.memory) if passed.memory else None
         fixes[passed.id] = ErrorFix(error, passed, files, memory)
     return list(fixes.values())
 

@@ -1,36 +1,117 @@
-"""Tables of a tenant's traces: calls of operations and tools, and errors, in one SQLite file.
+"""A tenant's traces: calls of operations and tools, and errors, in one SQLite file; and how captured turns become traces.
 
 The size is limited by age and bytes: the oldest rows are dropped, calls before errors, because an error of a month ago
 may occur again. Recorded calls are in a spool first (see `recorder`), and are moved here when traces are read or the
 spool has grown. A spool file is renamed before it is read; one left by a killed process is read again, and ids prevent
 duplicates.
 
-Traces of a turn whose memory is deleted are hidden by the memory's tombstone, so `restore` brings both back.
+Traces of a turn have the id of its memory, and are hidden by the memory's tombstone, so `restore` brings both back. A turn that is captured
+again adds nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import fields
+from msgspec.json import decode, encode
+from msgspec.structs import asdict, astuple, replace
 
-from lorelog.core.errors import StoreError
+from lorelog.core.errors import LorelogError, StoreError
 from lorelog.core.options import TraceOptions
 from lorelog.core.processes import acquire_file_lock
+from lorelog.core.session import HookEvent, LocatedTrace, StackFrame, StackTrace, ToolAction
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, is_corruption, transaction
-from lorelog.core.stack_trace import StackFrame, StackTrace
 from lorelog.services.memory_state.tombstones import Tombstones, memory_key
 from lorelog.services.traces import SPOOL_FILE
-from lorelog.services.traces.values import OPERATION, ErrorGroup, TracedCall, TracedError, TraceOrigin
+
+if TYPE_CHECKING:
+    from lorelog.services.traces.recorder import TraceStore
+
+OPERATION, TURN = "operation", "turn"
+"""Sources of a trace: an operation of ours, or a captured turn of an agent."""
+MAX_MESSAGE_CHARS = 500
+MAX_TEXT_CHARS = 2_000
+MAX_FRAMES = 40
+MAX_NAME_CHARS = 300
+MAX_INPUT_CHARS = 300
+_MAX_KEY_CHARS = 400
+_COMMAND_PREFIX = re.compile(
+    r"^(?:\s*cd\s+[^;&|]+(?:&&|;)|\s*(?:[A-Z_][A-Z0-9_]*=\S*|sudo|time|nice(?:\s+-n\s+\d+)?|env|timeout\s+\S+)\s)+"
+)
+_OUTPUT_SUFFIX = re.compile(
+    r"\s*(?:2>&1|[12]?>+\s*/dev/null|\|\s*(?:tail|head|tee|grep|cat|less|sed|awk)\b[^|]*|;?\s*echo\b.*\$\?.*)\s*$"
+)
+
+RedactText = Callable[[str], str]
+
+
+class _Trace(Struct, frozen=True, kw_only=True):
+    """Where a call or an error comes from."""
+
+    id: str
+    at: int
+    """Milliseconds since 1970."""
+    source: str
+    project: str = ""
+    session: str = ""
+    turn: str = ""
+    host: str = ""
+    branch: str = ""
+    memory: str = ""
+    """Id of the turn's memory: the trace is hidden when the memory is deleted."""
+
+
+class TracedCall(_Trace, frozen=True, kw_only=True):
+    """A call of an operation or tool."""
+
+    tool: str
+    input: str = ""
+    output: str = ""
+    error: str = ""
+    failed: bool = False
+    duration_ms: float | None = None
+    command: str = ""
+    """Normalized command, independent of how its output is cut; empty if the call is not a command."""
+    files: tuple[str, ...] = ()
+    """Files that the call was to write."""
+
+
+class TracedError(_Trace, frozen=True, kw_only=True):
+    """An error in the output of a call."""
+
+    signature: str
+    family: str
+    trace: StackTrace
+    command: str = ""
+    text: str = ""
+
+
+class ErrorGroup(Struct, frozen=True):
+    """All errors with the same signature."""
+
+    signature: str
+    family: str
+    type: str
+    message: str
+    language: str
+    times: int
+    first_at: int
+    last_at: int
+    sessions: int
+    projects: int
+
 
 SCHEMA_VERSION = 2
 SCHEMA = """
@@ -65,8 +146,6 @@ ALTER TABLE errors DROP COLUMN place;
 ALTER TABLE errors DROP COLUMN times
 """
 """Makes a file of version 1, which also held errors of log files, one of version 2."""
-
-
 _DATABASE = DatabaseSchema(
     SCHEMA,
     SCHEMA_VERSION,
@@ -82,108 +161,20 @@ _ABANDONED_S = 60.0
 """Age after which a renamed spool file counts as abandoned."""
 
 
-class TraceSpool:
-    """The spool of one tenant."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / SPOOL_FILE
-
-    def is_waiting(self) -> bool:
-        """Return True if there are recorded calls to move."""
-        return self._path.exists() or any(self._abandoned_files())
-
-    def take_files(self) -> Iterator[Path]:
-        """Rename and yield the spool's files; abandoned ones first."""
-        yield from self._abandoned_files()
-        mine = self._path.with_name(f"{SPOOL_FILE}.{time.time_ns()}-{os.getpid()}")
-        with suppress(FileNotFoundError):
-            self._path.rename(mine)
-            yield mine
-
-    def _abandoned_files(self) -> Iterator[Path]:
-        now = time.time()
-        for path in sorted(self._path.parent.glob(f"{SPOOL_FILE}.*")):
-            with suppress(OSError, ValueError):
-                since = int(path.name.removeprefix(f"{SPOOL_FILE}.").partition("-")[0]) / 1e9
-                if not 0 <= now - since < _ABANDONED_S:
-                    yield path
-
-
-@contextmanager
-def read_spool_file(path: Path) -> Iterator[tuple[list[TracedCall], list[TracedError]]]:
-    """Yield the calls and errors of a renamed spool file, and delete it; if the block raises, it stays and is read again.
-
-    Incomplete lines are ignored.
-    """
-    calls: list[TracedCall] = []
-    errors: list[TracedError] = []
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        yield calls, errors
-        return
-    with file:
-        acquire_file_lock(file.fileno())  # waits for the last writer; later ones see that the file is gone
-        for line in file.read().split(b"\n"):
-            with suppress(ValueError, LookupError, TypeError):
-                entry = json.loads(line)
-                calls.append(_call_from_entry(entry))
-                if entry.get("trace"):
-                    errors += _errors_from_entry(entry)
-        yield calls, errors
-        with suppress(OSError):
-            path.unlink()
-
-
-def _call_from_entry(entry: dict[str, Any]) -> TracedCall:
-    return TracedCall(
-        id=str(entry["id"]),
-        at=int(entry["at"]),
-        tool=str(entry["op"]),
-        origin=_origin_from_entry(entry),
-        input=str(entry.get("in", "")),
-        output=str(entry.get("out", "")),
-        error=str(entry.get("error", "")),
-        failed=bool(entry.get("failed")),
-        duration_ms=float(entry["ms"]),
-    )
-
-
-def _errors_from_entry(entry: dict[str, Any]) -> list[TracedError]:
-    from lorelog.ingest.tracebacks.finder import find_traces, trace_family, trace_signature
-    from lorelog.services.traces.values import redact_trace
-
-    return [
-        TracedError(
-            id=f"{entry['id']}e",
-            at=int(entry["at"]),
-            signature=trace_signature(located.trace),
-            family=trace_family(located.trace),
-            trace=located.trace,
-            origin=_origin_from_entry(entry),
-            command=str(entry["op"]),
-            text=located.text,
-        )
-        for located in (redact_trace(trace, str) for trace in find_traces(str(entry["trace"]), 1))
-    ]
-
-
-def _origin_from_entry(entry: dict[str, Any]) -> TraceOrigin:
-    return TraceOrigin(source=OPERATION, project=str(entry.get("project", "")), session=str(entry.get("session", "")))
-
-
 _DAY_MS = 86_400_000
 _TRIM_EVERY = 500
 """Rows added between two checks of the size."""
 _MIN_CALLS = 500
 """Calls kept when the size limit is exceeded: below this number, errors are dropped as well."""
-_CALL_COLUMNS = "mark, at, tool, source, project, session, turn, host, branch, memory, input, output, error, failed, duration, command, files"
+_CALL_COLUMNS = "mark, at, source, project, session, turn, host, branch, memory, tool, input, output, error, failed, duration, command, files"
+"""In the order of the fields of TracedCall; those of TracedError have its trace at the end."""
 _ERROR_COLUMNS = (
-    "mark, at, signature, family, type, message, language, source, project, session, turn, host, branch, memory,"
-    " command, frames, text"
+    "mark, at, source, project, session, turn, host, branch, memory, signature, family, command, text, language, type, message,"
+    " frames"
 )
-_ORIGIN_FIELDS = tuple(attribute.name for attribute in fields(TraceOrigin))
-_GROUP_FIELDS = tuple(attribute.name for attribute in fields(ErrorGroup))
+_Frames = tuple[StackFrame, ...]
+_Stacks = tuple[_Frames, tuple[tuple[str, str, _Frames], ...]]
+"""Frames of an error; type, message and frames of each cause."""
 
 
 class TraceFilter(Struct, frozen=True, kw_only=True):
@@ -214,7 +205,6 @@ class TraceTables:
         self.path = path
         self._file = SqliteFile(path, _DATABASE)
         self.options = options
-        self._spool = TraceSpool(path.parent)
         self._tombstones = Tombstones(path.parent / "tombstones.jsonl")
         self._lock = RLock()
         self._db: sqlite3.Connection | None = None
@@ -233,30 +223,29 @@ class TraceTables:
     def add(self, calls: Iterable[TracedCall] = (), errors: Iterable[TracedError] = ()) -> tuple[int, int]:
         """Store new calls and errors; return the number of each that was new. Raise StoreError."""
         now = int(time.time() * 1000)
-        call_rows = [(*_call_row(call), now) for call in calls]
-        error_rows = [(*_error_row(error), now) for error in errors]
-        if not call_rows and not error_rows:
+        rows = {
+            f"calls ({_CALL_COLUMNS}, kept)": [(*_call_row(call), now) for call in calls],
+            f"errors ({_ERROR_COLUMNS}, functions, files, kept)": [(*_error_row(error), now) for error in errors],
+        }
+        if not any(rows.values()):
             return 0, 0
+        new = []
         with self._write_transaction() as db:
-            before = db.total_changes
-            db.executemany(
-                f"INSERT OR IGNORE INTO calls ({_CALL_COLUMNS}, kept) VALUES ({_placeholders(18)})", call_rows
-            )
-            new_calls = db.total_changes - before
-            db.executemany(
-                f"INSERT OR IGNORE INTO errors ({_ERROR_COLUMNS}, functions, files, kept) VALUES ({_placeholders(20)})",
-                error_rows,
-            )
-            new_errors = db.total_changes - before - new_calls
-        self._added += new_calls + new_errors
+            for table, values in rows.items():
+                before = db.total_changes
+                if values:
+                    places = _placeholders(len(values[0]))
+                    db.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({places})", values)
+                new.append(db.total_changes - before)
+        self._added += sum(new)
         if self._added >= _TRIM_EVERY:
             self.trim()
-        return new_calls, new_errors
+        return new[0], new[1]
 
     def absorb_spool(self) -> None:
         """Move the spool to the tables. Files that cannot be stored now stay in the spool."""
-        for path in self._spool.take_files():
-            with read_spool_file(path) as entries:
+        for path in _take_spool_files(self.path.with_name(SPOOL_FILE)):
+            with _read_spool_file(path) as entries:
                 self.add(*entries)
 
     def trim(self) -> None:
@@ -267,20 +256,18 @@ class TraceTables:
             # By the time of storing, not of the event: an old session may be captured today.
             db.execute("DELETE FROM calls WHERE kept < ?", (before,))
             db.execute("DELETE FROM errors WHERE kept < ?", (before,))
-        max_bytes = self.options.megabytes * 1_000_000
-        for _ in range(64):
-            if self._size() <= max_bytes:
-                break
-            with self._write_transaction() as db:
-                (calls,) = db.execute("SELECT count(*) FROM calls").fetchone()
-                (errors,) = db.execute("SELECT count(*) FROM errors").fetchone()
-                table, count = ("calls", calls) if calls > min(errors, _MIN_CALLS) else ("errors", errors)
-                if not count:
+            for _ in range(64):
+                pages = [
+                    db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+                ]
+                if (pages[0] - pages[1]) * pages[2] <= self.options.megabytes * 1_000_000:
                     break
-                db.execute(
-                    f"DELETE FROM {table} WHERE id IN (SELECT id FROM {table} ORDER BY kept, at LIMIT ?)",
-                    (count // 4 + 1,),
+                calls, errors = (
+                    db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("calls", "errors")
                 )
+                table, count = ("calls", calls) if calls > min(errors, _MIN_CALLS) else ("errors", errors)
+                oldest = f"SELECT id FROM {table} ORDER BY kept, at LIMIT ?"
+                db.execute(f"DELETE FROM {table} WHERE id IN ({oldest})", (count // 4 + 1,))
         with self._translate_errors(), self._lock:
             self._open().executescript("PRAGMA incremental_vacuum")  # `execute` would free a single page
 
@@ -294,125 +281,78 @@ class TraceTables:
             values += [filter_.tool, len(filter_.tool) + 1, f"{filter_.tool}."]
         if filter_.errors_only:
             where.append("failed")
-        where_sql = " AND ".join([*where, *self._exclude_deleted(values)]) or "1"
-        rows = self._query(
-            f"SELECT {_CALL_COLUMNS} FROM calls WHERE {where_sql} ORDER BY at DESC, id DESC LIMIT ?",
-            [*values, filter_.limit],
+        rows = self._select(
+            f"{_CALL_COLUMNS} FROM calls", where, values, f"ORDER BY at DESC, id DESC LIMIT {filter_.limit}"
         )
-        return [_call_from_row(row) for row in rows], self._count(
-            f"SELECT count(*) FROM calls WHERE {where_sql}", values
-        )
+        return [_call_from_row(row) for row in rows], self._count("calls", where, values)
 
     def errors(self, filter_: TraceFilter) -> tuple[list[TracedError], int]:
         """Return errors, newest first, and their total number."""
-        where_sql, values = self._error_conditions(filter_)
-        rows = self._query(
-            f"SELECT {_ERROR_COLUMNS} FROM errors WHERE {where_sql} ORDER BY at DESC, id DESC LIMIT ?",
-            [*values, filter_.limit],
+        where, values = _error_conditions(filter_)
+        rows = self._select(
+            f"{_ERROR_COLUMNS} FROM errors", where, values, f"ORDER BY at DESC, id DESC LIMIT {filter_.limit}"
         )
-        return [_error_from_row(row) for row in rows], self._count(
-            f"SELECT count(*) FROM errors WHERE {where_sql}", values
-        )
+        return [_error_from_row(row) for row in rows], self._count("errors", where, values)
 
     def groups(self, filter_: TraceFilter) -> list[ErrorGroup]:
         """Return errors grouped by signature, last seen first."""
-        where_sql, values = self._error_conditions(filter_)
-        rows = self._query(
-            "SELECT signature, family, type, message, language, count(*), min(at), max(at), count(DISTINCT nullif(session, '')),"
-            f" count(DISTINCT project) FROM errors WHERE {where_sql} GROUP BY signature ORDER BY max(at) DESC, signature LIMIT ?",
-            [*values, filter_.limit],
+        rows = self._select(
+            "signature, family, type, message, language, count(*), min(at), max(at), count(DISTINCT nullif(session, '')),"
+            " count(DISTINCT project) FROM errors",
+            *_error_conditions(filter_),
+            f"GROUP BY signature ORDER BY max(at) DESC, signature LIMIT {filter_.limit}",
         )
-        return [ErrorGroup(**dict(zip(_GROUP_FIELDS, row, strict=True))) for row in rows]
+        return [ErrorGroup(*row) for row in rows]
 
     def next_passing(self, error: TracedError) -> tuple[TracedCall | None, list[TracedCall]]:
         """Return the next run of the same command that passed, and the calls in between that wrote files."""
-        if not error.command:
+        what, where = f"{_CALL_COLUMNS} FROM calls", ["project = ?", "at > ?"]
+        values: list[object] = [error.project, error.at, error.command]
+        rows = self._select(what, [*where, "command = ?", "NOT failed"], values, "ORDER BY at, id LIMIT 1")
+        if not error.command or not rows:
             return None, []
-        values: list[object] = [error.command, error.origin.project, error.at]
-        where_sql = " AND ".join(
-            ["command = ? AND project = ? AND at > ? AND NOT failed", *self._exclude_deleted(values)]
-        )
-        rows = self._query(f"SELECT {_CALL_COLUMNS} FROM calls WHERE {where_sql} ORDER BY at, id LIMIT 1", values)
-        passed = _call_from_row(rows[0]) if rows else None
-        if passed is None:
-            return None, []
-        values = [error.origin.project, error.at, passed.at]
-        where_sql = " AND ".join(["project = ? AND at > ? AND at < ? AND files != ''", *self._exclude_deleted(values)])
-        rows = self._query(f"SELECT {_CALL_COLUMNS} FROM calls WHERE {where_sql} ORDER BY at, id LIMIT 200", values)
+        passed = _call_from_row(rows[0])
+        values[2] = passed.at
+        rows = self._select(what, [*where, "at < ?", "files != ''"], values, "ORDER BY at, id LIMIT 200")
         return passed, [_call_from_row(row) for row in rows]
 
     def turn_after(self, error: TracedError) -> str:
         """Return the memory id of the next turn of the same session, or an empty string."""
-        if not error.origin.session:
-            return ""
-        values: list[object] = [error.origin.session, error.at, error.origin.memory]
-        where_sql = " AND ".join(
-            ["session = ? AND at > ? AND memory != '' AND memory != ?", *self._exclude_deleted(values)]
-        )
-        rows = self._query(f"SELECT memory FROM calls WHERE {where_sql} ORDER BY at LIMIT 1", values)
+        where = ["session = ?", "session != ''", "at > ?", "memory != ''", "memory != ?"]
+        rows = self._select("memory FROM calls", where, [error.session, error.at, error.memory], "ORDER BY at LIMIT 1")
         return str(rows[0][0]) if rows else ""
 
-    def _error_conditions(self, filter_: TraceFilter) -> tuple[str, list[object]]:
-        where, values = _conditions(filter_)
-        if filter_.signature:
-            where.append("(substr(signature, 1, ?) = ? OR type = ? OR substr(type, -?) = ?)")
-            tail = f".{filter_.signature}"
-            values += [len(filter_.signature), filter_.signature, filter_.signature, len(tail), tail]
-        for column, part in (
-            ("functions", filter_.function),
-            ("files", filter_.file),
-            ("type || ': ' || message", filter_.words),
-        ):
-            if part:
-                where.append(f"instr(lower({column}), ?)")
-                values.append(part.lower())
-        return " AND ".join([*where, *self._exclude_deleted(values)]) or "1", values
+    def _select(
+        self, what: str, where: Sequence[str], values: Sequence[object], rest: str = ""
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows that meet all conditions, without those of deleted memories."""
+        hidden = self._hidden_memories()
+        conditions = [*where, f"memory NOT IN ({_placeholders(len(hidden))})"]
+        return self._query(f"SELECT {what} WHERE {' AND '.join(conditions)} {rest}", [*values, *hidden])
 
-    def _exclude_deleted(self, values: list[object]) -> list[str]:
-        """Return a condition that hides the traces of deleted memories, and append its values."""
+    def _hidden_memories(self) -> list[str]:
+        """Return the ids of the deleted memories that traces belong to."""
         try:
             deleted = self._tombstones.keys()
         except StoreError:
             return []
-        if not deleted:
-            return []
-        hidden = [
-            memory
-            for (memory,) in self._query(
-                "SELECT DISTINCT memory FROM calls WHERE memory != '' UNION SELECT DISTINCT memory FROM errors WHERE memory != ''",
-                (),
-            )
-            if memory_key(memory) in deleted
-        ]
-        values += hidden
-        return [f"memory NOT IN ({_placeholders(len(hidden))})"] if hidden else []
+        names = "SELECT memory FROM calls UNION SELECT memory FROM errors"
+        return [memory for (memory,) in self._query(names, ()) if memory_key(memory) in deleted] if deleted else []
 
-    def _count(self, statement: str, values: Sequence[object]) -> int:
-        rows = self._query(statement, values)
+    def _count(self, table: str, where: Sequence[str], values: Sequence[object]) -> int:
+        rows = self._select(f"count(*) FROM {table}", where, values)
         return int(rows[0][0]) if rows else 0
 
     def _query(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         with self._lock:
-            self._catch_up()
+            with suppress(StoreError, OSError):
+                self.absorb_spool()
             if not self.path.exists():
                 return []
             with self._translate_errors():
                 return self._open(to_read=True).execute(statement, values).fetchall()
 
-    def _catch_up(self) -> None:
-        with suppress(StoreError, OSError):
-            if self._spool.is_waiting():
-                self.absorb_spool()
-
     # -- the file ----------------------------------------------------------------------------------------------------
-
-    def _size(self) -> int:
-        with self._translate_errors(), self._lock:
-            db = self._open()
-            counts = [
-                db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
-            ]
-        return int((counts[0] - counts[1]) * counts[2])
 
     def _open(self, *, to_read: bool = False) -> sqlite3.Connection:
         if self._db is not None and (to_read or not self._is_read_only):
@@ -445,21 +385,31 @@ class TraceTables:
 
 
 def _conditions(filter_: TraceFilter) -> tuple[list[str], list[object]]:
-    where: list[str] = []
-    values: list[object] = []
-    conditions: list[tuple[str, object]] = [
-        ("at >= ?", filter_.since),
-        ("at <= ?", filter_.until),
-        ("source = ?", filter_.source),
-        ("session = ?", filter_.session),
-    ]
-    for condition, value in conditions:
-        if value:
-            where.append(condition)
-            values.append(value)
+    """Return the conditions on calls and errors alike, and their values."""
+    given: dict[str, object] = {
+        "at >= ?": filter_.since,
+        "at <= ?": filter_.until,
+        "source = ?": filter_.source,
+        "session = ?": filter_.session,
+    }
+    where, values = [name for name in given if given[name]], [value for value in given.values() if value]
     if filter_.projects is not None:
         where.append(f"project IN ({_placeholders(len(filter_.projects))})")
         values += filter_.projects
+    return where, values
+
+
+def _error_conditions(filter_: TraceFilter) -> tuple[list[str], list[object]]:
+    where, values = _conditions(filter_)
+    if filter_.signature:
+        where.append("(substr(signature, 1, ?) = ? OR type = ? OR substr(type, -?) = ?)")
+        tail = f".{filter_.signature}"
+        values += [len(filter_.signature), filter_.signature, filter_.signature, len(tail), tail]
+    texts = {"functions": filter_.function, "files": filter_.file, "type || ': ' || message": filter_.words}
+    for column, part in texts.items():
+        if part:
+            where.append(f"instr(lower({column}), ?)")
+            values.append(part.lower())
     return where, values
 
 
@@ -467,76 +417,185 @@ def _placeholders(count: int) -> str:
     return ", ".join("?" * count)
 
 
-def _call_row(call: TracedCall) -> tuple[object, ...]:
-    return (
-        *(call.id, call.at, call.tool, *_origin_row(call.origin), call.input, call.output, call.error),
-        *(int(call.failed), call.duration_ms, call.command, "\n".join(call.files)),
-    )
+def _call_row(call: TracedCall) -> Iterator[object]:
+    return ("\n".join(value) if isinstance(value, tuple) else value for value in astuple(call))
 
 
 def _call_from_row(row: Sequence[Any]) -> TracedCall:
-    id_, at, tool, *origin = row[:10]
-    input_, output, error, failed, duration, command, files = row[10:]
-    return TracedCall(
-        id=id_,
-        at=at,
-        tool=tool,
-        origin=_origin_from_row(origin),
-        input=input_,
-        output=output,
-        error=error,
-        failed=bool(failed),
-        duration_ms=duration,
-        command=command,
-        files=tuple(files.split("\n")) if files else (),
-    )
+    values = dict(zip(TracedCall.__struct_fields__, row, strict=True))
+    files = tuple(values["files"].split("\n")) if values["files"] else ()
+    return TracedCall(**values | {"files": files, "failed": bool(values["failed"])})
 
 
 def _error_row(error: TracedError) -> tuple[object, ...]:
-    trace = error.trace
+    trace, values = error.trace, asdict(error)
+    del values["trace"]
     frames = [frame for stack in (trace, *trace.causes) for frame in stack.frames]
     functions = "\n".join(dict.fromkeys(frame.function for frame in frames if frame.function))
     files = "\n".join(dict.fromkeys(frame.file for frame in frames if frame.file))
-    return (
-        *(error.id, error.at, error.signature, error.family, trace.type, trace.message, trace.language),
-        *_origin_row(error.origin),
-        *(error.command, _encode_frames(trace), error.text, functions, files),
-    )
+    stacks = encode((trace.frames, [(cause.type, cause.message, cause.frames) for cause in trace.causes])).decode()
+    return (*values.values(), trace.language, trace.type, trace.message, stacks, functions, files)
 
 
 def _error_from_row(row: Sequence[Any]) -> TracedError:
-    id_, at, signature, family, kind, message, language, *rest = row
-    command, frames, text = rest[7:]
+    *values, language, type_, message, stacks = row
+    names = (name for name in TracedError.__struct_fields__ if name != "trace")
+    frames, causes = decode(stacks, type=_Stacks)
+    trace = StackTrace(language, type_, message, frames, tuple(StackTrace(language, *cause) for cause in causes))
+    return TracedError(trace=trace, **dict(zip(names, values, strict=True)))
+
+
+# -- the spool ---------------------------------------------------------------------------------------------------------
+
+
+def _take_spool_files(spool: Path) -> Iterator[Path]:
+    """Rename the spool, and yield its files; those that a killed process left first."""
+    for path in sorted(spool.parent.glob(f"{SPOOL_FILE}.*")):
+        with suppress(OSError, ValueError):
+            taken_at = int(path.name.removeprefix(f"{SPOOL_FILE}.").partition("-")[0]) / 1e9
+            if not 0 <= time.time() - taken_at < _ABANDONED_S:
+                yield path
+    mine = spool.with_name(f"{SPOOL_FILE}.{time.time_ns()}-{os.getpid()}")
+    with suppress(FileNotFoundError):
+        spool.rename(mine)
+        yield mine
+
+
+@contextmanager
+def _read_spool_file(path: Path) -> Iterator[tuple[list[TracedCall], list[TracedError]]]:
+    """Yield the calls and errors of a renamed spool file, and delete it; if the block raises, it stays and is read again.
+
+    Incomplete lines are ignored.
+    """
+    calls: list[TracedCall] = []
+    errors: list[TracedError] = []
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        yield calls, errors
+        return
+    with file:
+        acquire_file_lock(file.fileno())  # waits for the last writer; later ones see that the file is gone
+        for line in file.read().split(b"\n"):
+            with suppress(ValueError, LookupError, TypeError):
+                entry = json.loads(line)
+                call = TracedCall(
+                    id=str(entry["id"]),
+                    at=int(entry["at"]),
+                    source=OPERATION,
+                    project=str(entry.get("project", "")),
+                    session=str(entry.get("session", "")),
+                    tool=str(entry["op"]),
+                    input=str(entry.get("in", "")),
+                    output=str(entry.get("out", "")),
+                    error=str(entry.get("error", "")),
+                    failed=bool(entry.get("failed")),
+                    duration_ms=float(entry["ms"]),
+                )
+                calls.append(call)
+                if entry.get("trace"):
+                    errors += _errors_of_operation(call, str(entry["trace"]))
+        yield calls, errors
+        with suppress(OSError):
+            path.unlink()
+
+
+def _errors_of_operation(call: TracedCall, text: str) -> Iterator[TracedError]:
+    from lorelog.ingest.tracebacks.finder import find_traces
+
+    origin = {"source": call.source, "project": call.project, "session": call.session}
+    for located in find_traces(text, 1):
+        yield _traced_error(located, str, id=f"{call.id}e", at=call.at, command=call.tool, **origin)
+
+
+def _traced_error(located: LocatedTrace, clean: RedactText, **fields: Any) -> TracedError:
+    from lorelog.ingest.tracebacks.finder import trace_family, trace_signature
+
+    located = redact_trace(located, clean)
+    trace = located.trace
     return TracedError(
-        id=id_,
-        at=at,
-        signature=signature,
-        family=family,
-        trace=_decode_trace(frames, kind, message, language),
-        origin=_origin_from_row(rest[:7]),
-        command=command,
-        text=text,
+        signature=trace_signature(trace), family=trace_family(trace), trace=trace, text=located.text, **fields
     )
 
 
-def _origin_row(origin: TraceOrigin) -> tuple[str, ...]:
-    return tuple(getattr(origin, name) for name in _ORIGIN_FIELDS)
+def redact_trace(located: LocatedTrace, clean: RedactText) -> LocatedTrace:
+    """Return an error without secrets, cut to the stored lengths."""
+    return replace(located, trace=_redact_stack(located.trace, clean), text=clean(located.text)[:MAX_TEXT_CHARS])
 
 
-def _origin_from_row(values: Sequence[str]) -> TraceOrigin:
-    return TraceOrigin(**dict(zip(_ORIGIN_FIELDS, values, strict=True)))
+def _redact_stack(trace: StackTrace, clean: RedactText) -> StackTrace:
+    frames = tuple(
+        StackFrame(frame.function[:MAX_NAME_CHARS], frame.file[:MAX_NAME_CHARS], frame.line, frame.column)
+        for frame in trace.frames[:MAX_FRAMES]
+    )
+    causes = tuple(_redact_stack(cause, clean) for cause in trace.causes[:8])
+    return StackTrace(
+        trace.language, trace.type[:MAX_NAME_CHARS], clean(trace.message)[:MAX_MESSAGE_CHARS], frames, causes
+    )
 
 
-def _encode_frames(trace: StackTrace) -> str:
-    causes = [[cause.type, cause.message, cause.frames] for cause in trace.causes]
-    return json.dumps([trace.frames, causes], ensure_ascii=False, separators=(",", ":"))
+def command_key(command: str) -> str:
+    """Return a normalized command, without its directory, environment and output filters."""
+    bare = _COMMAND_PREFIX.sub("", command.strip())
+    while True:
+        shorter = _OUTPUT_SUFFIX.sub("", bare)
+        if shorter == bare or not shorter:
+            break
+        bare = shorter
+    return " ".join(bare.split())[:_MAX_KEY_CHARS]
 
 
-def _decode_trace(frames: str, kind: str, message: str, language: str) -> StackTrace:
-    own, causes = json.loads(frames)
-    stacks = tuple(StackTrace(language, cause[0], cause[1], _decode_frames(cause[2])) for cause in causes)
-    return StackTrace(language, kind, message, _decode_frames(own), stacks)
+def trace_id(*parts: str) -> str:
+    """Return a stable id for the parts."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
-def _decode_frames(frames: Iterable[Sequence[object]]) -> tuple[StackFrame, ...]:
-    return tuple(StackFrame(str(frame[0]), str(frame[1]), int(str(frame[2])), int(str(frame[3]))) for frame in frames)
+class TracedTurn(Struct, frozen=True):
+    """A captured turn, or its new part."""
+
+    memory: str
+    turn: str
+    when: datetime
+    actions: tuple[ToolAction, ...]
+
+
+def record_turns(
+    store: TraceStore | None, event: HookEvent, project: str, turns: Sequence[TracedTurn], clean: RedactText
+) -> None:
+    """Store the tool calls and errors of turns. Never prevents a capture."""
+    if store is None or not store.options.enabled or not any(turn.actions for turn in turns):
+        return
+    calls: list[TracedCall] = []
+    errors: list[TracedError] = []
+    for turn in turns:
+        origin: dict[str, Any] = {"source": TURN, "project": project, "turn": turn.turn, "memory": turn.memory}
+        origin |= {"session": event.session, "host": event.host, "branch": event.branch}
+        for number, action in enumerate(turn.actions):
+            at = int(turn.when.timestamp() * 1000) + number  # a millisecond apart: their times are unknown
+            command = command_key(clean(action.command)) if action.command else ""
+            calls.append(
+                TracedCall(
+                    id=trace_id("call", turn.memory, str(number)),
+                    at=at,
+                    tool=action.tool,
+                    input=clean(action.command or " ".join(action.files))[:MAX_INPUT_CHARS],
+                    error=clean(action.error)[:MAX_MESSAGE_CHARS],
+                    failed=action.failed,
+                    command=command,
+                    files=action.files,
+                    **origin,
+                )
+            )
+            errors += (
+                _traced_error(
+                    located,
+                    clean,
+                    id=trace_id("error", turn.memory, str(number), str(index)),
+                    at=at,
+                    command=command,
+                    **origin,
+                )
+                for index, located in enumerate(action.traces)
+            )
+    with suppress(LorelogError, OSError):
+        store.tables().add(calls, errors)

@@ -300,7 +300,7 @@ def _make_private(folder: Path) -> None:
         for entry in entries:
             with suppress(OSError):
                 if entry.stat(follow_symlinks=False).st_mode & 0o077:
-                    os.chmod(entry.path, 0o600)  # noqa: PTH101
+                    Path(entry.path).chmod(0o600)
 
 
 def _boost_query(query: tantivy.Query, weight: float) -> tantivy.Query:

@@ -71,20 +71,13 @@ class MilvusStore(CatalogStore):
 
     # -- lanes -------------------------------------------------------------------------------------------------------
 
-    def lexical(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
-        return self.propose(terms, None, filters, limit)[0]
-
-    def dense(self, vector: Vector, filters: Filters, limit: int) -> list[Candidate]:
-        """Return chunks by cosine with a unit vector, best first, at most `limit`.
-
-        Milvus proposes them; the cosines are computed from the catalog's vectors, since an index there may round.
-        """
-        return self.propose((), vector, filters, limit)[1]
-
     def propose(
         self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
     ) -> tuple[list[Candidate], list[Candidate]]:
-        """Return the candidates of both lanes. All requests to Milvus run at the same time."""
+        """Return the candidates of both lanes. All requests to Milvus run at the same time.
+
+        Milvus proposes the near ones; their cosines are computed from the catalog's vectors, since an index there may round.
+        """
         calls = self._parallel_calls(terms, vector, filters, limit) if limit > 0 else {}
         results = self._with_repush(lambda: dict(zip(calls, run_parallel(list(calls.values())), strict=True)))
         near: list[Candidate] = []

@@ -124,7 +124,7 @@ def _dispatch(words: list[str]) -> int:
         return 0
     first = words[0]
     if first in {"-V", "--version", "version"}:
-        from lorelog.core.version import VERSION
+        from lorelog.core import VERSION
 
         if "--json" in words:
             from lorelog.surfaces.cli.render import print_json

@@ -169,7 +169,7 @@ _CHOICE_NOUNS = {"daemon": "daemon mode", "on event": "event", "use": "kind of u
 
 def _suggest(word: str, words: Sequence[str]) -> str:
     """Return the word that was probably meant, or ''."""
-    from lorelog.core.grammar import nearest_name
+    from lorelog.core.errors import nearest_name
 
     longer = [choice for choice in words if choice.startswith(word) and len(word.lstrip("-")) > 1]
     return longer[0] if longer else nearest_name(word, words)

@@ -16,6 +16,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -321,7 +322,7 @@ def _existing_files(documents: list[dict[str, Any]]) -> list[dict[str, str]]:
     return [
         {"file_path": document["source"], "dir_path": document["project"]}
         for document in documents
-        if os.path.isfile(document["source"])  # noqa: PTH113
+        if Path(document["source"]).is_file()
     ]
 
 

@@ -18,6 +18,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -42,7 +43,7 @@ def issue_ticket(home: str, port: int, agent: str = "") -> str:
     """
     create_folders(DaemonAddress(home))
     folder = _ticket_folder(home)
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+    Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in os.listdir(folder):  # noqa: PTH208
         with suppress(OSError):
             if time.time() - os.lstat(f"{folder}/{name}").st_mtime > TICKET_S:
@@ -69,7 +70,7 @@ def redeem_ticket(home: str, ticket: str, port: int) -> str | None:
             agent = os.read(descriptor, _MAX_AGENT_BYTES).decode("utf-8", "replace")
         finally:
             os.close(descriptor)
-        os.unlink(path)  # noqa: PTH108  (of two attempts at the same time, one succeeds)
+        Path(path).unlink()  # (of two attempts at the same time, one succeeds)
     except OSError:
         return None
     return agent if age <= TICKET_S else None
@@ -164,7 +165,7 @@ def _read(path: str) -> str:
 
 def _create(path: str) -> str:
     """Write a new token, unless another process did so meanwhile; return the one that is there."""
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
+    folder = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         acquire_file_lock(folder, _LOCK_S)
         token = _read(path)

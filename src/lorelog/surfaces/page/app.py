@@ -26,10 +26,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from lorelog.core import VERSION
 from lorelog.core.caller import AGENT_MARKERS, without_agent_markers
 from lorelog.core.editor import editor_command, windowed_editor
 from lorelog.core.errors import LorelogError
-from lorelog.core.version import VERSION
 from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity
 from lorelog.surfaces.http.app import PageRoutes
 from lorelog.surfaces.http.calls import OperationEndpoints, read_body, read_json
@@ -101,7 +101,7 @@ class _Page:
         ]
 
     def _calls(self, agent: str) -> OperationEndpoints:
-        """Return the endpoints for who opened the page."""
+        """Return the endpoints, bound to the caller."""
         calls = self._endpoints.get(agent)
         if calls is None:
             caller = identify_caller(self._server, agent)
@@ -295,7 +295,7 @@ def open_editor(call: BoundCall, arguments: Mapping[str, Any]) -> dict[str, Any]
     """Open the file of a memory in the user's editor, at its line. The request names a memory, never a file."""
     section = call("memory.expand", {**arguments, "lines": 0})
     command = f"lorelog open {section['id'][:8]}"
-    if not find_editor() or not os.path.isfile(section["source"]):  # noqa: PTH113
+    if not find_editor() or not Path(section["source"]).is_file():
         return {"opened": False, "command": command}
     words = editor_command(section["source"], section["start_line"], os.environ)
     try:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any, get_args
 
 from msgspec import ValidationError
@@ -45,7 +46,7 @@ class OperationCaller:
         if self._variables is None and self._daemon == "required":
             raise UsageError("settings with an empty value cannot be sent to the daemon", hint='use daemon="off"')
         start = project or self.location.environment.get("LORELOG_PROJECT") or ""
-        self._directory = os.path.join(working_directory(), os.fspath(start))  # noqa: PTH118
+        self._directory = str(Path(working_directory(), start))
         self._project = None if project is None else self._directory
         self._home = None if home is None else str(self.location.home)
         self._dispatcher = Dispatcher(lambda _location, _overrides: nullcontext(self.engine))

@@ -97,7 +97,7 @@ class CodeNamespace(OperationMethods[ModeT]):
     index = method(code_operations.CodeIndexRequest, code_operations.index_tree)
     forget = method(code_operations.CodeForgetRequest, code_operations.forget_tree)
     status = method(EmptyRequest, code_operations.tree_status)
-    find_definition = method(code_operations.DefinitionRequest, code_operations.find_definition)
+    find_definition = method(code_operations.SymbolRequest, code_operations.find_definition)
     find_references = method(code_operations.ReferencesRequest, code_operations.find_references)
     find_callers = method(code_operations.CallersRequest, code_operations.find_callers)
     find_imports = method(code_operations.ImportsRequest, code_operations.find_imports)

@@ -54,15 +54,7 @@ def to_dict(value: object) -> Any:
 
 def from_json(operation: Operation[Any, Any], value: object) -> Any:
     """Return the value of an operation's handler from its fields."""
-    return msgspec.convert(value, value_type(operation))
-
-
-def value_type(operation: Operation[Any, Any]) -> Any:
-    """Return the type of the value that an operation's handler returns, with all its annotations resolved."""
-    from lorelog.core import code, query
-
-    vars(query)["CodeReply"] = code.CodeReply  # not imported there: most searches have none
-    return operation.reply
+    return msgspec.convert(value, operation.reply)
 
 
 def to_arguments(request: type[msgspec.Struct], values: Mapping[str, Any]) -> dict[str, Any]:

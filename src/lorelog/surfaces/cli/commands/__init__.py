@@ -180,7 +180,7 @@ _OTHER_NAMES = {
 
 def unknown_command(word: str) -> UsageError:
     """Return the error for a word that is neither a command nor an option that may precede one."""
-    from lorelog.core.grammar import nearest_name
+    from lorelog.core.errors import nearest_name
 
     if word.startswith("-"):
         near = nearest_name(word, (*GLOBAL_OPTIONS, "--json", "--help", "--version"))

@@ -11,8 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lorelog.core.errors import LorelogError, UsageError
-from lorelog.core.grammar import nearest_name
+from lorelog.core.errors import LorelogError, UsageError, nearest_name
 from lorelog.surfaces.cli.arguments import add_common, add_daemon_option, add_project_option, add_tenant_option
 from lorelog.surfaces.cli.client import print_reply
 from lorelog.surfaces.cli.commands import (

@@ -6,8 +6,7 @@ import os
 import sys
 from functools import reduce
 
-from lorelog.core.errors import NotFound, UsageError
-from lorelog.core.grammar import nearest_name
+from lorelog.core.errors import NotFound, UsageError, nearest_name
 from lorelog.surfaces.cli.arguments import (
     add_common,
     add_setting_options,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lorelog.operations.replies import Json
-    from lorelog.services.records.keyring import KeyFolder, KeyIdentity
+    from lorelog.services.records.keyring import KeyIdentity, Keyring
     from lorelog.services.records.wiki import Wiki
 
 HELP = {
@@ -332,10 +332,10 @@ def configure_identity(parser: argparse.ArgumentParser) -> None:
 
 def run_identity(args: argparse.Namespace) -> int:
     """Run the verb."""
-    from lorelog.services.records.keyring import KeyFolder
+    from lorelog.services.records.keyring import Keyring
     from lorelog.wiring import IDENTITIES_FOLDER, resolve_location
 
-    files = KeyFolder(resolve_location().home / IDENTITIES_FOLDER)
+    files = Keyring(resolve_location().home / IDENTITIES_FOLDER)
     reply = {
         "create": _create_identity,
         "list": _list_identities,
@@ -349,7 +349,7 @@ def run_identity(args: argparse.Namespace) -> int:
     return 0
 
 
-def _create_identity(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
+def _create_identity(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
     from shlex import quote
 
     passphrase = _read_passphrase() if args.passphrase else ""
@@ -363,7 +363,7 @@ def _create_identity(files: KeyFolder, args: argparse.Namespace) -> dict[str, An
     return reply
 
 
-def _list_identities(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
+def _list_identities(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
     identities = files.identities()
     if not args.json:
         for identity in identities:
@@ -374,7 +374,7 @@ def _list_identities(files: KeyFolder, args: argparse.Namespace) -> dict[str, An
     return {"identities": [_identity_json(identity) for identity in identities]}
 
 
-def _show_identity(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
+def _show_identity(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
     identity = files.get(args.name)
     if not args.json:
         print(stylize(one_line(identity.name), "bold"))
@@ -389,7 +389,7 @@ def _show_identity(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]
     return _identity_json(identity)
 
 
-def _export_identity(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
+def _export_identity(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
     from lorelog.services.records.keyring import format_public_line
 
     identity = files.get(args.name)
@@ -404,7 +404,7 @@ def _export_identity(files: KeyFolder, args: argparse.Namespace) -> dict[str, An
     return {"name": identity.name, "line": line}
 
 
-def _trust_identity(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
+def _trust_identity(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
     added = files.trust(args.name, args.key, also=args.also)
     if not args.json:
         print(f"Now accepting signatures of {stylize(one_line(added.name), 'cyan')}: {added.fingerprint}")
@@ -412,7 +412,7 @@ def _trust_identity(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any
     return _identity_json(files.get(added.name))
 
 
-def _forget_identity(files: KeyFolder, args: argparse.Namespace) -> dict[str, Any]:
+def _forget_identity(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
     keys = files.forget(args.name)
     path = files.private_path(args.name)
     own = path.exists()

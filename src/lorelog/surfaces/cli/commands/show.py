@@ -137,7 +137,7 @@ def _find_memory(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
         if deleted["forgotten"]:
             raise NotFound(
                 f"{identity!r} was forgotten for good on {deleted['deleted_at'][:10]}",
-                hint="its text was taken out of its file; 'lorelog forget --list' shows the receipts",
+                hint="its text was erased from its file; 'lorelog forget --list' shows the receipts",
             ) from None
         if deleted["deleted"]:
             restore = f"'lorelog restore {one_line(identity)}' shows it again"

@@ -472,7 +472,7 @@ def _show_checks(reply: Json, args: argparse.Namespace) -> None:
 
 def _check_daemon(address: DaemonAddress) -> tuple[Json | None, list[Json]]:
     """Return the daemon's status, or None if it does not respond, and the checks of it."""
-    from lorelog.core.version import VERSION
+    from lorelog.core import VERSION
     from lorelog.light.daemon_control import last_failure, read_status
 
     try:

@@ -10,7 +10,7 @@ import os
 import sys
 
 from lorelog.core.errors import UsageError
-from lorelog.core.grammar import plural as plural
+from lorelog.core.errors import plural as plural
 from lorelog.light.quick_json import dumps_indented
 
 TYPE_CHECKING = False

@@ -1,14 +1,16 @@
-"""Language model of a coding agent, called through the agent's own program: `claude -p`, `codex exec`.
+"""Language models that are programs: a coding agent's own (`claude -p`, `codex exec`), or any command.
 
-Nothing has to be configured or paid for in addition: the user is signed in to the agent already. The program reads somebody's
-conversation, so a prompt injection in it must achieve nothing: no tools, plugins, hooks, MCP servers or session on disk, and
-an empty working directory. LORELOG_HOOKS=off keeps our own hooks from capturing the summary of a capture if an agent runs
-them after all.
+With an agent nothing has to be configured or paid for in addition: the user is signed in to it already. The program reads
+somebody's conversation, so a prompt injection in it must achieve nothing: no tools, plugins, hooks, MCP servers or session on
+disk, and an empty working directory. LORELOG_HOOKS=off keeps our own hooks from capturing the summary of a capture if an agent
+runs them after all. OpenCode and OpenClaw have no such command that exits reliably; their models are called by their plugins.
+
+A command of the settings gets the prompt on its stdin, and its stdout is the completion. The command line is split like a
+shell's, but without variables, pipes or globs. It cannot be told how long the completion may be and does not report tokens; a
+call counts with the maximum it might have cost.
 
 The child leads its own process group: when the time is up, and also after it has exited, everything it started is killed
 except processes that left the group. Its stdout is read up to a limit; its stderr is discarded.
-
-OpenCode and OpenClaw have no such command that exits reliably; their models are called by their plugins.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import contextlib
 import json
 import os
 import selectors
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,14 +27,16 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, cast
+from typing import IO, cast
 
 from msgspec import Struct
 
-from lorelog.core.errors import ModelFault, ModelUnavailable
+from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import Completion
+from lorelog.models.http import nested_object, sum_counts
 
 MAX_OUTPUT_BYTES = 1 << 20
 _SHELL_HINT = "run the command in a shell"
@@ -64,7 +69,7 @@ def run_child(
             _wait(child, deadline)
         except TimeoutError:
             raise ModelUnavailable(
-                f"{os.path.basename(command[0])} did not exit within {timeout_s:g} s",  # noqa: PTH119
+                f"{Path(command[0]).name} did not exit within {timeout_s:g} s",
                 hint="raise llm.timeout_s or summarize.timeout_s",
             ) from None
         finally:
@@ -158,25 +163,12 @@ _SESSION_PREFIXES = (
 _THINKING_TOKENS = 1400
 """Output tokens reserved for thinking."""
 _INSTALL_FOLDERS = (
-    "~/.local/bin",
-    "~/.claude/local",
-    "~/.npm-global/bin",
-    "~/.bun/bin",
-    "~/.volta/bin",
-    "/usr/local/bin",
-    "/opt/homebrew/bin",
+    *("~/.local/bin", "~/.claude/local", "~/.npm-global/bin", "~/.bun/bin", "~/.volta/bin"),
+    *("/usr/local/bin", "/opt/homebrew/bin"),
 )
 """Where agents are installed if our PATH does not contain them."""
 _DISABLED_FEATURES = (
-    "hooks",
-    "plugins",
-    "apps",
-    "shell_tool",
-    "unified_exec",
-    "multi_agent",
-    "goals",
-    "view_image",
-    "skill_search",
+    *("hooks", "plugins", "apps", "shell_tool", "unified_exec", "multi_agent", "goals", "view_image", "skill_search"),
 )
 """Features of Codex that are useless for writing a few lines. With them a call costs 5,000 tokens more."""
 
@@ -238,13 +230,16 @@ class AgentCliLanguageModel:
 
 def find_program(name: str, environment: Mapping[str, str]) -> str:
     """Return the path of a program on the PATH or in a usual folder, or an empty string."""
-    home = environment.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     # A relative entry would depend on the current directory of this process.
-    folders = [folder for folder in environment.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]  # noqa: PTH117
-    folders += [folder.replace("~", home, 1) if folder.startswith("~") else folder for folder in _INSTALL_FOLDERS]
+    folders = [folder for folder in environment.get("PATH", "").split(os.pathsep) if Path(folder).is_absolute()]
+    folders += [folder.replace("~", _home(environment), 1) for folder in _INSTALL_FOLDERS]
     if environment.get("NPM_CONFIG_PREFIX"):
         folders.append(f"{environment['NPM_CONFIG_PREFIX']}/bin")
     return shutil.which(name, path=os.pathsep.join(folders)) or ""
+
+
+def _home(environment: Mapping[str, str]) -> str:
+    return environment.get("HOME") or str(Path.home())
 
 
 def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -275,17 +270,17 @@ def _claude_variables(request: AgentCliRequest) -> dict[str, str]:
 def _read_claude(status: int, output: bytes) -> Completion:
     """Parse the one object that it prints. Errors are objects too, some of them with status 0."""
     try:
-        reply = _as_object(json.loads(output))
+        reply = nested_object(json.loads(output))
     except (ValueError, RecursionError):
         reply = {}
-    usage = _as_object(reply.get("usage"))
-    tokens_in = sum(_token_count(usage, f"{kind}input_tokens") for kind in ("", "cache_creation_", "cache_read_"))
+    usage = nested_object(reply, "usage")
+    tokens_in = sum_counts(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     if status != 0 or reply.get("is_error"):
         error_type = ModelFault if tokens_in else ModelUnavailable
         raise error_type(f"claude reported a failure (status {status})", hint="try claude in a shell")
     if not isinstance(reply.get("result"), str):
         raise ModelFault("claude answered without a result")
-    return Completion(reply["result"], tokens_in, _token_count(usage, "output_tokens"))
+    return Completion(reply["result"], tokens_in, sum_counts(usage, "output_tokens"))
 
 
 def _codex_command(request: AgentCliRequest, environment: Mapping[str, str]) -> list[str]:
@@ -304,9 +299,9 @@ def _codex_servers(environment: Mapping[str, str]) -> list[str]:
 
     Raise ModelUnavailable if the configuration cannot be read: a program with tools must not read a conversation.
     """
-    home = environment.get("CODEX_HOME") or f"{environment.get('HOME') or os.path.expanduser('~')}/.codex"  # noqa: PTH111
+    home = environment.get("CODEX_HOME") or f"{_home(environment)}/.codex"
     try:
-        with open(f"{home}/config.toml", "rb") as file:  # noqa: PTH123
+        with Path(home, "config.toml").open("rb") as file:
             servers = tomllib.load(file).get("mcp_servers", {})
     except FileNotFoundError:
         return []
@@ -329,28 +324,19 @@ def _read_codex(status: int, output: bytes) -> Completion:
     text, usage = "", None
     for line in output.splitlines():
         try:
-            event = _as_object(json.loads(line))
+            event = nested_object(json.loads(line))
         except (ValueError, RecursionError):
             continue
-        item = _as_object(event.get("item"))
+        item = nested_object(event, "item")
         if event.get("type") == "item.completed" and item.get("type") == "agent_message":
             text = str(item.get("text", ""))
         if event.get("type") == "turn.completed":
-            usage = _as_object(event.get("usage"))
+            usage = nested_object(event, "usage")
     if status != 0 or usage is None:
         # A program that has written a message or reported usage may have used a paid model.
         error_type = ModelFault if text or usage else ModelUnavailable
         raise error_type(f"codex did not finish its turn (status {status})", hint="try codex in a shell")
-    return Completion(text, _token_count(usage, "input_tokens"), _token_count(usage, "output_tokens"))
-
-
-def _as_object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _token_count(usage: Mapping[str, Any], name: str) -> int:
-    value = usage.get(name)
-    return value if isinstance(value, int) and value > 0 else 0
+    return Completion(text, sum_counts(usage, "input_tokens"), sum_counts(usage, "output_tokens"))
 
 
 AGENT_CLI_ADAPTERS: Mapping[str, AgentCliAdapter] = MappingProxyType(
@@ -376,3 +362,56 @@ AGENT_CLI_ADAPTERS: Mapping[str, AgentCliAdapter] = MappingProxyType(
         ),
     }
 )
+
+
+class CommandLanguageModel:
+    """Completes by running a program once."""
+
+    provider = "command"
+    extra_tokens = 0
+
+    def __init__(self, options: LanguageOptions, environment: Mapping[str, str]) -> None:
+        try:
+            self._words = shlex.split(options.command)
+        except ValueError as error:
+            raise ConfigError(f"llm.command cannot be parsed: {error}", hint="close the quotes") from None
+        if not self._words:
+            raise ConfigError("llm.command names no program", hint="lorelog config set llm.command 'PROGRAM ARGUMENT'")
+        self._program = self._words[0]
+        self._environment = environment
+        self._timeout_s = options.timeout_s
+        self.model = options.model or Path(self._program).name
+
+    def check(self) -> None:
+        """Raise ModelUnavailable if the program does not exist. Starts nothing."""
+        program = self._find_program()
+        if shutil.which(program) is None:
+            raise ModelUnavailable(
+                f"{program} is not an executable program", hint="set llm.command to the program and its arguments"
+            )
+
+    def complete(self, system: str, text: str, max_tokens: int) -> Completion:
+        command = [self._find_program(), *self._words[1:]]
+        prompt = f"{system}\n\n{text}\n".encode("utf-8", "replace")
+        status, output = run_child(command, prompt, child_environment(self._environment), self._timeout_s)
+        if status != 0:
+            # A program that has printed something may have used a paid model.
+            error_type = ModelFault if output.strip() else ModelUnavailable
+            raise error_type(f"{self.model} failed (status {status})", hint="run the command of llm.command in a shell")
+        return Completion(output.decode("utf-8", "replace").strip())
+
+    def _find_program(self) -> str:
+        """Return the program's path. A relative path would refer to the empty directory that it runs in."""
+        program = self._program
+        if program.startswith("~/"):
+            program = _home(self._environment) + program[1:]
+        elif program.startswith("~"):
+            program = str(Path(program).expanduser())
+        if Path(program).is_absolute():
+            return program
+        path = "" if os.sep in program else find_program(program, self._environment)
+        if not path:
+            raise ModelUnavailable(
+                f"the program {self._program!r} was not found", hint="set llm.command to its absolute path"
+            )
+        return path

@@ -21,21 +21,12 @@ from msgspec.structs import replace
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions, LanguageOptions, OllamaOptions
 from lorelog.core.ports import Completion
-from lorelog.models.chat.remote import (
-    ChatAdapter,
-    ChatRequest,
-    RemoteLanguageModel,
-    complete_lines,
-    nested_object,
-    sum_counts,
-)
-from lorelog.models.embed.adapter import EmbeddingAdapter, EmbedRequest, EmbedResponse
-from lorelog.models.embed.families import PromptPrefixes, find_family, takes_no_dimensions
-from lorelog.models.embed.remote import RemoteEmbedder
-from lorelog.models.http import HttpReply, KeyHeader, MalformedReply
+from lorelog.models.chat.remote import ChatAdapter, ChatRequest, RemoteLanguageModel, make_completion, make_messages
+from lorelog.models.embed.remote import EmbeddingAdapter, EmbedResponse, RemoteEmbedder
+from lorelog.models.http import HttpReply, KeyHeader, MalformedReply, nested_object, sum_counts
 
 if TYPE_CHECKING:
-    from lorelog.models.ollama.container import OllamaContainer
+    from lorelog.models.ollama_container import OllamaContainer
 
 PORT = 11434
 
@@ -65,7 +56,7 @@ class _Server:
     """Sends requests to an Ollama server, starting its container and pulling the model if the settings allow it."""
 
     def __init__(self, options: OllamaOptions, url: str, model: str) -> None:
-        from lorelog.models.ollama.container import OllamaContainer
+        from lorelog.models.ollama_container import OllamaContainer
 
         self._container = OllamaContainer(options, url) if options.manage else None
         self._model = model
@@ -95,35 +86,22 @@ class _Server:
         return reply
 
 
-def _embed_path(request: EmbedRequest) -> str:
-    return "api/embed"
-
-
-def _embed_body(request: EmbedRequest) -> dict[str, Any]:
-    return {"model": request.model, "input": list(request.texts)}
-
-
 def _read_embeddings(reply: dict[str, Any]) -> EmbedResponse:
     embeddings = reply.get("embeddings")
     if not isinstance(embeddings, list):
         raise MalformedReply("JSON without a list of embeddings")
-    return EmbedResponse(embeddings, tokens=reply.get("prompt_eval_count"))
+    return EmbedResponse(embeddings, tokens=sum_counts(reply, "prompt_eval_count"))
 
 
-def _default_prefixes(model: str) -> PromptPrefixes:
-    return find_family(model).prefixes
-
-
-EMBEDDING_ADAPTER = EmbeddingAdapter(
-    provider="ollama",
+_EMBEDDING_ADAPTER = EmbeddingAdapter(
     base_url=f"http://127.0.0.1:{PORT}",
     max_texts=512,
     max_tokens=16_000,
-    path=_embed_path,
-    body=_embed_body,
+    path=lambda model: "api/embed",
+    # No dimensions: it would truncate any model's vectors, even where that is meaningless.
+    body=lambda request: {"model": request.model, "input": list(request.texts)},
     read=_read_embeddings,
-    takes_dimensions=takes_no_dimensions,  # it would truncate any model's vectors, even where that is meaningless
-    default_prefixes=_default_prefixes,
+    is_prefixed=True,
     key=KeyHeader(required=False),
 )
 
@@ -133,25 +111,19 @@ class OllamaEmbedder(RemoteEmbedder):
 
     def __init__(self, options: EmbedOptions, parallel_batches: int) -> None:
         url = server_url(options.base_url)
-        super().__init__(replace(options, base_url=url), EMBEDDING_ADAPTER, parallel_batches)
+        super().__init__(replace(options, base_url=url), _EMBEDDING_ADAPTER, parallel_batches)
         self._server = _Server(options.ollama, url, self._name)
 
     def _post(self, texts: Sequence[str], *, is_query: bool) -> HttpReply:
         return self._server.send(partial(super()._post, texts, is_query=is_query), self._endpoint.host)
 
 
-DEFAULT_CHAT_MODEL = "llama3.2"
 _THINK_BLOCK = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
 
 
-def _chat_path(model: str, base_url: str) -> str:
-    return "api/chat"
-
-
 def _chat_body(request: ChatRequest) -> dict[str, Any]:
-    messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.text}]
     options = {"num_predict": request.max_tokens, "num_ctx": request.window_tokens}
-    body = {"model": request.model, "messages": messages, "stream": False, "options": options}
+    body = {"model": request.model, "messages": make_messages(request), "stream": False, "options": options}
     return {**body, "think": False} if request.variant else body
 
 
@@ -159,18 +131,15 @@ def _read_completion(reply: dict[str, Any]) -> Completion:
     text = nested_object(reply, "message").get("content")
     if reply.get("done") is not True:
         raise MalformedReply("a message that is not done")
-    cut = reply.get("done_reason") == "length"
     text = _THINK_BLOCK.sub("", text) if isinstance(text, str) else text
-    return Completion(
-        complete_lines(text, cut=cut), sum_counts(reply, "prompt_eval_count"), sum_counts(reply, "eval_count"), cut
-    )
+    tokens_in, tokens_out = sum_counts(reply, "prompt_eval_count"), sum_counts(reply, "eval_count")
+    return make_completion(text, tokens_in, tokens_out, cut=reply.get("done_reason") == "length")
 
 
-CHAT_ADAPTER = ChatAdapter(
-    provider="ollama",
+_CHAT_ADAPTER = ChatAdapter(
     base_url=f"http://127.0.0.1:{PORT}",
-    default_model=DEFAULT_CHAT_MODEL,
-    path=_chat_path,
+    default_model="llama3.2",
+    path=lambda model: "api/chat",
     body=_chat_body,
     read=_read_completion,
     key=KeyHeader(required=False),
@@ -183,7 +152,7 @@ class OllamaLanguageModel(RemoteLanguageModel):
 
     def __init__(self, options: LanguageOptions) -> None:
         url = server_url(options.base_url)
-        super().__init__(replace(options, base_url=url), CHAT_ADAPTER)
+        super().__init__(replace(options, base_url=url), _CHAT_ADAPTER)
         self._server = _Server(options.ollama, url, self.model)
 
     def _post(self, request: ChatRequest) -> HttpReply:

@@ -1,10 +1,13 @@
-"""Read GitHub Copilot CLI's transcripts: events, one per line, as `{type, data, id, timestamp, parentId}`.
+"""Read transcripts that are logs of events, one per line: those of GitHub Copilot CLI and of DeepSeek Harness (DSH).
 
-A turn begins at a `user.message` of a person; those with a `source` were written by the program (a skill, another agent).
+An event of Copilot CLI is `{type, data, id, timestamp, parentId}`. A turn begins at a `user.message` of a person; those with a `source` were written by the program (a skill, another agent).
 Events of subagents have an `agentId` or name the call that started them, and are skipped.
 
 Lines are written late, and a killed program leaves its last ones out. So a turn also has the name of the hook that reported
 its end, which tells whether it is all there; and a prompt that only its hook's line holds is a turn of its own.
+
+DSH numbers its events and turns, and usually compresses the file with Zstandard. Anchors refer to the numbers of turns. Streamed fragments of
+answers are skipped: the whole message follows them.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from lorelog.ingest.transcripts.turns import (
     TranscriptStats,
     TurnBuilder,
     as_object,
+    message_text,
     object_type,
     to_text,
 )
@@ -53,12 +57,11 @@ class CopilotReader(OneTurnReader):
         elif kind == "session.resume" and self._submitted:
             yield from self._take_lost_prompt()
         elif kind == "user.message" and to_text(data.get("source")) in {"", "user"}:
-            yield from self.flush()
             self._submitted = {}
-            self._turn = TurnBuilder(record.get("id"), record.get("timestamp"))
-            self._turn.add_alias(data.get("messageId"), data.get("interactionId"))
-            self._turn.add_request(to_text(data.get("content")) or "[image]")
-        elif self._turn is None or not _add_event(self._turn, kind, data):
+            yield from self._begin(record.get("id"), record.get("timestamp"), to_text(data.get("content")) or "[image]")
+            if self._turn is not None:
+                self._turn.add_alias(data.get("messageId"), data.get("interactionId"))
+        elif self._turn is None or not _add_copilot_event(self._turn, kind, data):
             if kind == "session.compaction_complete":
                 self._stats.note(COMPACTED_NOTE)
             self._stats.skipped += 1
@@ -73,16 +76,15 @@ class CopilotReader(OneTurnReader):
 
     def _take_lost_prompt(self) -> Iterator[TurnBuilder]:
         """Begin a turn with a prompt after which the program was killed. What follows is of another run."""
-        yield from self.flush()
-        self._turn = TurnBuilder(self._submitted.get("id"), self._submitted.get("timestamp"))
-        data = as_object(self._submitted.get("data"))
-        field = _PROMPT_FIELDS[to_text(data.get("hookType"))]
-        self._turn.add_request(to_text(as_object(data.get("input")).get(field)))
-        self._turn.interrupted = True
-        self._submitted = {}
+        submitted, self._submitted = self._submitted, {}
+        data = as_object(submitted.get("data"))
+        prompt = as_object(data.get("input")).get(_PROMPT_FIELDS[to_text(data.get("hookType"))])
+        yield from self._begin(submitted.get("id"), submitted.get("timestamp"), to_text(prompt))
+        if self._turn is not None:
+            self._turn.interrupted = True
 
 
-def _add_event(turn: TurnBuilder, kind: str, data: JsonObject) -> bool:
+def _add_copilot_event(turn: TurnBuilder, kind: str, data: JsonObject) -> bool:
     if kind == "assistant.message":
         turn.add_alias(data.get("messageId"))
         turn.add_text(data.get("content"))
@@ -99,6 +101,51 @@ def _add_event(turn: TurnBuilder, kind: str, data: JsonObject) -> bool:
         turn.interrupted = True
     elif kind == "session.error":
         turn.failed = True
+    else:
+        return False
+    return True
+
+
+def is_dsh(record: JsonObject) -> bool:
+    """Return True if a line has the format of DSH."""
+    return object_type(record) in {"turn/start", "user/message", "assistant/message"} and "data" in record
+
+
+class DshReader(OneTurnReader):
+    """Makes turns of events."""
+
+    def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
+        kind, data = object_type(record), as_object(record.get("data"))
+        if kind == "session":
+            self._stats.session = to_text(record.get("id")) or self._stats.session
+        number, turn = to_text(data.get("turn")), self._turn
+        is_request = kind == "user/message" and as_object(data.get("source")).get("kind", "user") == "user"
+        begins = kind == "turn/start" or (is_request and (turn is None or turn.has_answer))
+        if begins or (number and turn is not None and turn.identity not in {"", number}):
+            yield from self._begin(number, record.get("time"))
+        if self._turn is None or not _add_dsh_event(self._turn, record, data, is_request=is_request):
+            self._stats.skipped += 1
+
+
+def _add_dsh_event(turn: TurnBuilder, record: JsonObject, data: JsonObject, *, is_request: bool) -> bool:
+    kind = object_type(record)
+    if number := to_text(data.get("turn")):
+        turn.identity = turn.identity or number
+        turn.add_alias(number)
+    if is_request:
+        turn.add_alias(data.get("id"))
+        turn.add_request(message_text(data.get("content")))
+    elif kind == "assistant/message":
+        message = as_object(data.get("message"))
+        turn.add_alias(message.get("id"))
+        turn.add_text(message_text(message.get("content")))
+    elif kind == "tool/call":
+        turn.add_call(data.get("callId"), data.get("name"), data.get("arguments"))
+    elif kind == "tool/result":
+        failed = bool(data.get("isError") or data.get("error"))
+        turn.add_result(data.get("callId"), data.get("result", data.get("content", data.get("output"))), failed=failed)
+    elif kind == "turn/end":
+        turn.interrupted = to_text(as_object(data.get("reason")).get("kind")) in {"aborted", "interrupted", "cancelled"}
     else:
         return False
     return True

@@ -1,21 +1,31 @@
-"""Location of a model's ONNX files: a folder named in the settings, the Hugging Face cache, or a download.
+"""What models that run in this process share: their files, loading on first use, and threads.
 
-A path begins with `/` or `~`; anything else is a model id. So a folder inside a cloned repository is never taken for a model
-that was requested by id. The cache is read by its documented layout, which needs no package and no network. Only an id that
-is not cached is downloaded, with huggingface_hub if it is installed: naming the id in the settings is the consent.
+Files come from a folder named in the settings, the Hugging Face cache, or a download. A path begins with `/` or `~`; anything
+else is a model id. So a folder inside a cloned repository is never taken for a model that was requested by id. The cache is
+read by its documented layout, which needs no package and no network. Only an id that is not cached is downloaded, with
+huggingface_hub if it is installed: naming the id in the settings is the consent.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.extras import install_hint
+from lorelog.core.ids import blake2b
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 VOCABULARY_FILE = "vocab.txt"
 WEIGHTS_FILE = "model.onnx"
@@ -28,6 +38,58 @@ WEIGHTS = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_
 
 _CONNECT_TIMEOUT_S = 5.0
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+
+
+MAX_DEFAULT_THREADS = 4
+"""Default limit, because an editor and an agent share the machine; the `threads` setting may exceed it."""
+
+ModelType = TypeVar("ModelType")
+ItemType = TypeVar("ItemType")
+ResultType = TypeVar("ResultType")
+
+
+class LoadedModel(Generic[ModelType]):
+    """A model that is loaded on first use, and the threads that run it: all callers share them. Thread-safe.
+
+    With `fails_once` a failure is remembered, because another attempt may use the network.
+    """
+
+    def __init__(self, load: Callable[[], ModelType], threads: int = 0, *, fails_once: bool = True) -> None:
+        self.threads = threads if threads > 0 else min(MAX_DEFAULT_THREADS, os.cpu_count() or 1)
+        self._load = load
+        self._fails_once = fails_once
+        self._lock = Lock()
+        self._model: ModelType | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._load_error: ModelUnavailable | None = None
+
+    def open(self) -> ModelType:
+        with self._lock:
+            if self._load_error is not None:
+                raise self._load_error
+            if self._model is None:
+                try:
+                    self._model = self._load()
+                except ModelUnavailable as error:
+                    self._load_error = error if self._fails_once else None
+                    raise
+            return self._model
+
+    def map(self, function: Callable[[ItemType], ResultType], items: Iterable[ItemType]) -> Iterator[ResultType]:
+        """Call a function with each item on the threads; yield the results in order."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="lorelog-model")
+            pool = self._pool
+        return pool.map(function, items)
+
+    def close(self) -> None:
+        with self._lock:
+            pool, self._pool, self._model = self._pool, None, None
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
 
 
 class ModelFiles(Struct, frozen=True):
@@ -48,6 +110,20 @@ class ModelPurpose(Struct, frozen=True, kw_only=True):
     extra_files: tuple[str, ...] = ()
 
 
+EMBEDDING_PURPOSE = ModelPurpose(
+    noun="the embedding model",
+    setting="embedding.model",
+    example="gpahal/bge-m3-onnx-int8",
+    fallback_hint="choose a model with an ONNX export, or set embedding.provider to local",
+    extra_files=(
+        "config.json",
+        "tokenizer_config.json",
+        "modules.json",
+        "1_Pooling/config.json",
+        "sentence_bert_config.json",
+        "config_sentence_transformers.json",
+    ),
+)
 RERANK_PURPOSE = ModelPurpose(
     noun="the reranker model",
     setting="rerank.model",
@@ -56,7 +132,44 @@ RERANK_PURPOSE = ModelPurpose(
 )
 
 
-def find_files(model: str, purpose: ModelPurpose = RERANK_PURPOSE) -> ModelFiles:
+@contextmanager
+def onnx_import(noun: str, hint: str) -> Iterator[None]:
+    """Switch off the telemetry of onnxruntime before its import; turn ImportError into ModelUnavailable.
+
+    From 1.29 on, onnxruntime sends telemetry and keeps a device id in the home directory unless the variable is set before its
+    import. A value that the user has set takes precedence.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    try:
+        yield
+    except ImportError as error:
+        raise ModelUnavailable(f"{noun} cannot run: {error}", hint=hint) from error
+
+
+def check_packages(hint: str, *packages: str) -> None:
+    """Raise ModelUnavailable if a package is not installed. Imports none."""
+    if missing := [name for name in packages if find_spec(name) is None]:
+        raise ModelUnavailable(f"the package {missing[0]} is not installed", hint=hint)
+
+
+def load_with_sentence_transformers(kind: str, model: str, purpose: ModelPurpose, **options: Any) -> Any:
+    """Return a model of a class of sentence-transformers, by id or folder. Raise ModelUnavailable if it cannot be loaded."""
+    for variable in ("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_DISABLE_PROGRESS_BARS"):
+        os.environ.setdefault(variable, "1")
+    try:
+        package = import_module("sentence_transformers")
+    except ImportError as error:
+        raise ModelUnavailable(f"{purpose.noun} {model} cannot run: {error}", hint=install_hint("local")) from error
+    try:
+        return getattr(package, kind)(str(Path(model).expanduser()) if is_path(model) else model, **options)
+    except Exception as error:  # torch, transformers and their HTTP client share no base class
+        raise ModelUnavailable(
+            f"{purpose.noun} {model} cannot be loaded: {first_line(error)}",
+            hint=f"{purpose.setting} is a folder or an id that sentence-transformers' {kind} can load without running its code",
+        ) from error
+
+
+def find_files(model: str, purpose: ModelPurpose) -> ModelFiles:
     """Return a model's files, downloading them if necessary. Raise ModelUnavailable if they cannot be obtained."""
     if is_path(model):
         return _find_in_named_folder(Path(model).expanduser(), purpose)
@@ -68,10 +181,8 @@ def find_files(model: str, purpose: ModelPurpose = RERANK_PURPOSE) -> ModelFiles
     return _find_in_cache(model) or _download(model, purpose)
 
 
-def check_files(model: str, purpose: ModelPurpose = RERANK_PURPOSE) -> None:
+def check_files(model: str, purpose: ModelPurpose) -> None:
     """Raise ModelUnavailable if a model's files are neither present nor downloadable. Uses no network."""
-    from importlib.util import find_spec
-
     if is_path(model) or not _ID.fullmatch(model):
         find_files(model, purpose)
     elif _find_in_cache(model) is None and find_spec("huggingface_hub") is None:

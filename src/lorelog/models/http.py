@@ -28,8 +28,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from lorelog.core import VERSION
 from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
-from lorelog.core.version import VERSION
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
@@ -74,7 +74,7 @@ class Credentials:
 
     def error_for_reply(self, reply: HttpReply, doing: str) -> ModelUnavailable | ModelFault:
         """Return the error for a reply other than 200; `doing` is the refused action, such as "embed with MODEL"."""
-        host, detail = self._endpoint.host, self._server_message(reply.body)
+        host, detail = self._endpoint.host, self.server_message(reply.body, raw=True)
         if reply.status in {401, 403} or b"API_KEY_INVALID" in reply.body:  # Google answers 400 to a wrong key
             hint = f"check {self._key_variable}" if self._key else f"set {self._key_variable}"
             return ModelUnavailable(f"{host} refused the API key (HTTP {reply.status}){detail}", hint=hint)
@@ -96,31 +96,18 @@ class Credentials:
             f"{host} refused to {doing} (HTTP {reply.status}){detail}", hint="check the model's name and the base URL"
         )
 
-    def error_text(self, body: bytes) -> str:
-        """Return the error message inside a reply with status 200, formatted for a message, or an empty string."""
+    def server_message(self, body: bytes, *, raw: bool = False) -> str:
+        """Return the error text in a reply (with `raw`, any text) formatted for a message: one line, without the key."""
+        content = body.decode("utf-8", "replace")
+        text = content if raw else ""
         with suppress(ValueError, RecursionError):
-            return self._redact(_error_message(json.loads(body)))
-        return ""
-
-    def _server_message(self, body: bytes) -> str:
-        """Return the server's error text, formatted for a message."""
-        text = body.decode("utf-8", "replace")
-        with suppress(ValueError, RecursionError):
-            text = _error_message(json.loads(text)) or text
-        return self._redact(text)
-
-    def _redact(self, text: str) -> str:
-        """Return a text shortened to one line, without the key in any encoding."""
+            text = _error_message(json.loads(content)) or text
         if self._key:
-            text = _key_pattern(self._key).sub("[key]", text)
+            # As servers repeat it: plain, with backslashes, percent-encoded or escaped as in JSON.
+            forms = (rf"(?:\\?{re.escape(letter)}|%{ord(letter):02x}|\\u00{ord(letter):02x})" for letter in self._key)
+            text = re.sub("".join(forms), "[key]", text, flags=re.IGNORECASE)
         text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
         return f": {text[:200]}" if text else ""
-
-
-def _key_pattern(key: str) -> re.Pattern[str]:
-    """Return a pattern for a key as servers repeat it: plain, with backslashes, percent-encoded or escaped as in JSON."""
-    letters = (rf"(?:\\?{re.escape(letter)}|%{ord(letter):02x}|\\u00{ord(letter):02x})" for letter in key)
-    return re.compile("".join(letters), re.IGNORECASE)
 
 
 def _error_message(reply: Any) -> str:
@@ -206,9 +193,22 @@ class HttpReply(Struct, frozen=True):
         return self.status >= 500 and b"unsupported value: NaN" not in self.body
 
     def retry_delay(self, default: float) -> float:
-        """Return how many seconds to wait before a retry."""
-        match = _RETRY_DELAY.search(self.body) if self.status == 429 and not self.retry_after else None
-        return _parse_retry_after(match[1].decode() if match else self.retry_after, default)
+        """Return how many seconds to wait before a retry: as the header says, in seconds or as a date, or as Google's body."""
+        text = self.retry_after.strip()
+        if not text and self.status == 429 and (match := _RETRY_DELAY.search(self.body)):
+            text = match[1].decode()
+        if not text:  # as with every reply that succeeded
+            return default
+        try:
+            delay = float(text)
+        except ValueError:
+            from email.utils import parsedate_to_datetime
+
+            try:
+                delay = parsedate_to_datetime(text).timestamp() - time.time()
+            except (ValueError, TypeError, OverflowError, OSError):
+                return default
+        return delay if delay > 0 else default
 
 
 class _ConnectionBroken(Exception):
@@ -233,19 +233,23 @@ class Endpoint:
         self._purpose = purpose
         self._limiter = limiter or RateLimiter()
         self._once = once
+        # Messages do not repeat the URL: it may contain a password. A query would be dropped silently, and may contain a key.
         try:
             parts = urlsplit(base_url.strip())
-            port = parts.port
+            self._port = parts.port
+            is_usable = (
+                parts.scheme in {"http", "https"} and "@" not in parts.netloc and not parts.query + parts.fragment
+            )
         except ValueError:
-            raise _bad_url_error(purpose) from None
-        # Messages do not repeat the URL: it may contain a password.
-        # A query would be dropped silently, and may contain a key.
-        is_plain = "@" not in parts.netloc and not parts.query and not parts.fragment
-        if parts.scheme not in {"http", "https"} or not parts.hostname or not is_plain:
-            raise _bad_url_error(purpose)
+            is_usable = False
+        if not is_usable or not parts.hostname:
+            raise ConfigError(
+                f"the {purpose} base URL is not usable",
+                hint="write it as http(s)://host[:port]/path without password or query, in the settings or the provider's "
+                "variable",
+            )
         self._scheme = parts.scheme
         self._name = parts.hostname
-        self._port = port
         self._path = parts.path.rstrip("/")
         self._timeout_s = timeout_s
         self._lock = Lock()
@@ -345,7 +349,7 @@ class Endpoint:
         from http.client import HTTPException, HTTPResponse, IncompleteRead
 
         def with_deadline(channel: socket, **kwargs: Any) -> HTTPResponse:
-            return HTTPResponse(cast("socket", _DeadlineSocket(channel, deadline)), **kwargs)
+            return HTTPResponse(cast("socket", _DeadlineReader(channel, deadline)), **kwargs)
 
         sent = {"Content-Type": "application/json", "User-Agent": f"lorelog/{VERSION}", **headers}
         is_reusable = False
@@ -386,10 +390,8 @@ class Endpoint:
             raise _ConnectionBroken(f"{response.length} bytes of the reply are missing")
         body = b"".join(pieces)
         # Not requested, but some gateways compress for everyone.
-        is_packed = response.headers.get("Content-Encoding", "").strip().lower() in {"gzip", "x-gzip", "deflate"}
-        return self._decompress(body) if is_packed else body
-
-    def _decompress(self, body: bytes) -> bytes:
+        if response.headers.get("Content-Encoding", "").strip().lower() not in {"gzip", "x-gzip", "deflate"}:
+            return body
         import zlib
 
         decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32)  # detects gzip or zlib by the first bytes
@@ -408,11 +410,17 @@ class Endpoint:
         )
 
 
-def _bad_url_error(purpose: str) -> ConfigError:
-    return ConfigError(
-        f"the {purpose} base URL is not usable",
-        hint="write it as http(s)://host[:port]/path without password or query, in the settings or the provider's variable",
-    )
+def nested_object(reply: object, *names: str) -> dict[str, Any]:
+    """Return an object inside another, or an empty one."""
+    for name in names:
+        reply = reply.get(name) if isinstance(reply, dict) else None
+    return reply if isinstance(reply, dict) else {}
+
+
+def sum_counts(usage: Mapping[str, Any], *names: str) -> int:
+    """Return the sum of the counts that are present and valid."""
+    values = (usage.get(name) for name in names)
+    return sum(value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0)
 
 
 def parse_object(body: bytes, otherwise: str) -> dict[str, Any]:
@@ -424,28 +432,6 @@ def parse_object(body: bytes, otherwise: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise MalformedReply(otherwise)
     return value
-
-
-def _parse_retry_after(header: str, default: float) -> float:
-    """Return the delay of a Retry-After header, in seconds or as a date; the default if it is not in the future."""
-    text = header.strip()
-    if not text:  # as with every reply that succeeded
-        return default
-    try:
-        delay = float(text)
-    except ValueError:
-        delay = _seconds_until(text)
-    return delay if delay > 0 else default
-
-
-def _seconds_until(date: str) -> float:
-    """Return the seconds until an HTTP date, or 0 for anything else."""
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return parsedate_to_datetime(date).timestamp() - time.time()
-    except (ValueError, TypeError, OverflowError, OSError):
-        return 0.0
 
 
 def _seconds_left(deadline: float) -> float:
@@ -479,7 +465,7 @@ def _connect_by(address: tuple[str, int], deadline: float) -> socket:
     raise OSError("the name has no address")
 
 
-class _DeadlineSocket:
+class _DeadlineReader(io.RawIOBase):
     """The part of the socket interface that `http.client` reads from, with one deadline for a whole exchange.
 
     A socket's own timeout restarts with every byte, so a server that sends its headers byte by byte, or repeats
@@ -489,17 +475,11 @@ class _DeadlineSocket:
     def __init__(self, channel: socket, deadline: float) -> None:
         self._channel = channel
         self._deadline = deadline
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_DeadlineReader(self._channel, self._deadline))
-
-
-class _DeadlineReader(io.RawIOBase):
-    def __init__(self, channel: socket, deadline: float) -> None:
-        self._channel = channel
-        self._deadline = deadline
         # The socket's own file keeps it open until it is read to the end, even if the connection is closed before.
         self._file = channel.makefile("rb", buffering=0)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self)
 
     def readable(self) -> bool:
         return True

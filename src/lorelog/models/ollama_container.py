@@ -6,7 +6,7 @@ server is checked once per process and again only after a failed request. A lock
 and all use it. The port is bound to loopback: Ollama does not authenticate.
 
 Commands exit and a daemon need not run, so a separate process stops the container:
-`python -m lorelog.models.ollama.container FOLDER CONTAINER IDLE_S`. At most one runs per folder. It sleeps until the container
+`python -m lorelog.models.ollama_container FOLDER CONTAINER IDLE_S`. At most one runs per folder. It sleeps until the container
 could have been idle long enough, checks when it was last used, and exits with it. It releases `keeper.lock` before `lock`, so
 that the next start finds no keeper and starts another. The files in the folder: `lock` (held to start or stop), `started`
 (the container is ours), `last-used`, `keeper.lock`.
@@ -37,7 +37,7 @@ _PULL_TIMEOUT_S = 1800.0
 """A model, or Ollama's image, may be gigabytes."""
 _LOCK_TIMEOUT_S = 60.0
 """How long to wait for a start by another process; meanwhile a search uses keywords only."""
-KEEPER_MODULE = "lorelog.models.ollama.container"
+KEEPER_MODULE = "lorelog.models.ollama_container"
 _PASSED_VARIABLES = ("PATH", "HOME", "LANG", "TMPDIR", "SSH_AUTH_SOCK", "VIRTUAL_ENV")
 _LOOPBACK_HOSTS = {"localhost", "127.0.0.1", "::1"}
 
