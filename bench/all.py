@@ -35,7 +35,9 @@ from bench.result import (
     describe_machine,
     has_changes,
     head_commit,
+    loaded_modules,
     noted_figures,
+    reset_loaded_modules,
     today,
 )
 
@@ -223,6 +225,7 @@ def run_bench(bench: Bench, options: argparse.Namespace, folder: Path) -> str:
     words = _words(bench, options)
     print(f"\n# {bench.name}: python {shlex.join(words)}\n", flush=True)
     commit, modified, load = head_commit(), has_changes(bench.measures), os.getloadavg()[0]
+    reset_loaded_modules()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="bench-") as made:
         figures_file = Path(made) / "figures.jsonl"
@@ -241,6 +244,7 @@ def run_bench(bench: Bench, options: argparse.Namespace, folder: Path) -> str:
         commit=commit,
         machine=describe_machine(),
         measures=bench.measures,
+        modules=loaded_modules(),
         command=_shown_command(bench, options),
         load=round(load, 1),
         seconds=round(seconds, 1),

@@ -333,7 +333,7 @@ def _write_context(directory: str, reply: Json) -> None:
     from lorelog.core.paths import is_below
     from lorelog.services.context.init import write_output
     from lorelog.services.places.project import apply_scope_file, find_project, find_scope_file
-    from lorelog.services.places.project_folder import FOLDER, create_project_folder
+    from lorelog.services.places.workspace import FOLDER, create_project_folder
 
     project = find_project(directory)
     scope = find_scope_file(directory)

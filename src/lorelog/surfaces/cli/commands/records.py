@@ -497,7 +497,7 @@ def run_wiki(args: argparse.Namespace) -> int:
 def _build_wiki(args: argparse.Namespace, wiki: Wiki, folder: Path, project: str) -> int:
     from msgspec import to_builtins
 
-    from lorelog.services.places.project_folder import create_project_folder
+    from lorelog.services.places.workspace import create_project_folder
     from lorelog.services.records.wiki import EDITED_SUFFIX, write_pages
 
     if wiki.pages and not args.output:
