@@ -139,8 +139,8 @@ def _export_bundle(args: argparse.Namespace) -> dict[str, Any]:
 
 def _collect_memories(engine: Engine, projects: tuple[str, ...] | None) -> Iterable[ExportedMemory]:
     from lorelog.core.query import Filters
+    from lorelog.services.records.exports import iter_journal_memories
     from lorelog.services.records.projection import records_folder
-    from lorelog.services.records.record_importer import iter_journal_memories
 
     filters = Filters(projects=projects)
     memories = engine.memories().list(filters, limit=_MAX_MEMORIES, all_projects=projects is None).memories
