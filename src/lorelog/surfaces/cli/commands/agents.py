@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lorelog.operations.replies import Json
-    from lorelog.services.sessions.host_sessions import HostSession
+    from lorelog.services.sessions.transcripts import HostSession
 
 HELP = {
     "guard": """\
@@ -540,7 +540,7 @@ def _select_sessions(hosts: Sequence[str], args: argparse.Namespace, since: str,
     from datetime import date, datetime, time
 
     from lorelog.services.places.project import find_project
-    from lorelog.services.sessions.host_sessions import find_host_sessions
+    from lorelog.services.sessions.transcripts import find_host_sessions
     from lorelog.wiring import resolve_location
 
     project = None if args.all_projects else resolve_location(project=args.project, tenant=args.tenant).project.id
