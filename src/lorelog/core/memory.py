@@ -81,17 +81,11 @@ class AddReply(Serializable, Struct, frozen=True):
     """The same memory was there before, and nothing was written."""
 
 
-class SupersedeReply(Serializable, Struct, frozen=True):
-    """Which memory replaced which."""
+class SupersedeReply(AddReply, frozen=True, kw_only=True):
+    """The new memory, and the id of the one it replaces."""
 
-    old: str
+    supersedes: str
     """Id of the memory that is hidden from now on."""
-    added: AddReply
-
-    @property
-    def id(self) -> str:
-        """Id of the memory that replaces it."""
-        return self.added.id
 
 
 class ExpiryReply(Serializable, Struct, frozen=True):

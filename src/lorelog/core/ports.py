@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from lorelog.core.document import Chunk, ChunkKey, Document, FileStamp, StoredChunk
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
@@ -243,9 +244,15 @@ class StoreComparison(Serializable, Struct, frozen=True):
     damage: str = ""
     """Files whose checksums do not match, and how many lines of them."""
 
+    ok: bool = True
+    """True if there is nothing to repair, or if it was repaired."""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "ok", self.is_consistent or self.repaired)
+
     @property
     def is_consistent(self) -> bool:
-        """True if there is nothing to repair."""
+        """True if there was nothing to repair."""
         return not (self.missing or self.unlike or self.surplus or self.damage)
 
 

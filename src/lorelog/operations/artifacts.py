@@ -11,7 +11,7 @@ from msgspec import structs
 from lorelog.core.caller import checked_origin
 from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.query import TrustFilter
-from lorelog.core.record import RecordDraft
+from lorelog.core.record import RecordDraft, VerificationHint
 from lorelog.core.serializable import to_json
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day
@@ -52,7 +52,6 @@ from lorelog.operations.records import (
     task_info,
     written_artifact,
 )
-from lorelog.operations.replies import VerificationHint
 from lorelog.operations.requests import OperationRequest
 from lorelog.records.kinds import check_kind
 

@@ -425,8 +425,6 @@ class OperationRunner:
         """When a request last began or ended."""
         self.calls = 0
         self.errors = 0
-        self.restarts = 0
-        """How often this daemon has restarted itself to give back its memory."""
         self.started = time.monotonic()
         self.started_at = time.time()
 

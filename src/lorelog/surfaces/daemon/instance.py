@@ -1,26 +1,17 @@
-"""A running daemon: its lock, socket and pid file, of which there is one per home, and its memory while it is not in use.
+"""A running daemon: its lock, socket and pid file, of which there is one per home, and its memory.
 
-Free memory is returned, and after a long pause the process starts anew. Python never gives back what its modules and libraries have
-allocated: a daemon that had loaded a model kept 82 MB, a new one needs 26. So it executes itself (`execve`): process id, lock,
-listening socket and open connections stay, and everything else begins anew. A client that connects meanwhile waits in the
-socket's queue, as at a start; no connection is refused and none is closed. SIGTERM and SIGINT are held back until the new
-program handles them.
+Free memory is returned. Python never gives back what its modules and libraries have allocated: a daemon that had loaded a model kept
+82 MB, a new one needs 26. So an idle daemon exits and starts another one (`process.py`).
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-
-from msgspec import Struct, field, to_builtins
-from msgspec.structs import fields
 
 from lorelog.core import VERSION
 from lorelog.core.errors import DaemonError
@@ -28,41 +19,23 @@ from lorelog.core.paths import HOME_LAYOUT
 from lorelog.core.processes import acquire_file_lock
 from lorelog.light.daemon_address import AF_UNIX, DaemonAddress, create_folders
 from lorelog.light.daemon_connection import LOOPBACK, PROTOCOL, TOKEN_BYTES, clear_marker
-from lorelog.surfaces.daemon.connection import DaemonFailure
 
 _BACKLOG = 128
-
-LockIdentity = tuple[int, int, int]
-"""Descriptor of the lock file, device and inode of the socket's file."""
 
 
 class InstanceLock:
     """Holds the lock from construction until `release` or the end of the process."""
 
-    def __init__(self, address: DaemonAddress, *, wait_s: float = 5.0, held: LockIdentity | None = None) -> None:
-        """Take the lock. Raise DaemonError if another daemon holds it for longer than `wait_s`.
-
-        `held`: the lock that this process holds already, since before it was restarted.
-        """
+    def __init__(self, address: DaemonAddress, *, wait_s: float = 5.0) -> None:
+        """Take the lock. Raise DaemonError if another daemon holds it for longer than `wait_s`."""
         self.address = address
         self._socket_identity = (0, 0)
-        if held is not None:
-            self._descriptor, *identity = held
-            self._socket_identity = (identity[0], identity[1])
-            self.write_holder()
-            self._write_pid()
-            return
         create_folders(address)
         self._descriptor = os.open(address.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not acquire_file_lock(self._descriptor, wait_s):
             os.close(self._descriptor)
             raise DaemonError(f"another daemon holds {address.lock}")
         self.write_holder()
-
-    @property
-    def identity(self) -> LockIdentity:
-        """What this process needs to hold the lock on after a restart."""
-        return self._descriptor, *self._socket_identity
 
     def listen(self) -> socket.socket:
         """Open the socket. Any file at its path is stale, because this process holds the lock."""
@@ -161,76 +134,6 @@ def _file_identity(path: str) -> tuple[int, int]:
 
 _M_ARENA_MAX, _MADV_PAGEOUT = -8, 21
 """Constants of the C library."""
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-RESUME_OPTION = "--resume"
-_MODULE = "lorelog.surfaces.daemon.process"
-
-
-class Handover(Struct, frozen=True, kw_only=True):
-    """What a restarted daemon takes over from itself."""
-
-    lock: LockIdentity
-    listener: int
-    """Its descriptor."""
-    connections: list[tuple[int, bool]]
-    """Descriptors of connections without a request, each with whether it was accepted above the limit."""
-    started: float = field(default_factory=time.monotonic)
-    """Time of `time.monotonic`, as `last_used_at`; it continues in the same process."""
-    started_at: float = field(default_factory=time.time)
-    last_used_at: float = field(default_factory=time.monotonic)
-    calls: int = 0
-    errors: int = 0
-    restarts: int = 1
-    last_failure: DaemonFailure | None = None
-    visited: list[tuple[str, str]] = field(default_factory=list)
-    """Tenants and directories whose projects are watched."""
-
-
-def restart(address: DaemonAddress, handover: Handover) -> None:
-    """Execute the daemon's program anew in this process. Raise OSError, with nothing changed, if that is impossible."""
-    if not Path(__file__).exists():  # lorelog was uninstalled or moved: this process still works
-        raise FileNotFoundError(f"{__file__} is gone")
-    state = _write_state(address, handover)
-    inherited = (state, handover.lock[0], handover.listener, *(number for number, _ in handover.connections))
-    words = [sys.executable, "-P", "-m", _MODULE, "--home", address.home, RESUME_OPTION, str(state)]
-    try:
-        for descriptor in inherited:
-            os.set_inheritable(descriptor, True)
-        os.execv(sys.executable, words)  # noqa: S606
-    finally:
-        for descriptor in inherited:
-            os.set_inheritable(descriptor, False)
-        os.close(state)
-
-
-def resume(descriptor: int) -> Handover:
-    """Return what this program takes over, and close all other descriptors but the standard ones."""
-    stored: dict[str, Any] = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
-    # Another version may have written it, if lorelog was updated since the daemon started.
-    known = {name: stored[name] for name in (part.name for part in fields(Handover)) if name in stored}
-    known["lock"] = tuple(known["lock"])
-    for name in known.keys() & {"connections", "visited"}:
-        known[name] = [tuple(pair) for pair in known[name]]
-    if known.get("last_failure"):
-        known["last_failure"] = DaemonFailure(**known["last_failure"])
-    handover = Handover(**known)
-    kept = sorted({handover.lock[0], handover.listener, *(number for number, _ in handover.connections)})
-    for low, high in zip([2, *kept], [*kept, 1_048_576], strict=True):
-        os.closerange(low + 1, high)
-    for number in kept:
-        os.set_inheritable(number, False)
-    return handover
-
-
-def _write_state(address: DaemonAddress, handover: Handover) -> int:
-    """Return the descriptor of a file without a name that has the state."""
-    path = f"{address.run}/daemon.handover"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:  # noqa: PTH123
-        Path(path).unlink()
-        file.write(json.dumps(to_builtins(handover)).encode())
-        file.flush()
-        return os.dup(descriptor)
 
 
 def limit_arenas() -> None:

@@ -294,7 +294,6 @@ class RequestRouter:
             "threads": threading.active_count(),
             "calls": self._runner.calls,
             "errors": self._runner.errors,
-            "restarts": self._runner.restarts,
             "waiting": self._pool.queue_length(),
             "at_work": [{"op": op, "seconds": round(seconds, 1)} for op, seconds in running],
             "last_error": None,
