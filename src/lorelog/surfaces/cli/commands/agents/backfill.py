@@ -73,10 +73,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Capture the hosts' sessions; fail if one could not be captured."""
-    from lorelog.operations.arguments import parse_past_day
+    from lorelog.operations.requests import parse_past_day
 
     hosts = tuple(dict.fromkeys(map(parse_host, args.hosts))) or HOSTS
-    since = parse_past_day(args.since) if args.since else ""
+    since = parse_past_day(args.since)
     report = _BackfillReport(args.dry_run)
     client = OperationClient(args.warm, shared=True)
     try:

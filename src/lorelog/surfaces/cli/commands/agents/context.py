@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
     from lorelog.services.context.init import InitChange
 
 _DELIVERY_FILTERS = ("session", "since", "kind", "memory")

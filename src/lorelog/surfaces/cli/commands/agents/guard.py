@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
 
 _STATES = {"enable": "on", "disable": "off"}
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
     from prompt_toolkit.layout import Layout
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
 
 _MAX_HITS = 50
 _TYPING_PAUSE_S = 0.08

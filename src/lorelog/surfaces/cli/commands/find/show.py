@@ -43,7 +43,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
 
 _SHORT_ID_CHARS = 8
 _ANCHOR_FIELDS = ("session:", "turn:", "branch:", "memory:", "origin:", "type:", "transcript:")

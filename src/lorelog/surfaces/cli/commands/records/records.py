@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
 
 
 def show_decide(reply: Json, args: argparse.Namespace) -> None:

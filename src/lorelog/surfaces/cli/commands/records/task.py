@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
 
 _WRITTEN_MESSAGES = {
     "progress": "Recorded progress",

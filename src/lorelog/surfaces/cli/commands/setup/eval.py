@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
 
 _ALL_LANES = "all"
 _MAX_UNKNOWN_SHOWN = 10

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lorelog.core.record import Record
     from lorelog.engine import Engine
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
     from lorelog.services.records.exports import ExportedMemory
 
 _FORMATS = ("markdown", "jsonl", "omf", "okf", "ledger")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from queue import SimpleQueue
     from typing import Any
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
     from lorelog.services.watch.watcher import WatchDiscovery, WatchPass
     from lorelog.wiring import Location
 
