@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from lorelog.code.extract import blank_bytes
 from lorelog.code.languages.hooks import Around, LanguageHooks, SymbolCandidate, UseParts, format_head
-from lorelog.code.repair import blank_bytes
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from lorelog.code.extract import blank_bytes
 from lorelog.code.languages.hooks import (
     CALLABLES,
     CONTAINER,
@@ -25,7 +26,6 @@ from lorelog.code.languages.hooks import (
     format_head,
     is_class_name,
 )
-from lorelog.code.repair import blank_bytes
 from lorelog.code.source import SourceText
 from lorelog.code.symbols import strip_type_arguments
 from lorelog.core.code import ImportStatement

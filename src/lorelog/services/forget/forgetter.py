@@ -374,7 +374,7 @@ class Forgetter:
 
     def _scrub_databases(self, plan: ForgetPlan) -> None:
         """Delete rows of the traces, and empty the cache of mentions, whose rows do not say which memory they are of."""
-        from lorelog.services.freshness.targets import CACHE_FILE
+        from lorelog.services.freshness.mentions import CACHE_FILE
 
         for database in sorted(self._folder.glob("traces*.db")):
             scrub.scrub_database(database, plan)

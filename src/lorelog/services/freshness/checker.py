@@ -28,14 +28,14 @@ from lorelog.core.query import (
     Hit,
     ScorePart,
 )
-from lorelog.services.freshness.checkout import CheckoutState, ProjectGit
-from lorelog.services.freshness.targets import (
+from lorelog.services.freshness.mentions import (
     GitUnavailable,
     MentionCache,
     MentionTarget,
     TimeBudgetExceeded,
     cache_key,
 )
+from lorelog.services.freshness.project_code import CheckoutState, ProjectGit
 from lorelog.services.places.workspace import Workspace
 
 if TYPE_CHECKING:

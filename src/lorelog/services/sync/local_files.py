@@ -23,9 +23,8 @@ from lorelog.services.backup.archive import project_workspace, read_consistently
 from lorelog.services.backup.restore import ForgottenMemories, forgotten_lines, open_locked, write_whole_file
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memory_key
-from lorelog.services.places.project_folder import create_project_folder
 from lorelog.services.places.roots import Root
-from lorelog.services.places.workspace import Workspace
+from lorelog.services.places.workspace import Workspace, create_project_folder
 from lorelog.services.records.exports import parse_import_line, record_to_json
 from lorelog.services.records.keyring import Keyring
 from lorelog.services.records.record_importer import ImportOptions, ImportReport, RecordImporter

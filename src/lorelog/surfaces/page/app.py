@@ -231,7 +231,7 @@ def _read(path: Path) -> _StaticFile:
 
 def revision_reader(home: str, tenant_folder: str) -> ReadRevision:
     """Return what reads the revision of a tenant's files."""
-    from lorelog.services.places.revision import read_revision
+    from lorelog.services.places.workspace import read_revision
 
     return partial(read_revision, home, tenant_folder)
 
