@@ -35,7 +35,9 @@ from bench.result import (
     describe_machine,
     has_changes,
     head_commit,
+    loaded_modules,
     noted_figures,
+    reset_loaded_modules,
     today,
 )
 
@@ -51,9 +53,9 @@ def _paths(names: str) -> tuple[str, ...]:
 
 
 START = _paths("core config engine.py wiring.py operations surfaces/cli/main.py surfaces/cli/client.py")
-SEARCH = _paths("language retrieval services/search stores/embedded surfaces/cli/commands/find/search.py")
+SEARCH = _paths("language retrieval services/search stores/embedded surfaces/cli/commands/search.py")
 WRITE = _paths(
-    "ingest services/indexing services/pipeline services/memories stores/embedded surfaces/cli/commands/setup/index.py"
+    "ingest services/indexing services/pipeline services/memories stores/embedded surfaces/cli/commands/index.py"
 )
 DAEMON = _paths("surfaces/daemon light operations")
 MODEL = _paths("models/embed")
@@ -106,7 +108,7 @@ BENCHES = (
     _bench(
         "journal",
         "-m bench.journal",
-        WRITE + DAEMON + _paths("surfaces/cli/commands/find/changes.py"),
+        WRITE + DAEMON + _paths("surfaces/cli/commands/changes.py"),
         5,
         quick="--quick",
     ),
@@ -223,6 +225,7 @@ def run_bench(bench: Bench, options: argparse.Namespace, folder: Path) -> str:
     words = _words(bench, options)
     print(f"\n# {bench.name}: python {shlex.join(words)}\n", flush=True)
     commit, modified, load = head_commit(), has_changes(bench.measures), os.getloadavg()[0]
+    reset_loaded_modules()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="bench-") as made:
         figures_file = Path(made) / "figures.jsonl"
@@ -241,6 +244,7 @@ def run_bench(bench: Bench, options: argparse.Namespace, folder: Path) -> str:
         commit=commit,
         machine=describe_machine(),
         measures=bench.measures,
+        modules=loaded_modules(),
         command=_shown_command(bench, options),
         load=round(load, 1),
         seconds=round(seconds, 1),

@@ -26,8 +26,8 @@ from pathlib import Path
 from bench.freshness_history import measure_history, report_histories
 from msgspec.structs import replace
 
-from lorelog.core.freshness import UNCHECKED_VERDICT
 from lorelog.core.memory import NewMemory
+from lorelog.core.query import UNCHECKED_VERDICT
 from lorelog.engine import Engine
 from lorelog.services.code.index_run import CodeIndexJob, index_code
 from lorelog.services.freshness.checker import FreshnessChecker, claim_of

@@ -22,7 +22,7 @@ from bench.freshness_truth.definitions import Definition
 from bench.freshness_truth.fates import DRIFTED, FRESH, GONE, UNSURE, Fates, combined, read_state
 from msgspec.structs import replace
 
-from lorelog.core.freshness import UNCHECKED_VERDICT
+from lorelog.core.query import UNCHECKED_VERDICT
 from lorelog.engine import Engine
 from lorelog.services.code.index_run import CodeIndexJob, index_code
 from lorelog.services.freshness.checker import FreshnessChecker, claim_of

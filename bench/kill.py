@@ -25,7 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from lorelog import Lorelog
-from lorelog.services.records.keyring import KeyFolder
+from lorelog.services.records.keyring import Keyring
 from lorelog.services.records.store import RecordStore
 
 SETTINGS = {"embedding.provider": "none"}
@@ -169,7 +169,7 @@ def _desks() -> Iterator[Desk]:
         place = Path(tempfile.mkdtemp(prefix="lorelog-kill-"))
         desk = Desk(place / "home", place / "project")
         desk.project.mkdir()
-        KeyFolder(desk.home / "identities").create(SIGNER)
+        Keyring(desk.home / "identities").create(SIGNER)
         with Path(os.devnull).open("wb") as nobody:  # what writers load is loaded once, before they are forked
             write(desk, SIGNER, nobody.fileno(), 1)
         try:

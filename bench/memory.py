@@ -92,8 +92,8 @@ def _ask(home: WarmHome, writer: Writer, count: int) -> None:
 
 
 def _wait_for_restart(home: WarmHome, idle_s: float) -> None:
-    end = time.monotonic() + idle_s + PATIENCE_S
-    while not home.call("daemon.status")["restarts"] and time.monotonic() < end:
+    end, pid = time.monotonic() + idle_s + PATIENCE_S, home.pid
+    while home.pid in {0, pid} and time.monotonic() < end:
         time.sleep(0.5)
 
 

@@ -125,12 +125,12 @@ def ask(store: Store, corpus: Corpus, result: Result) -> None:
     admitted = Filters(projects=(_PROJECT,))
 
     def in_turn(terms: list[Term], vector: Vector) -> None:
-        store.lexical(terms, admitted, LIMIT)
-        store.dense(vector, admitted, LIMIT)
+        store.propose(terms, None, admitted, LIMIT)[0]
+        store.propose((), vector, admitted, LIMIT)[1]
 
     ways: dict[str, Callable[[list[Term], Vector], object]] = {
-        "lexical": lambda terms, _: store.lexical(terms, admitted, LIMIT),
-        "dense": lambda _, vector: store.dense(vector, admitted, LIMIT),
+        "lexical": lambda terms, _: store.propose(terms, None, admitted, LIMIT)[0],
+        "dense": lambda _, vector: store.propose((), vector, admitted, LIMIT)[1],
         "in turn": in_turn,
         "together": lambda terms, vector: store.propose(terms, vector, admitted, LIMIT),
     }

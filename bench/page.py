@@ -10,8 +10,8 @@ A generated part stands between two comments in a page that is otherwise written
 
 `bench/results/latency.json` is shown there. Three names are special: `summary` repeats the rows of `SUMMARY` from the tables of the
 results, `state` lists all results, `targets` the headline figures. A
-result is stale if a commit after its own touched a path that it measures. The mark names the first such commit, so that
-it does not change with each further one.
+result is stale if a commit after its own touched a module that the processes of its run loaded (`Result.modules`), or data that they
+read. The mark names the first such commit, so that it does not change with each further one.
 """
 
 import argparse
@@ -76,6 +76,9 @@ def find_change(result: Result, repository: Path = REPOSITORY) -> Change | None:
     A result without a commit, or with one that is not in this history, is compared by its day.
     """
     paths = [path for path in result.measures if path]
+    if result.modules:
+        data = (f":(glob){path}/**/*.{suffix}" for path in paths for suffix in ("scm", "toml", "txt"))
+        paths = [*result.modules, *(path for path in paths if not path.startswith("src/")), *data]
     if not paths:
         return None
     known = (

@@ -28,8 +28,8 @@ from bench.measure import median
 from bench.records_corpus import Corpus, Crowd, Question, corpora
 from bench.result import Verdicts
 
+from lorelog.core import VERSION
 from lorelog.core.errors import LorelogError
-from lorelog.core.version import VERSION
 from lorelog.light import daemon_client as client
 from lorelog.light.daemon_control import start
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher

@@ -53,7 +53,10 @@ class Result:
     """Empty if it was not recorded."""
     machine: str
     measures: tuple[str, ...]
-    """Paths of the code that the bench measures; a later commit that touches one makes the figures stale."""
+    """Paths of the code that the bench measures."""
+    modules: tuple[str, ...] = ()
+    """The modules that its processes loaded; empty if that is not known. A later commit that touches one of them, or data files in
+    `measures`, makes the figures stale. If they are not known, any commit that touches `measures` does."""
     command: str = ""
     load: float | None = None
     seconds: float | None = None
@@ -73,14 +76,31 @@ class Result:
     def read(cls, path: Path) -> "Result":
         kept: dict[str, Any] = json.loads(path.read_text("utf-8"))
         kept["figures"] = tuple(Figure(**figure) for figure in kept["figures"])
-        for name in ("measures", "section"):
-            kept[name] = tuple(kept[name])
+        for name in ("measures", "modules", "section"):
+            kept[name] = tuple(kept.get(name, ()))
         return cls(**kept)
 
 
 def read_results(folder: Path = RESULTS) -> dict[str, Result]:
     """Return all stored results by the names of their benches."""
     return {path.stem: Result.read(path) for path in sorted(folder.glob("*.json"))}
+
+
+def _compiled_modules(repository: Path) -> list[Path]:
+    return list(repository.glob("src/lorelog/**/__pycache__/*.pyc"))
+
+
+def reset_loaded_modules(repository: Path = REPOSITORY) -> None:
+    """Note that no module of the product is loaded: the access time of each compiled file is set to the epoch."""
+    for path in _compiled_modules(repository):
+        os.utime(path, ns=(1, path.stat().st_mtime_ns))
+
+
+def loaded_modules(repository: Path = REPOSITORY) -> tuple[str, ...]:
+    """Return the modules that any process has loaded since the reset. Empty if the file system keeps no access times."""
+    read = [path for path in _compiled_modules(repository) if path.stat().st_atime_ns > 1]
+    sources = {path.parent.parent / f"{path.name.partition('.')[0]}.py" for path in read}
+    return tuple(sorted(str(path.relative_to(repository)) for path in sources if path.exists()))
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """A home with its daemon, for benches that call it over the socket and read what the kernel knows of it."""
 
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,14 @@ class WarmHome:
 
     project: Path
     environment: Mapping[str, str]
-    pid: int
+
+    @property
+    def pid(self) -> int:
+        """The daemon's process, which is another one after a long pause; 0 while it changes."""
+        try:
+            return int(Path(self.environment["LORELOG_HOME"], "run", "daemon.pid").read_text("ascii"))
+        except (OSError, ValueError):
+            return 0
 
     def call(self, op: str, **arguments: Any) -> dict[str, Any]:
         """Call an operation over the socket, in this process."""
@@ -82,8 +88,7 @@ def start_daemon(project: Path, environment: Mapping[str, str]) -> Iterator[Warm
     program = own_program()
     require(run([program, "daemon", "start", "--json"], environment, project), "daemon start")
     try:
-        told = require(run([program, "daemon", "status", "--json"], environment, project), "daemon status").output
-        yield WarmHome(project, environment, int(json.loads(told)["pid"]))
+        yield WarmHome(project, environment)
     finally:
         run([program, "daemon", "stop"], environment, project)
 

@@ -240,7 +240,7 @@ def main() -> int:
     check = parser.parse_args().check
     options = Path(OPTIONS_FILE)  # before the pages: docs/cli.md shows what it says
     stale = _update(options, render_options(all_operations().values()), "options", check=check)
-    wire = ROOT / "src/lorelog/light/daemon_wire.py"
+    wire = ROOT / "src/lorelog/light/daemon_connection.py"
     opening, closing = "    # generated: once (scripts/generate_reference.py)\n", "    # end: once\n"
     before, _, rest = wire.read_text(encoding="utf-8").partition(opening)
     listed = f"{before}{opening}{render_once()}{closing}{rest.partition(closing)[2]}"

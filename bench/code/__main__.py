@@ -29,8 +29,7 @@ from lorelog.code.languages.registry import detect_language
 from lorelog.code.source import decode_source
 from lorelog.core.code import Certainty, Symbol, SymbolKind
 from lorelog.services.code.index_run import CodeIndexJob, index_code
-from lorelog.services.code.lookup import SymbolQuery
-from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions
+from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, SymbolQuery
 from lorelog.wiring import Location, open_engine, resolve_location
 
 PACKAGES = ("rich", "starlette", "hypothesis", "_pytest", "mcp", "httpx2")

@@ -141,8 +141,8 @@ class Bench:
         filters = Filters(projects=(project,))
         terms = self._analyser.query_terms(question.text)
         vector = unit_vector(self.embedder.embed_query(question.text))
-        dense = self._lane(lambda limit: [item.key for item in self._store.dense(vector, filters, limit)])
-        words = self._lane(lambda limit: [item.key for item in self._store.lexical(terms, filters, limit)])
+        dense = self._lane(lambda limit: [item.key for item in self._store.propose((), vector, filters, limit)[1]])
+        words = self._lane(lambda limit: [item.key for item in self._store.propose(terms, None, filters, limit)[0]])
         both = memsearch(self._plain[project].rank(question.text, CUT), dense)
         return {
             "BM25": self._places(words),

@@ -67,11 +67,11 @@ class OpenedLorelog:
     def lexical(self, question: Question) -> list[int]:
         """Ask the lexical lane alone, as a search does."""
         terms = self._analyser.query_terms(question.text)
-        return [int(item.key) for item in self._store.lexical(terms, Filters(), _CANDIDATES)]
+        return [int(item.key) for item in self._store.propose(terms, None, Filters(), _CANDIDATES)[0]]
 
     def dense_lane(self, question: Question) -> list[int]:
         """Ask the dense lane alone, as a search does."""
-        return [int(item.key) for item in self._store.dense(question.vector, Filters(), _CANDIDATES)]
+        return [int(item.key) for item in self._store.propose((), question.vector, Filters(), _CANDIDATES)[1]]
 
     def close(self) -> None:
         self._store.close()

@@ -5,6 +5,7 @@ Everything exported here is imported on first use, so that importing the package
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from lorelog.core import VERSION as __version__  # noqa: N811
     from lorelog.core.document import Anchor, Chunk, Document, StoredChunk
     from lorelog.core.errors import (
         Cancelled,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     )
     from lorelog.core.ports import StoreComparison, StoreStats
     from lorelog.core.query import Explanation, Filters, Fusion, Hit, Lane, ScorePart, SearchReply, TrustFilter
-    from lorelog.core.version import VERSION as __version__  # noqa: N811
     from lorelog.services.watch.watcher import WatchPass
     from lorelog.surfaces.python.async_client import AsyncLorelog
     from lorelog.surfaces.python.client import Lorelog
@@ -177,7 +177,7 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name == "__version__":
-        return import_module("lorelog.core.version").VERSION
+        return import_module("lorelog.core").VERSION
     if name not in _HOMES:
         raise AttributeError(f"module 'lorelog' has no attribute {name!r}")
     return getattr(import_module(f"lorelog.{_HOMES[name]}"), name)

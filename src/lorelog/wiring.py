@@ -140,7 +140,7 @@ def _open_receipts(workspace: Workspace) -> Receipts:
 def _with_named_provider(named: str, options: LanguageOptions) -> LanguageOptions:
     """Return the options for a provider and model named for one call.
 
-    A configured address applies to whoever is named: memories meant for a server of one's own must not reach a vendor.
+    `base_url` applies to every provider: memories meant for a server of one's own must not reach a vendor.
     A key belongs to its address; model and context window of another provider do not apply.
     """
     if not named:
@@ -412,7 +412,7 @@ class ResourcePool:
         return sum(not embedder.close_if_idle(idle_s) for embedder in embedders)
 
     def rest(self) -> None:
-        """Close the files of all resources that nobody uses, and drop the caches. Everything opens again on the next use."""
+        """Close the files of all unused resources, and drop the caches. Everything opens again on the next use."""
         with self._lock:
             idle: list[Store | Reranker | RecordStore | SideDatabases] = [
                 *self._books.values(),

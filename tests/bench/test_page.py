@@ -1,13 +1,24 @@
 """Stored results of benches: what the page shows of them, and when they are marked stale."""
 
+import os
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bench.all import BENCHES, choose_names
 from bench.page import MARKER, PAGE, SUMMARY, find_change, render_page, repeat_summary
-from bench.result import REPOSITORY, Figure, Result, Verdicts, noted_figures, read_results
+from bench.result import (
+    REPOSITORY,
+    Figure,
+    Result,
+    Verdicts,
+    loaded_modules,
+    noted_figures,
+    read_results,
+    reset_loaded_modules,
+)
 from bench.trend import keep, read_history
 from bench.trend_chart import draw_chart
 
@@ -54,6 +65,38 @@ def test_a_result_is_stale_when_the_code_it_measures_has_changed(tmp_path: Path)
     assert first.startswith(change.commit)
     assert change.date == "2026-03-07"
     assert find_change(result(commit(tmp_path, "docs/page.md")), tmp_path) is None
+
+
+def test_a_module_that_the_run_did_not_load_does_not_make_it_stale(tmp_path: Path) -> None:
+    """If the modules of a run are known, only they and data of the measured code count."""
+    measured = replace(result(commit(tmp_path, "src/index.py")), modules=("src/index.py",))
+    commit(tmp_path, "src/search/rank.py", "2026-03-06")
+    assert find_change(measured, tmp_path) is None
+    commit(tmp_path, "src/search/words.txt", "2026-03-07")
+    change = find_change(measured, tmp_path)
+    assert change is not None
+    assert change.date == "2026-03-07"
+
+
+def test_the_modules_of_a_run_are_those_that_its_processes_load(tmp_path: Path) -> None:
+    """A module is recorded if a process imports it, also one that exits without clean-up."""
+    package = tmp_path / "src" / "lorelog"
+    package.mkdir(parents=True)
+    for name in ("__init__", "used", "unused"):
+        (package / f"{name}.py").write_text("", "utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": ""}
+
+    def load(*modules: str) -> None:
+        script = f"import os, {', '.join(modules)}; os._exit(0)"
+        subprocess.run([sys.executable, "-c", script], env=environment, cwd=tmp_path, check=True)
+
+    load("lorelog.used", "lorelog.unused")
+    reset_loaded_modules(tmp_path)
+    assert loaded_modules(tmp_path) == ()
+    load("lorelog.used")
+    if not loaded_modules(tmp_path):
+        pytest.skip("this file system keeps no access times")
+    assert loaded_modules(tmp_path) == ("src/lorelog/__init__.py", "src/lorelog/used.py")
 
 
 @pytest.mark.parametrize("unknown", ["", "0123456789"])

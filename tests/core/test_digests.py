@@ -6,7 +6,7 @@ import hashlib
 import subprocess
 import sys
 
-from lorelog.core import digests
+from lorelog.core import ids as digests
 
 
 def test_digests_are_those_of_the_standard_library() -> None:
@@ -22,7 +22,7 @@ def test_digests_are_those_of_the_standard_library() -> None:
 def test_openssl_is_loaded_for_many_bytes_only() -> None:
     """A short command hashes a few texts without OpenSSL; an index run over many files gets the fast one."""
     code = (
-        "import sys; from lorelog.core.digests import sha256\n"
+        "import sys; from lorelog.core.ids import sha256\n"
         "for size in (1000, 2_000_000): sha256(bytes(size)); print('hashlib' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

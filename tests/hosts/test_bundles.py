@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from lorelog.core.version import VERSION
+from lorelog.core import VERSION
 from lorelog.hosts import HOSTS, host_adapter
 from lorelog.hosts.bundles import (
     HOOK_EVENTS,

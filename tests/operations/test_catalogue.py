@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from lorelog.core.errors import UsageError
-from lorelog.light.daemon_wire import NON_IDEMPOTENT
+from lorelog.light.daemon_connection import NON_IDEMPOTENT
 from lorelog.operations.catalogue import all_operations, describe_all, describe_operation, find_operation
 from lorelog.operations.operation import SURFACES, Operation
 

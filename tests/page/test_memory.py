@@ -97,7 +97,7 @@ def test_forget_needs_the_id_and_leaves_a_receipt(page: PageWorld) -> None:
     path = file_of(page, "pnpm")
     tab = show(page, "pnpm")
     tab.click(".verbs button", "Forget")
-    tab.wait_text("Taken out")
+    tab.wait_text("Erased")
     assert tab.run("document.querySelector('dialog button.danger').disabled")
     tab.fill("dialog input.mono", page.call("memory.get", {"id": page.ids["pnpm"]})["memory"]["id"][:8])
     tab.wait("!document.querySelector('dialog button.danger').disabled")

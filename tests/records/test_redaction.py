@@ -98,7 +98,7 @@ def rewrite(folder: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
 def with_values(line: bytes, **values: object) -> bytes:
     """Return a line with other values and a right checksum."""
     changed = {name: value for name, value in (json.loads(line) | values).items() if name != "#"}
-    return chain._add_checksum(chain._encode_rest(changed))
+    return chain.encode_values(changed)
 
 
 def test_a_redaction_without_its_record_is_named(tmp_path: Path) -> None:

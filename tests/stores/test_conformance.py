@@ -26,13 +26,13 @@ def put(store: Store, *updates: DocumentUpdate) -> None:
 
 
 def texts(store: Store, *words: str, filters: Filters = ALL, limit: int = 10) -> list[str]:
-    found = store.lexical([Term(word) for word in words], filters, limit)
+    found = store.propose([Term(word) for word in words], None, filters, limit)[0]
     chunks = store.fetch([hit.key for hit in found])
     return [chunks[hit.key].chunk.text for hit in found if hit.key in chunks]
 
 
 def near(store: Store, *numbers: float, filters: Filters = ALL, limit: int = 10) -> list[str]:
-    found = store.dense(vector(*numbers), filters, limit)
+    found = store.propose((), vector(*numbers), filters, limit)[1]
     chunks = store.fetch([hit.key for hit in found])
     return [chunks[hit.key].chunk.text for hit in found if hit.key in chunks]
 
@@ -117,7 +117,7 @@ def test_a_short_text_counts_as_a_longer_one(store: Store) -> None:
     lengths = (1, 2, MIN_BM25_WORDS - 1, MIN_BM25_WORDS, MIN_BM25_WORDS + 10, 4 * MIN_BM25_WORDS)
     put(store, update("/a.md", [" ".join(["otter", *(f"w{n}" for n in range(1, length))]) for length in lengths]))
 
-    found = {hit.key: hit.score for hit in store.lexical([Term("otter")], ALL, 10)}
+    found = {hit.key: hit.score for hit in store.propose([Term("otter")], None, ALL, 10)[0]}
     scores = [found[stored.key] for stored in store.chunks_of("/a.md")]
 
     assert scores[:4] == pytest.approx([scores[3]] * 4)
@@ -291,7 +291,7 @@ def test_dense_ranks_by_cosine(store: Store) -> None:
     put(store, update("/a.md", ["east", "north", "between"]))
     embed(store, east=(1, 0), north=(0, 1), between=(1, 1))
 
-    found = store.dense(vector(1, 0), ALL, 2)
+    found = store.propose((), vector(1, 0), ALL, 2)[1]
 
     assert near(store, 1, 0, limit=2) == ["east", "between"]
     assert found[0].score == pytest.approx(1.0)
@@ -307,7 +307,10 @@ def test_both_lanes_asked_together_answer_as_each_alone(store: Store) -> None:
 
     for filters in (ALL, Filters(projects=("/p",)), Filters(projects=("/none",))):
         for limit in (10, 2, 0):
-            words, meaning = store.lexical(terms, filters, limit), store.dense(near_by, filters, limit)
+            words, meaning = (
+                store.propose(terms, None, filters, limit)[0],
+                store.propose((), near_by, filters, limit)[1],
+            )
             assert store.propose(terms, near_by, filters, limit) == (words, meaning)
             assert store.propose(terms, None, filters, limit) == (words, [])
             assert store.propose([], near_by, filters, limit) == ([], meaning)
@@ -355,7 +358,7 @@ def test_vectors_of_another_dimension_are_refused(store: Store) -> None:
     with pytest.raises(ModelFault), store.writer() as writer:
         writer.put_vectors({store.pending(1)[0].vector_key: vector(1, 0, 0)})
     with pytest.raises(ModelFault):
-        store.dense(vector(1, 0, 0), ALL, 5)
+        store.propose((), vector(1, 0, 0), ALL, 5)[1]
     assert len(store.pending(10)) == 1
 
 
@@ -709,9 +712,9 @@ def test_every_write_has_its_own_revision(store: Store) -> None:
 
 
 def beside(store: Store, **vectors: tuple[float, ...]) -> None:
-    keys = {pending.text: pending.vector_key for pending in store.pending_shadow_vectors(1000)}
+    keys = {pending.text: pending.vector_key for pending in store.pending(1000, shadow=True)}
     with store.writer() as writer:
-        writer.put_shadow_vectors({keys[text]: vector(*numbers) for text, numbers in vectors.items()})
+        writer.put_vectors({keys[text]: vector(*numbers) for text, numbers in vectors.items()}, shadow=True)
 
 
 def test_vectors_beside_are_not_seen_until_they_are_served(store: Store) -> None:
@@ -753,22 +756,18 @@ def test_what_was_begun_beside_goes_on(store: Store) -> None:
         assert store.reembed_state().begun == store.reembed_state().served != ""
         if store.reembed_state().waiting == 2:
             beside(store, alpha=(1, 1))
-    assert [pending.text for pending in store.pending_shadow_vectors(10)] == ["beta"]
+    assert [pending.text for pending in store.pending(10, shadow=True)] == ["beta"]
     put(store, update("/b.md", ["gamma"]))
-    assert [pending.text for pending in store.pending_shadow_vectors(10)] == ["beta", "gamma"]
-    assert len(store.pending_shadow_vectors(1)) == 1
+    assert [pending.text for pending in store.pending(10, shadow=True)] == ["beta", "gamma"]
+    assert len(store.pending(1, shadow=True)) == 1
 
     with store.writer() as writer:
         writer.begin_shadow_vectors(3)
+        pending = enumerate(store.pending(9, shadow=True), 1)
         with pytest.raises(ModelFault):
-            writer.put_shadow_vectors(
-                {
-                    pending.vector_key: vector(1, *[0] * n)
-                    for n, pending in enumerate(store.pending_shadow_vectors(9), 1)
-                }
-            )
+            writer.put_vectors({text.vector_key: vector(1, *[0] * n) for n, text in pending}, shadow=True)
 
-    assert store.reembed_state().waiting == len(store.pending_shadow_vectors(10)) == 3
+    assert store.reembed_state().waiting == len(store.pending(10, shadow=True)) == 3
     assert near(store, 1, 0) == ["alpha", "alpha", "beta"]
 
 
@@ -838,7 +837,7 @@ def test_declining_changes_nothing_but_a_note(store: Store) -> None:
 
     known = store.reembed_state()
     assert (known.declined, known.begun, known.waiting) == (known.served, known.served, 0)
-    assert store.dense(vector(1, 0), ALL, 1)[0].score == pytest.approx(1)
+    assert store.propose((), vector(1, 0), ALL, 1)[1][0].score == pytest.approx(1)
     with store.writer() as writer:
         writer.begin_shadow_vectors(2)
     assert not store.reembed_state().declined

@@ -64,7 +64,7 @@ def flip(place: Path, ending: str, *, keep_time: bool) -> None:
 
 def first_texts(store: EmbeddedStore) -> list[str]:
     """Return the nearest text to each text's own vector."""
-    found = [store.dense(vector_of(f"text {n}"), Filters(projects=("/p",)), 1)[0] for n in range(COUNT)]
+    found = [store.propose((), vector_of(f"text {n}"), Filters(projects=("/p",)), 1)[1][0] for n in range(COUNT)]
     return [store.fetch([hit.key])[hit.key].chunk.text for hit in found]
 
 
@@ -89,7 +89,7 @@ def test_damaged_vectors_give_no_answer_and_are_made_again(tmp_path: Path) -> No
     flip(tmp_path, VECTORS, keep_time=True)
 
     with opened(tmp_path) as store:
-        found = [store.dense(vector_of(text), Filters(), 1)[0].key for text in EXPECTED]
+        found = [store.propose((), vector_of(text), Filters(), 1)[1][0].key for text in EXPECTED]
         assert VECTORS in store.get_note(REPAIR_NOTE)
         lost = {pending.text for pending in store.pending(COUNT)}
         assert COUNT // 5 < len(lost) < COUNT // 3
@@ -126,7 +126,7 @@ def test_a_large_matrix_is_checked_where_it_is_read(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(dense, "_CHECKED_WHEN_OPENED", 0)
 
     with opened(tmp_path) as store:
-        found = store.dense(vector_of("text 30"), Filters(), COUNT)
+        found = store.propose((), vector_of("text 30"), Filters(), COUNT)[1]
         texts = store.fetch([hit.key for hit in found])
         scores = {texts[hit.key].chunk.text: hit.score for hit in found}
         question = np.frombuffer(vector_of("text 30"), "<f4")
@@ -169,7 +169,7 @@ def test_damage_that_cannot_be_repaired_is_an_error(tmp_path: Path) -> None:
 
     error = pytest.raises(StoreDamaged, match=r"lines of \w+\.i16")
     with opened(tmp_path) as other, opened(tmp_path) as store, other.writer(), error:
-        store.dense(vector_of("text 1"), Filters(), 5)
+        store.propose((), vector_of("text 1"), Filters(), 5)[1]
 
 
 @pytest.mark.parametrize("keep_time", [True, False])
@@ -196,7 +196,7 @@ def test_a_missing_file_is_named_and_made_again(tmp_path: Path, ending: str) -> 
     with opened(tmp_path) as store:
         assert "missing" in store.compare().damage
         if ending == VECTORS:
-            assert store.dense(vector_of("text 1"), Filters(), 5) == []
+            assert store.propose((), vector_of("text 1"), Filters(), 5)[1] == []
             assert make_again(store) == COUNT
         assert first_texts(store) == EXPECTED
 

@@ -75,7 +75,7 @@ def follow(store: EmbeddedStore) -> None:
 
 
 def nearest(store: EmbeddedStore, question: Vector, filters: Filters = ALL, limit: int = 20) -> list[tuple[str, float]]:
-    found = store.dense(question, filters, limit)
+    found = store.propose((), question, filters, limit)[1]
     chunks = store.fetch([hit.key for hit in found])
     return [(chunks[hit.key].chunk.text, round(hit.score, 4)) for hit in found if hit.key in chunks]
 
@@ -430,7 +430,7 @@ def test_what_is_not_a_number_is_refused(tmp_path: Path) -> None:
 
     for bad in (float("nan"), float("inf")):
         with pytest.raises(ModelFault, match="NaN"):
-            store.dense(array("f", [bad] * DIMENSION).tobytes(), ALL, 5)
+            store.propose((), array("f", [bad] * DIMENSION).tobytes(), ALL, 5)[1]
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def fill(store: Store, *texts: str, source: str = "/a.md") -> None:
 
 
 def search_texts(store: Store, word: str) -> list[str]:
-    candidates = store.lexical([Term(word)], ALL, 100)
+    candidates = store.propose([Term(word)], None, ALL, 100)[0]
     chunks = store.fetch([candidate.key for candidate in candidates])
     return sorted(chunks[candidate.key].chunk.text for candidate in candidates if candidate.key in chunks)
 
@@ -145,7 +145,7 @@ def test_what_one_process_writes_another_finds(tmp_path: Path) -> None:
     fill(writer, "alpha one", "alpha two")
 
     assert search_texts(reader, "alpha") == ["alpha one", "alpha two"]
-    assert len(reader.dense(vector(1, 9), ALL, 10)) == 2
+    assert len(reader.propose((), vector(1, 9), ALL, 10)[1]) == 2
 
 
 def test_another_process_and_another_model_change_the_revision(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_lost_lane_is_rebuilt_from_the_catalog(tmp_path: Path, lost: str) -> N
     again = open_store(tmp_path)
 
     assert search_texts(again, "alpha") == ["alpha one"]
-    assert len(again.dense(vector(1, 9), ALL, 10)) == 2
+    assert len(again.propose((), vector(1, 9), ALL, 10)[1]) == 2
 
 
 def test_a_purge_leaves_no_byte_of_removed_text_in_any_file(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_purge_leaves_no_byte_of_removed_text_in_any_file(tmp_path: Path) -> N
     store, reader = open_store(tmp_path), open_store(tmp_path)
     text = "alpha zebracanary one"
     fill(store, text, "beta two")
-    (stored,) = store.fetch([hit.key for hit in store.lexical([Term("zebracanary")], ALL, 10)]).values()
+    (stored,) = store.fetch([hit.key for hit in store.propose([Term("zebracanary")], None, ALL, 10)[0]]).values()
     needles = (b"zebracanary", vector(1, len(text)), stored.chunk.vector_key.encode())
     assert search_texts(reader, "zebracanary")
     fill(store, "beta two")
@@ -245,7 +245,7 @@ def test_vectors_of_two_models_never_meet(tmp_path: Path) -> None:
     fill(open_store(tmp_path), "alpha")
 
     other = open_store(tmp_path, model="other")
-    assert other.dense(vector(1, 2, 3), ALL, 5) == []
+    assert other.propose((), vector(1, 2, 3), ALL, 5)[1] == []
     assert other.coverage(ALL).with_vectors == 0
     with other.writer():
         pass
@@ -254,7 +254,7 @@ def test_vectors_of_two_models_never_meet(tmp_path: Path) -> None:
     with other.writer(take_over=True) as writer:
         assert [pending.text for pending in other.pending(5)] == ["alpha"]
         writer.put_vectors({pending.vector_key: vector(1, 2, 3) for pending in other.pending(5)})
-    assert len(other.dense(vector(1, 2, 3), ALL, 5)) == 1
+    assert len(other.propose((), vector(1, 2, 3), ALL, 5)[1]) == 1
     assert [stored.id for stored in other.chunks_of("/a.md")] == [
         stored.chunk.identify("other") for stored in other.chunks_of("/a.md")
     ]
@@ -262,7 +262,7 @@ def test_vectors_of_two_models_never_meet(tmp_path: Path) -> None:
     back = open_store(tmp_path)
     with back.writer(take_over=True):
         pass
-    assert len(back.dense(vector(1, 5), ALL, 5)) == 1
+    assert len(back.propose((), vector(1, 5), ALL, 5)[1]) == 1
     assert back.stats().other_vectors == 1
 
 
@@ -338,7 +338,7 @@ def test_a_committed_database_of_every_schema_is_opened(tmp_path: Path) -> None:
 
         store = open_store(place)
         assert search_texts(store, "compat") == ["compat alpha", "compat beta"]
-        assert len(store.dense(vector(1, 0), ALL, 5)) == 2
+        assert len(store.propose((), vector(1, 0), ALL, 5)[1]) == 2
         fill(store, "compat gamma", source="/new.md")
 
         assert search_texts(store, "compat") == ["compat alpha", "compat beta", "compat gamma"]
@@ -452,7 +452,7 @@ def check_whole(place: Path) -> None:
         assert search_texts(store, f"word{name}") == sorted(texts)
     ids = [stored.id for document in store.documents() for stored in store.chunks_of(document.source)]
     assert len(ids) == len(set(ids))
-    lane = store.dense(vector(1, 9), ALL, 1000)
+    lane = store.propose((), vector(1, 9), ALL, 1000)[1]
     assert len({hit.key for hit in lane}) == len(lane)
     assert set(store.fetch([hit.key for hit in lane])) == {hit.key for hit in lane}
     assert len(lane) == store.coverage(ALL).with_vectors
@@ -610,7 +610,7 @@ def test_threads_may_share_a_store_while_another_process_resets_it(tmp_path: Pat
         "stop = threading.Event()\n"
         "def look():\n"
         "    while not stop.is_set():\n"
-        "        search_texts(store, 'alpha'); store.dense(vector(1, 2), ALL, 5); store.documents()\n"
+        "        search_texts(store, 'alpha'); store.propose((), vector(1, 2), ALL, 5); store.documents()\n"
         "threads = [threading.Thread(target=look) for _ in range(4)]\n"
         "for thread in threads: thread.start()\n"
         "print('ready', flush=True)\n"
@@ -656,7 +656,7 @@ def test_entries_do_not_turn_an_index_over(tmp_path: Path) -> None:
         writer.put([update("/b.md", ["beta"])])
 
     assert [stored.id for stored in first.chunks_of("/a.md")] == before
-    assert len(first.dense(vector(1, 5), ALL, 5)) == 1
+    assert len(first.propose((), vector(1, 5), ALL, 5)[1]) == 1
     assert [pending.text for pending in first.pending(5)] == ["beta"]
     assert first.serves_model()
     assert not other.serves_model()

@@ -60,7 +60,7 @@ def fill(store: Store, *texts: str | Chunk, source: str = "/a.md", project: str 
 
 
 def search_texts(store: Store, word: str, filters: Filters = ALL) -> list[str]:
-    candidates = store.lexical([Term(word)], filters, 100)
+    candidates = store.propose([Term(word)], None, filters, 100)[0]
     chunks = store.fetch([candidate.key for candidate in candidates])
     return sorted(chunks[candidate.key].chunk.text for candidate in candidates if candidate.key in chunks)
 
@@ -203,17 +203,17 @@ def test_another_model_has_other_collections_and_the_old_ones_go(tmp_path: Path,
     before = names(first)
     other = open_store(tmp_path, milvus_file, of=of, model="other")
     assert search_texts(other, "alpha") == ["alpha"]
-    assert other.dense(vector(1, 5), ALL, 5) == []
+    assert other.propose((), vector(1, 5), ALL, 5)[1] == []
 
     with other.writer(take_over=True) as writer:
         writer.put_vectors({pending.vector_key: vector(1, 2, 3) for pending in other.pending(5)})
 
-    assert len(other.dense(vector(1, 2, 3), ALL, 5)) == 1
+    assert len(other.propose((), vector(1, 2, 3), ALL, 5)[1]) == 1
     assert search_texts(other, "alpha") == ["alpha"]
     assert not set(names(other)) & set(before)
     with first.writer(take_over=True):
         pass
-    assert len(first.dense(vector(1, 5), ALL, 5)) == 1
+    assert len(first.propose((), vector(1, 5), ALL, 5)[1]) == 1
     assert first.compare().is_consistent
 
 
@@ -300,13 +300,13 @@ def test_words_find_what_every_other_store_finds(tmp_path: Path, milvus_file: st
     terms = [Term(word, weight) for word, weight in zip(luck.sample(words, 3), (1.0, 0.5, 1.0), strict=True)]
 
     def found(searched: Store) -> list[str]:
-        chunks = searched.fetch([hit.key for hit in searched.lexical(terms, ALL, 50)])
+        chunks = searched.fetch([hit.key for hit in searched.propose(terms, None, ALL, 50)[0]])
         return sorted(stored.chunk.text for stored in chunks.values())
 
     with store.writer() as writer:
         writer.sweep()
     assert found(store) == found(reference)
-    scores = [hit.score for hit in store.lexical(terms, ALL, 50)]
+    scores = [hit.score for hit in store.propose(terms, None, ALL, 50)[0]]
     assert scores == sorted(scores, reverse=True)
     assert all(score > 0 for score in scores)
 
@@ -362,11 +362,13 @@ def test_no_character_in_a_filter_is_special(shelf: MilvusStore, given_texts: li
             Filters(tags=(text, "other")),
             Filters(types=(text, text), tags=(text,)),
         ):
-            hits = store.fetch([hit.key for hit in store.lexical([Term("word")], filters, 10)])
+            hits = store.fetch([hit.key for hit in store.propose([Term("word")], None, filters, 10)[0]])
             assert sorted(hit.chunk.type for hit in hits.values()) == wanted
         prefix = "/s/" + text
         below = sorted(source for source in sources if source == prefix or source.startswith(prefix.rstrip("/") + "/"))
-        hits = store.fetch([hit.key for hit in store.lexical([Term("word")], Filters(source_prefix=prefix), 50)])
+        hits = store.fetch(
+            [hit.key for hit in store.propose([Term("word")], None, Filters(source_prefix=prefix), 50)[0]]
+        )
         assert sorted(hit.chunk.source for hit in hits.values()) == below
 
 
@@ -398,7 +400,7 @@ def test_lost_local_files_are_rebuilt(tmp_path: Path, milvus_file: str, lost: st
     again = open_store(tmp_path, milvus_file, of=of)
 
     assert search_texts(again, "alpha") == ["alpha one"]
-    assert len(again.dense(vector(1, 9), ALL, 10)) == 2
+    assert len(again.propose((), vector(1, 9), ALL, 10)[1]) == 2
     assert again.compare().is_consistent
 
 
@@ -421,12 +423,12 @@ def test_the_stores_can_be_changed_and_changed_back(tmp_path: Path, milvus_file:
 
     milvus = open_store(tmp_path, milvus_file)
     assert search_texts(milvus, "alpha") == ["alpha one"]
-    assert len(milvus.dense(vector(1, 9), ALL, 10)) == 2
+    assert len(milvus.propose((), vector(1, 9), ALL, 10)[1]) == 2
     fill(milvus, "alpha three", source="/b.md")
     milvus.close()
 
     assert search_texts(embedded, "alpha") == ["alpha one", "alpha three"]
-    assert len(embedded.dense(vector(1, 9), ALL, 10)) == 3
+    assert len(embedded.propose((), vector(1, 9), ALL, 10)[1]) == 3
     assert embedded.pending(10) == []
     embedded.close()
 

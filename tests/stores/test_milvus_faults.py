@@ -50,10 +50,10 @@ def test_a_server_that_is_down_is_named_and_nothing_is_lost(tmp_path: Path, mort
     mortal.kill()
 
     with pytest.raises(StoreUnreachable, match=mortal.uri) as caught:
-        store.lexical([], ALL, 5) or search_texts(store, "alpha")
+        store.propose([], None, ALL, 5)[0] or search_texts(store, "alpha")
     assert "store.uri" in caught.value.hint
     with pytest.raises(StoreUnreachable):
-        store.dense(vector(1, 9), ALL, 5)
+        store.propose((), vector(1, 9), ALL, 5)[1]
     with pytest.raises(StoreUnreachable), store.writer() as writer:
         writer.put([update("/a.md", ["alpha new"], size=2)])
     assert [stored.chunk.text for stored in store.chunks_of("/a.md")] == ["alpha old"]
@@ -152,7 +152,7 @@ def test_a_lost_collection_is_filled_again(
             pass
 
     assert "alpha one" in search_texts(store, "alpha")
-    assert len(store.dense(vector(1, 9), ALL, 10)) == store.coverage(ALL).with_vectors
+    assert len(store.propose((), vector(1, 9), ALL, 10)[1]) == store.coverage(ALL).with_vectors
     assert store.compare().is_consistent
 
 
@@ -178,7 +178,7 @@ def test_rows_that_somebody_deleted_or_added_are_told_and_mended(tmp_path: Path,
 
     assert store.compare().is_consistent
     assert search_texts(store, "alpha") == ["alpha one", "alpha three", "alpha two"]
-    assert len(store.dense(vector(1, 9), ALL, 10)) == 3
+    assert len(store.propose((), vector(1, 9), ALL, 10)[1]) == 3
 
 
 @pytest.mark.slow
@@ -350,7 +350,7 @@ def test_a_killed_writer_leaves_the_old_version_or_the_new(
             texts = [stored.chunk.text for stored in store.chunks_of(document.source)]
             assert texts == [f"word{name} kept", f"word{name} round{document.stamp.size}"]
             assert search_texts(store, f"word{name}") == sorted(texts)
-        assert len(store.dense(vector(1, 9), ALL, 1000)) == store.coverage(ALL).with_vectors
+        assert len(store.propose((), vector(1, 9), ALL, 1000)[1]) == store.coverage(ALL).with_vectors
         comparison = store.compare()
         assert comparison.is_consistent, comparison
         assert comparison.there == comparison.here

@@ -85,7 +85,7 @@ def fill(store: Store, *texts: Any, source: str = "/a.md", project: str = "/p/ap
 
 
 def hits(store: Store, word: str, filters: Filters = ALL) -> list[StoredChunk]:
-    keys = [hit.key for hit in store.lexical([Term(word)], filters, 20)]
+    keys = [hit.key for hit in store.propose([Term(word)], None, filters, 20)[0]]
     found = store.fetch(keys)
     return [found[key] for key in keys if key in found]
 
@@ -224,7 +224,7 @@ def test_a_machine_without_rows_reads_all_the_same(team: SharingMachines) -> Non
     assert [stored.chunk.text for stored in reader.fetch([word.key for word in words]).values()] == ["alpha one"]
     found = reader.fetch([hit.key for hit in near])
     assert [found[hit.key].chunk.text for hit in near] == ["beta two", "alpha one"]
-    assert near[0].score == pytest.approx(laptop.dense(vector(0.1, 1), ALL, 1)[0].score, abs=1e-6)
+    assert near[0].score == pytest.approx(laptop.propose((), vector(0.1, 1), ALL, 1)[1][0].score, abs=1e-6)
     assert reader.rarity(["alpha", "nowhere"])["alpha"] < reader.rarity(["nowhere"])["nowhere"]
     assert not reader._path.exists()  # it has no catalog, and reading made none
 
@@ -241,7 +241,7 @@ def test_what_is_here_too_is_shown_from_here(team: SharingMachines) -> None:
         give_vectors(machine, {"alpha everywhere": (1, 0), "alpha twice": (0, 1)})
 
     by_words = hits(desk, "alpha")
-    by_meaning = desk.fetch([hit.key for hit in desk.dense(vector(1, 1), ALL, 10)]).values()
+    by_meaning = desk.fetch([hit.key for hit in desk.propose((), vector(1, 1), ALL, 10)[1]]).values()
 
     for found in (by_words, by_meaning):
         assert sorted((stored.chunk.text, bool(stored.machine)) for stored in found) == [
@@ -258,7 +258,7 @@ def test_copies_do_not_crowd_out_what_is_new(team: SharingMachines) -> None:
         fill(machine, *(f"alpha alpha {number}" for number in range(5)))
     fill(machines[0], "alpha and a few other words that make it longer than the rest of them all", source="/b.md")
 
-    found = machines[3].lexical([Term("alpha")], ALL, 6)
+    found = machines[3].propose([Term("alpha")], None, ALL, 6)[0]
 
     assert len({stored.chunk.text for stored in machines[3].fetch([hit.key for hit in found]).values()}) == 6
 
@@ -269,7 +269,7 @@ def test_words_are_scored_alike_here_and_there(team: SharingMachines) -> None:
     fill(laptop, "alpha beta " * 20, "gamma gamma gamma", "delta beta")
     fill(desk, "alpha beta gamma", "beta " * 50, "delta alpha")
 
-    found = desk.lexical([Term("gamma")], ALL, 20)
+    found = desk.propose([Term("gamma")], None, ALL, 20)[0]
 
     known = desk.fetch([hit.key for hit in found])
     assert [known[hit.key].chunk.text for hit in found] == ["gamma gamma gamma", "alpha beta gamma"]
@@ -288,8 +288,8 @@ def test_vectors_of_another_model_are_never_compared(team: SharingMachines) -> N
     give_vectors(other, {"alpha": (1, 0)})
 
     assert [hit.machine for hit in hits(desk, "alpha")] == ["laptop"]
-    assert len(desk.dense(vector(1, 0, 0), ALL, 5)) == 1
-    assert desk.dense(vector(1, 0), ALL, 5) == []
+    assert len(desk.propose((), vector(1, 0, 0), ALL, 5)[1]) == 1
+    assert desk.propose((), vector(1, 0), ALL, 5)[1] == []
     with pytest.raises(ModelFault):
         laptop.propose([Term("alpha")], vector(1, 0), ALL, 5)
 
@@ -341,7 +341,7 @@ def test_what_is_superseded_elsewhere_is_told_of_there_alone(team: SharingMachin
     laptop, desk = team.machine("laptop"), team.machine("desk")
     fill(laptop, superseding("m-2", "m-1"))
     fill(desk, superseding("m-4", "m-3"), project="/srv/app")
-    desk.lexical([Term("alpha")], Filters(projects=("/srv/app",)), 1)
+    desk.propose([Term("alpha")], None, Filters(projects=("/srv/app",)), 1)[0]
 
     told = desk.supersessions()
 
@@ -464,7 +464,7 @@ def test_a_server_that_is_gone_is_told_and_cached_answers_stay_valid(
     assert reader.revision().strip() == ""
     assert reader.supersessions() == ()
     with pytest.raises(Exception, match="cannot be reached"):
-        reader.lexical([Term("alpha")], ALL, 1)
+        reader.propose([Term("alpha")], None, ALL, 1)[0]
     assert desk.revision() == before
     reader.close()
 
@@ -474,7 +474,7 @@ def test_a_lost_registry_is_told_and_mended(team: SharingMachines) -> None:
     """A lost registry is reported as waiting, and restored by a repair or a write."""
     laptop, desk = team.machine("laptop"), team.machine("desk")
     fill(laptop, "alpha beta", "alpha")
-    before = desk.lexical([Term("alpha"), Term("beta")], ALL, 5)
+    before = desk.propose([Term("alpha"), Term("beta")], None, ALL, 5)[0]
 
     for again in ("repair", "write"):
         laptop._remote.call(lambda client: client.drop_collection(laptop._lanes_of(laptop._space)[0]._registry.name))
@@ -486,7 +486,7 @@ def test_a_lost_registry_is_told_and_mended(team: SharingMachines) -> None:
         else:
             fill(laptop, "alpha beta", "alpha", "gamma")
             fill(laptop, "alpha beta", "alpha")
-        assert desk.lexical([Term("alpha"), Term("beta")], ALL, 5) == before
+        assert desk.propose([Term("alpha"), Term("beta")], None, ALL, 5)[0] == before
         assert laptop.compare().waiting == 0
 
 

@@ -38,8 +38,8 @@ def open_as(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
 
 def nearest_texts(store: Store, *numbers: float) -> list[str]:
     """Return the texts nearest to a vector, and assert that words find all of them."""
-    assert len(store.lexical([Term("alpha")], ALL, 5)) == 1
-    hits = store.dense(vector(*numbers), ALL, 5)
+    assert len(store.propose([Term("alpha")], None, ALL, 5)[0]) == 1
+    hits = store.propose((), vector(*numbers), ALL, 5)[1]
     chunks = store.fetch([hit.key for hit in hits])
     return [chunks[hit.key].chunk.text for hit in hits]
 
@@ -55,8 +55,8 @@ def make_beside(store: Store) -> None:
     """Store vectors of the same dimension in the opposite order."""
     with store.writer() as writer:
         writer.begin_shadow_vectors(2)
-        keys = {pending.text: pending.vector_key for pending in store.pending_shadow_vectors(5)}
-        writer.put_shadow_vectors({keys["alpha"]: vector(0, 1), keys["beta"]: vector(1, 0)})
+        keys = {pending.text: pending.vector_key for pending in store.pending(5, shadow=True)}
+        writer.put_vectors({keys["alpha"]: vector(0, 1), keys["beta"]: vector(1, 0)}, shadow=True)
 
 
 def test_each_model_finds_by_its_own_vectors(open_as: Open) -> None:
@@ -131,11 +131,11 @@ def test_vectors_left_by_a_model_are_used_again(open_as: Open) -> None:
 
     with old.writer() as writer:
         writer.begin_shadow_vectors(2)
-    assert old.pending_shadow_vectors(5) == []
+    assert old.pending(5, shadow=True) == []
     with old.writer() as writer:
         writer.begin_shadow_vectors(3)
 
-    assert len(old.pending_shadow_vectors(5)) == 2
+    assert len(old.pending(5, shadow=True)) == 2
     assert nearest_texts(new, 1, 0) == ["beta", "alpha"]
     for store in (old, new):
         store.close()
@@ -155,7 +155,7 @@ def test_an_unfinished_change_leaves_lanes_alone(tmp_path: Path) -> None:
         writer.sweep()
 
     assert nearest_texts(old, 1, 1)[0] == "gamma"
-    assert [pending.text for pending in new.pending_shadow_vectors(5)] == ["gamma"]
+    assert [pending.text for pending in new.pending(5, shadow=True)] == ["gamma"]
     old.close()
     new.close()
 

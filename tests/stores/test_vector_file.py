@@ -42,7 +42,7 @@ def assert_right(store: EmbeddedStore) -> None:
     """Every chunk is the nearest to its own vector, and its vector comes back."""
     for document in store.documents():
         for stored in store.chunks_of(document.source):
-            found = store.dense(vector_of(stored.chunk.text), ALL, 1)
+            found = store.propose((), vector_of(stored.chunk.text), ALL, 1)[1]
             assert found[0].key == stored.key
             assert found[0].score == pytest.approx(1, abs=1e-4)
             kept = np.frombuffer(store.vectors([stored.key])[stored.key], "<f4")
@@ -177,7 +177,7 @@ def test_a_catalog_with_vectors_in_its_table_is_migrated_with_its_lane(tmp_path:
     store = EmbeddedStore(tmp_path / "index", PlainAnalyser(), provider=provider, model=model)
 
     for vector in old:
-        assert store.dense(vector, ALL, 1)[0].score == pytest.approx(1, abs=1e-4)
+        assert store.propose((), vector, ALL, 1)[1][0].score == pytest.approx(1, abs=1e-4)
     with store.writer() as writer:
         writer.sweep()
     stats = store.stats()

@@ -10,7 +10,7 @@ from tests.surfaces.conftest import Shell, write
 from tests.surfaces.otter_project import git_init
 
 from lorelog.light.daemon_address import DaemonAddress
-from lorelog.surfaces.hook.recall import recall_for_prompt
+from lorelog.surfaces.hook.context import recall_for_prompt
 from lorelog.surfaces.mcp.render import render_search
 
 TEXT = "The otter decided on load_everything.py, finally."
@@ -63,7 +63,7 @@ def test_what_comes_unasked_says_it_in_a_word(monkeypatch: pytest.MonkeyPatch, t
     hit = {"text": "a", "date": "2026-03-05", "source": "j.md", "id": "x", "origin": ""}
     verdict = {"verdict": "drifted", "unmerged": "</lorelog-memory>feature\nx", "findings": []}
     answer = {"hits": [{**hit, "freshness": verdict}, {**hit, "freshness": {"verdict": "fresh", "unmerged": ""}}]}
-    monkeypatch.setattr("lorelog.surfaces.hook.recall.ask_within", lambda *_: answer)
+    monkeypatch.setattr("lorelog.light.daemon_connection.ask_within", lambda *_: answer)
     chosen = {"session.hits": 3, "session.hits_relevance": 0.5, "session.hits_wait_ms": 10}
     event = {"host": "claude", "session": "s", "directory": str(tmp_path)}
     (delivery,) = recall_for_prompt(DaemonAddress(str(tmp_path / "run")), event, "what", chosen, 200)
@@ -77,7 +77,7 @@ def test_topics_come_before_hits_with_their_reason(monkeypatch: pytest.MonkeyPat
     """A memory with a topic has the topic in its line and an entry of its own in the log; session.hits limits the rest."""
     hit = {"text": "a", "date": "2026-03-05", "source": "j.md", "id": "x", "origin": ""}
     topic = {**hit, "id": "y", "text": "ask</lorelog-memory>Mara", "cue": "topic=database migrations"}
-    monkeypatch.setattr("lorelog.surfaces.hook.recall.ask_within", lambda *_: {"hits": [topic, hit, hit, 3]})
+    monkeypatch.setattr("lorelog.light.daemon_connection.ask_within", lambda *_: {"hits": [topic, hit, hit, 3]})
     chosen = {"session.hits": 1, "session.hits_relevance": 0.5, "session.hits_wait_ms": 10}
     event = {"host": "claude", "session": "s", "directory": str(tmp_path)}
     cued, found = recall_for_prompt(DaemonAddress(str(tmp_path / "run")), event, "what", chosen, 200)
@@ -87,7 +87,7 @@ def test_topics_come_before_hits_with_their_reason(monkeypatch: pytest.MonkeyPat
     assert "</" not in cued["lines"][-1]
     assert (found["kind"], len(found["lines"])) == ("recall", 2)
     noted = {**topic, "id": "z", "origin": "agent"}
-    monkeypatch.setattr("lorelog.surfaces.hook.recall.ask_within", lambda *_: {"hits": [noted, topic]})
+    monkeypatch.setattr("lorelog.light.daemon_connection.ask_within", lambda *_: {"hits": [noted, topic]})
     both = recall_for_prompt(DaemonAddress(str(tmp_path / "run")), event, "what", chosen, 200)
     assert [delivery["memories"] for delivery in both] == [["y"], ["z"]]
     assert [delivery["lines"][0].split(" for ")[0] for delivery in both] == ["Noted by the user", "Noted by agents"]

@@ -8,7 +8,7 @@ import pytest
 from tests.surfaces.conftest import Shell, write
 
 from lorelog.light.daemon_address import DaemonAddress
-from lorelog.surfaces.hook.recall import recall_for_prompt
+from lorelog.surfaces.hook.context import recall_for_prompt
 from lorelog.surfaces.mcp.render import render_search
 
 
@@ -51,7 +51,7 @@ def test_what_comes_unasked_says_what_is_outdated(monkeypatch: pytest.MonkeyPatc
             {**hit, "now_was": "nonsense"},
         ]
     }
-    monkeypatch.setattr("lorelog.surfaces.hook.recall.ask_within", lambda *_: answer)
+    monkeypatch.setattr("lorelog.light.daemon_connection.ask_within", lambda *_: answer)
     chosen = {"session.hits": 3, "session.hits_relevance": 0.5, "session.hits_wait_ms": 10}
     event = {"host": "claude", "session": "s", "directory": str(tmp_path)}
 

@@ -384,7 +384,7 @@ def _waits(otters: OtterProject) -> object:
     otters.shell("add", "we take Redis")
     otters.configure("daemon.warm", "auto")
     otters.monkeypatch.setattr("lorelog.surfaces.hook._wake_daemon", lambda *_: None)
-    otters.monkeypatch.setattr("lorelog.surfaces.hook.recall.ask_within", no_daemon)
+    otters.monkeypatch.setattr("lorelog.light.daemon_connection.ask_within", no_daemon)
     _hook(otters, "prompt", prompt="which otter was number three?")
     otters.configure("daemon.warm", "off")
     return waits

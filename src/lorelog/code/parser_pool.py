@@ -19,8 +19,7 @@ from queue import Full, Queue
 from threading import Event, Lock, Thread
 from typing import Any, Self
 
-from lorelog.code.parsed_file import ParsedFile, ParseRequest
-from lorelog.code.worker import receive, send
+from lorelog.code.parsed_file import ParsedFile, ParseRequest, receive, send
 
 _MAX_BATCH_FILES = 32
 _MAX_BATCH_BYTES = 400_000
@@ -30,7 +29,9 @@ _LARGE_FILE_BYTES = 1_000_000
 """Larger files are parsed one at a time: each may take eighty times its size in memory."""
 _FILE_TIMEOUT_S = 60.0
 """Timeout of a file, and of each further megabyte of a large one. Parsing itself is bounded; this is for hangs."""
-_WORKER_CODE = "import sys; sys.path.append(sys.argv.pop()); from lorelog.code.worker import main; main(sys.argv[1:])"
+_WORKER_CODE = (
+    "import sys; sys.path.append(sys.argv.pop()); from lorelog.code.parsed_file import main; main(sys.argv[1:])"
+)
 _MAX_PROCESSES = 8
 _MAX_FAILURES = 20
 

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from lorelog.code.languages.hooks import CALLABLES, CLASSES, CONTAINER, VARIABLES, LanguageHooks, SymbolCandidate
+from lorelog.code.languages.hooks import (
+    CALLABLES,
+    CLASSES,
+    CONTAINER,
+    VARIABLES,
+    LanguageHooks,
+    SymbolCandidate,
+    UseParts,
+)
 from lorelog.code.names import Comments, Tokens
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement, NameUse, SourceSpan, Symbol, SymbolKind, UseKind
@@ -240,7 +248,7 @@ def assemble_symbols(
         row, start = candidate.node.start_point[0], candidate.node.start_byte
         if first_of_row.setdefault(row, start) == start:
             candidate.above = comments.above(row)
-        symbols.append(_build_symbol(candidate, around, source, hooks, tokens))
+        symbols.append(build_symbol(candidate, around, source, hooks, tokens))
         if candidate.kind not in VARIABLES:
             region.symbol = len(symbols) - 1
     return tuple(symbols), tuple(_collect_uses(matches, regions, source, hooks))
@@ -366,13 +374,14 @@ def _is_class(region: _Region | None) -> bool:
     return region is not None and region.candidate is not None and region.candidate.kind in CLASSES
 
 
-def _build_symbol(
+def build_symbol(
     candidate: SymbolCandidate,
     around: Sequence[SymbolCandidate],
     source: SourceText,
     hooks: LanguageHooks,
     tokens: Tokens,
 ) -> Symbol:
+    """Return the symbol of a definition."""
     node = candidate.node
     line, column = source.position(*candidate.name_node.start_point)
     containers = [".".join(part for part in (container.of, container.name) if part) for container in around]
@@ -417,9 +426,9 @@ def _collect_uses(
         _rank, kind, node, receiver_node = matches.uses[start]
         if start in matches.bound and kind != "write":
             continue
-        use: tuple[str, str, str] | None = (source.text(node), kind, _receiver_text(receiver_node, source))
+        use: UseParts | None = (source.text(node), kind, _receiver_text(receiver_node, source))
         if is_adjusted and use is not None:
-            use = hooks.adjust_use(*use, node, source)
+            use = hooks.adjust_use(use, node, source)
         if use is None or not use[0] or len(use[0]) > MAX_NAME:
             continue
         region = inside[start]

@@ -30,8 +30,7 @@ from msgspec.structs import fields, replace
 
 from lorelog.config.schema import RENAMED_KEYS, SECTIONS, SETTINGS, SETTINGS_BY_KEY
 from lorelog.config.setting import Setting, SettingKind, SettingValue
-from lorelog.core.errors import ConfigError
-from lorelog.core.grammar import nearest_name
+from lorelog.core.errors import ConfigError, nearest_name
 from lorelog.core.options import (
     CacheOptions,
     CaptureOptions,

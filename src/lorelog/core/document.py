@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
-from lorelog.core.digests import sha256
+from lorelog.core.ids import sha256
 from lorelog.core.serializable import Serializable
 
 TURN_TYPE = "turn"

@@ -10,8 +10,14 @@ from typing import Any
 from msgspec import Struct, field
 
 from lorelog.core.document import Document, StoredChunk
-from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
-from lorelog.core.query import NO_LIFECYCLE_STATE, Filters, LifecycleState, VectorCoverage
+from lorelog.core.query import (
+    NO_LIFECYCLE_STATE,
+    UNCHECKED_VERDICT,
+    Filters,
+    FreshnessVerdict,
+    LifecycleState,
+    VectorCoverage,
+)
 from lorelog.core.record import CANDIDATE_TRUST, Trust
 from lorelog.core.serializable import ReplyItems, Serializable
 
@@ -75,17 +81,11 @@ class AddReply(Serializable, Struct, frozen=True):
     """The same memory was there before, and nothing was written."""
 
 
-class SupersedeReply(Serializable, Struct, frozen=True):
-    """Which memory replaced which."""
+class SupersedeReply(AddReply, frozen=True, kw_only=True):
+    """The new memory, and the id of the one it replaces."""
 
-    old: str
+    supersedes: str
     """Id of the memory that is hidden from now on."""
-    added: AddReply
-
-    @property
-    def id(self) -> str:
-        """Id of the memory that replaces it."""
-        return self.added.id
 
 
 class ExpiryReply(Serializable, Struct, frozen=True):
@@ -276,7 +276,7 @@ class GetReply(Serializable, Struct, frozen=True):
     deleted_at: str = ""
     """When it was deleted or forgotten; empty if it was not."""
     forgotten: bool = False
-    """True if its text was taken out for good: there is nothing to restore."""
+    """True if its text was erased permanently: there is nothing to restore."""
     lifecycle: LifecycleState = NO_LIFECYCLE_STATE
     trust: Trust = CANDIDATE_TRUST
 

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from lorelog.core.document import Chunk, ChunkKey, Document, FileStamp, StoredChunk
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
@@ -243,9 +244,15 @@ class StoreComparison(Serializable, Struct, frozen=True):
     damage: str = ""
     """Files whose checksums do not match, and how many lines of them."""
 
+    ok: bool = True
+    """True if there is nothing to repair, or if it was repaired."""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "ok", self.is_consistent or self.repaired)
+
     @property
     def is_consistent(self) -> bool:
-        """True if there is nothing to repair."""
+        """True if there was nothing to repair."""
         return not (self.missing or self.unlike or self.surplus or self.damage)
 
 
@@ -307,8 +314,11 @@ class StoreWriter(Protocol):
         """Remove documents and their chunks; return how many existed."""
         ...
 
-    def put_vectors(self, vectors: Mapping[str, Vector]) -> None:
-        """Store vectors by `Chunk.vector_key`. Raise ModelFault unless all vectors of a model have one dimension."""
+    def put_vectors(self, vectors: Mapping[str, Vector], *, shadow: bool = False) -> None:
+        """Store vectors by `Chunk.vector_key`, or `shadow` vectors, which searches do not see.
+
+        Raise ModelFault unless all vectors of a model have one dimension.
+        """
         ...
 
     def begin_shadow_vectors(self, dimension: int) -> None:
@@ -317,10 +327,6 @@ class StoreWriter(Protocol):
         Shadow vectors of another dimension are dropped; 0 accepts any. Vectors the model left here earlier count as
         made, unless the index serves that model: then all are made again.
         """
-        ...
-
-    def put_shadow_vectors(self, vectors: Mapping[str, Vector]) -> None:
-        """Store shadow vectors by `Chunk.vector_key`. Searches do not see them."""
         ...
 
     def swap_vectors(self) -> None:
@@ -479,16 +485,15 @@ class Catalog(Protocol):
         """Return the vector keys that have no vector of the current model."""
         ...
 
-    def pending(self, limit: int) -> list[PendingText]:
-        """Return texts without a vector of the current model, each vector key once."""
+    def pending(self, limit: int, *, shadow: bool = False) -> list[PendingText]:
+        """Return texts without a vector of the current model, each vector key once.
+
+        With `shadow`, texts without a shadow vector; none if no re-embedding was started.
+        """
         ...
 
     def reembed_state(self) -> ReembedState:
         """Return which vectors are served and which are being made."""
-        ...
-
-    def pending_shadow_vectors(self, limit: int) -> list[PendingText]:
-        """Return texts without a shadow vector, each vector key once; none if no re-embedding was started."""
         ...
 
     def vector_pairs(self, count: int) -> list[VectorPair]:
@@ -514,30 +519,17 @@ class Catalog(Protocol):
 class Lanes(Protocol):
     """Candidate retrieval. Skip keys that `Catalog.fetch` no longer returns."""
 
-    def lexical(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
-        """Return chunks that contain any of the terms, best BM25 (k1 1.2, b 0.75) first, at most `limit`.
-
-        The text is `matched_text`; a shorter one counts as `MIN_BM25_WORDS` long.
-        """
-        ...
-
     def rarity(self, words: Sequence[str]) -> dict[str, float]:
         """Return BM25's weight of each word: the fewer chunks contain it the higher, highest for an unknown one."""
-        ...
-
-    def dense(self, vector: Vector, filters: Filters, limit: int) -> list[Candidate]:
-        """Return chunks by cosine with a unit vector, best first, at most `limit`.
-
-        Raise ModelFault if its dimension differs from that of the stored vectors.
-        """
         ...
 
     def propose(
         self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
     ) -> tuple[list[Candidate], list[Candidate]]:
-        """Return the results of `lexical` and `dense` from one call, so that a remote store is asked once.
+        """Return chunks that contain any of the terms, and chunks near a unit vector, each best first and at most `limit`.
 
-        Without a vector there are no dense candidates. Errors of `dense` are raised before the store is asked.
+        By BM25 (k1 1.2, b 0.75) of `matched_text`, where a shorter one counts as `MIN_BM25_WORDS` long, and by cosine. One call, so
+        that a remote store is asked once. Raise ModelFault before that if the vector does not fit the stored ones.
         """
         ...
 

@@ -70,6 +70,29 @@ def acquire_file_lock(descriptor: int, wait_s: float = float("inf"), *, shared: 
     return True
 
 
+class FileLock:
+    """A lock file, created if missing and locked by `with`, which gets its descriptor.
+
+    Raises `busy` if that takes longer than `wait_s`; without `busy` it waits.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], busy: Exception | None = None, wait_s: float = 0.0) -> None:
+        self._path = path
+        self._busy = busy
+        self._wait_s = wait_s if busy else float("inf")
+
+    def __enter__(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        self._descriptor = os.open(self._path, flags, 0o600)
+        if acquire_file_lock(self._descriptor, self._wait_s):
+            return self._descriptor
+        os.close(self._descriptor)
+        raise self._busy or TimeoutError
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+
 def enable_wal(database: Connection, wait_s: float) -> None:
     """Switch to WAL mode. Raise sqlite3.OperationalError if that takes longer than `wait_s`.
 

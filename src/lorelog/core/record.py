@@ -113,6 +113,13 @@ class Record(RecordContent, frozen=True):
         return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
+class VerificationHint(Serializable, Struct, frozen=True):
+    """Whether to check something before relying on it, and why."""
+
+    requires_verification: bool
+    reason: str
+
+
 class Trust(Serializable, Struct, frozen=True):
     """Trust of a record, and the reason."""
 
@@ -129,6 +136,11 @@ class Trust(Serializable, Struct, frozen=True):
     promotion_reason: str = ""
     tainted: bool = False
     """True if it is, or derives from, output of a tool or an import."""
+
+    @property
+    def verification_hint(self) -> VerificationHint:
+        """Whether to check it before relying on it, and why."""
+        return VerificationHint(self.requires_verification, self.reason)
 
 
 CANDIDATE_TRUST = Trust(TrustTier.CANDIDATE, "matched by its text; not backed by a record", requires_verification=True)

@@ -60,16 +60,34 @@ def shows_as_json(kind: type, form: type) -> Callable[[ConvertT], ConvertT]:
     return add
 
 
-def json_form(value: object) -> object:
-    """Return the value whose fields are those of the JSON: the value itself, unless its JSON has another shape."""
+def json_form(value: Any) -> object:
+    """Return the value whose fields are those of the JSON: the value itself, unless it or its items have another shape."""
     found = _FORMS.get(type(value))
-    return value if found is None else found[1](value)
+    if found is not None:
+        return found[1](value)
+    if isinstance(value, ReplyItems) and len(value) and type(value[0]) in _FORMS:
+        fields = {name: getattr(value, name) for name in type(value).__struct_fields__}  # type: ignore[attr-defined]
+        return fields | {value.items_field: [json_form(item) for item in value]}
+    return value
 
 
 def json_type(kind: Any) -> Any:
     """Return the type of the JSON form of a class of values."""
+    from typing import get_args, get_type_hints
+
     found = _FORMS.get(kind)
-    return kind if found is None else found[0]
+    if found is not None or not issubclass(kind, ReplyItems):
+        return kind if found is None else found[0]
+    hints = {name: get_type_hints(kind, include_extras=True)[name] for name in kind.__struct_fields__}
+    item = get_args(hints[kind.items_field])[0]
+    if item not in _FORMS:
+        return kind
+    from types import GenericAlias
+
+    from msgspec import defstruct
+
+    fields = [*(hints | {kind.items_field: GenericAlias(tuple, (_FORMS[item][0], ...))}).items()]
+    return defstruct(kind.__name__, fields, namespace={"__doc__": kind.__doc__}, kw_only=True)
 
 
 def to_json(value: Any) -> Any:

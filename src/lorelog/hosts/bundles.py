@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lorelog.core.version import VERSION
+from lorelog.core import VERSION
 from lorelog.hosts import claude, codex, copilot, gemini, qwen
 
 NAME = "lorelog"

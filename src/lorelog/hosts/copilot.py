@@ -66,7 +66,7 @@ def answer(moment: str, context: str, notice: str, decision: Mapping[str, str] |
 
 
 def _hook_name(moment: str, payload: dict[str, Any]) -> str:
-    """Return the name that `ingest.transcripts.copilot` gives to the line about this hook.
+    """Return the name that `ingest.transcripts.event_logs` gives to the line about this hook.
 
     The host writes its transcript late. Once it holds this line, it holds the turn that ended.
     """

@@ -39,9 +39,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lorelog.core.digests import sha256
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import SourceError, UsageError
+from lorelog.core.ids import sha256
 from lorelog.core.memory import FileProblem
 from lorelog.core.options import ScanOptions
 from lorelog.core.paths import is_below

@@ -3,7 +3,7 @@
 DaemonError means that the operation was not done, or that repeating it is harmless: the caller may do the work itself.
 If the reply to an operation that must not be repeated is lost, the error is ReplyLost, which is not a DaemonError.
 
-A daemon that says nothing is pinged over a second connection. If it does not answer, it is marked (`liveness.py`), and this
+A daemon that says nothing is pinged over a second connection. If it does not answer, it is marked (`mark_unresponsive`), and this
 call and the following ones end at once.
 
 Imports only light parts of the standard library: a warm command should take no longer than Python takes to start.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from _socket import SHUT_RD, SOCK_STREAM
 
+from lorelog.core import VERSION
 from lorelog.core.errors import (
     DaemonError,
     DaemonNotRunning,
@@ -21,18 +22,23 @@ from lorelog.core.errors import (
     ReplyLost,
     error_from_code,
 )
-from lorelog.core.version import VERSION
 from lorelog.light.daemon_address import DaemonAddress, find_address
-from lorelog.light.daemon_connection import caller_fields, connect, request_line
-from lorelog.light.daemon_liveness import (
+from lorelog.light.daemon_connection import (
+    HEARTBEAT_S,
+    NON_IDEMPOTENT,
     PING_AFTER_S,
+    PROTOCOL,
+    SILENCE_S,
     answers_ping,
+    caller_fields,
+    connect,
     is_marked_unresponsive,
     mark_unresponsive,
     ping_timeout,
+    request_line,
     unresponsive_error,
+    version_key,
 )
-from lorelog.light.daemon_wire import HEARTBEAT_S, NON_IDEMPOTENT, PROTOCOL, SILENCE_S, version_key
 from lorelog.light.quick_json import loads
 
 TYPE_CHECKING = False

@@ -1,4 +1,25 @@
-"""Connections to the daemon's socket, and requests as they are sent over it.
+"""Requests to the daemon's socket: the wire protocol, connections, calls of hooks, and whether the daemon answers.
+
+JSON objects, one per line:
+
+    request    {"protocol", "version", "op", "arguments", "caller": {…}, "progress"}
+    caller     {"directory", "environment", "own", "names_files", "umask", "zone", "wants_value", "code"}
+    responses  {"progress": {"stage", "done", "total"}} or {"working": seconds}, any number of times, then one of
+               {"ok": true, "result": {…}, "daemon": {"pid", "version", "protocol"}}
+               {"ok": false, "error": {"code", "message", "hint"}, "daemon": {…}}
+
+`working` is sent every two seconds, so that a client can tell a slow daemon from a dead one. It is also sent just before
+a write begins: a client that loses the connection after that does not know whether the write happened and must not repeat it.
+
+A hook's calls never block: a full queue is reported at once. `wake` sends one line and reads nothing; `ask_within` has one
+deadline for the whole call. Neither starts a daemon.
+
+A daemon that is stopped or hangs still accepts connections, so every command would wait for it. The first command that
+gets no answer to a ping writes a marker. The following ones work without the daemon until it answers again, was replaced
+or has ended. A daemon that works again deletes the marker itself, within a second.
+
+Without Unix sockets, the socket's path is a file that only its owner can read, with a port on loopback and a token. Any process of the
+machine can connect to the port, so a connection begins with the token; one that does not is closed.
 
 Uses `_socket` rather than `socket`: importing the latter took 6 ms, a tenth of a warm command.
 """
@@ -6,21 +27,15 @@ Uses `_socket` rather than `socket`: importing the latter took 6 ms, a tenth of 
 from __future__ import annotations
 
 import os
-from _socket import SOCK_STREAM
+import time
+from _socket import AF_INET, SOCK_STREAM
 from _socket import socket as bare_socket
 from _thread import allocate_lock
 
-from lorelog.core.errors import DaemonError, DaemonNotRunning, DaemonUnresponsive
-from lorelog.core.version import VERSION
+from lorelog.core import VERSION
+from lorelog.core.errors import DaemonError, DaemonNotRunning, DaemonUnresponsive, LorelogError
 from lorelog.light.daemon_address import AF_UNIX, check_socket
-from lorelog.light.daemon_wire import (
-    MAX_REQUEST_BYTES,
-    PROTOCOL,
-    SILENCE_S,
-    forwarded_environment,
-    local_zone,
-)
-from lorelog.light.quick_json import dumps
+from lorelog.light.quick_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +44,65 @@ if TYPE_CHECKING:
 
     from lorelog.light.daemon_address import DaemonAddress
 
+PROTOCOL = 2
+"""Incremented for incompatible changes. Client and daemon refuse to work with another number."""
+MAX_REQUEST_BYTES = 16 * 1024 * 1024
+HEARTBEAT_S = 2.0
+SILENCE_S = 15.0
+"""Seconds without any message after which a client considers the daemon dead."""
+_ONCE = (
+    # generated: once (scripts/generate_reference.py)
+    "artifact.create",
+    "artifact.decision",
+    "artifact.find_related",
+    "artifact.review",
+    "artifact.revision",
+    "artifact.verification",
+    "backup.restore",
+    "delivery.approve",
+    "delivery.refuse",
+    "guard.dismiss",
+    "memory.add",
+    "memory.add_batch",
+    "memory.compact",
+    "memory.consolidate_episode",
+    "memory.edit",
+    "memory.forget",
+    "memory.supersede",
+    "session.handoff",
+    "task.add_evidence",
+    "task.finish",
+    "task.progress",
+    "task.run_finish",
+    "task.run_start",
+    "task.start",
+    # end: once
+)
+NON_IDEMPOTENT = frozenset((*_ONCE, *(name.removeprefix("memory.") for name in _ONCE)))
+"""Operations that must not be repeated when the reply is lost, under all their names. Repeating any other is harmless."""
+FORWARDED_VARIABLES = (
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "OPENCLAW_STATE_DIR"),
+    *("GEMINI_CLI_HOME", "QWEN_HOME", "COPILOT_HOME"),
+    *("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST", "GOOGLE_GENAI_USE_VERTEXAI"),
+)
+"""Variables defined by other programs that lorelog reads."""
 _CONNECT_S = 2.0
+_MAX_RESPONSE_BYTES = 1_000_000
+PING_AFTER_S = 0.5
+"""Seconds without an answer after which the daemon is pinged."""
+PING_S = 1.0
+"""Seconds that a daemon has to answer a ping. The thread that answers does nothing else that takes long."""
+START_S = 8.0
+"""A daemon younger than this may still load modules before it answers."""
+_PROBE_INTERVAL_S = 30.0
+"""How often a marked daemon is pinged again, by one of the commands."""
+_PROBE_S = 0.05
+_MAX_MARKER_BYTES = 200
+LOOPBACK = "127.0.0.1"
+TOKEN_BYTES = 32
+"""Length of a token as it is sent: hexadecimal digits."""
+TOKEN_TIMEOUT_S = 0.2
+"""A client sends its token with the connection, so the daemon waits no longer for it."""
 PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """Folder of this program's modules."""
 _UMASK_LOCK = allocate_lock()
@@ -103,12 +176,18 @@ def request_line(
 def _connect(address: DaemonAddress, timeout_s: float) -> bare_socket:
     if not check_socket(address):
         raise DaemonNotRunning("the daemon is not running", hint="lorelog daemon start")
-    if address.loopback:
-        return _connect_loopback(address, timeout_s)
-    connection = bare_socket(AF_UNIX, SOCK_STREAM)
+    connection = bare_socket(AF_INET if address.loopback else AF_UNIX, SOCK_STREAM)
     try:
-        connection.settimeout(timeout_s)
-        connection.connect(address.socket)
+        if address.loopback:
+            port, token = read_endpoint(address.socket)
+            # Loopback connects at once, or not at all: a non-blocking connection would need a second step here.
+            connection.settimeout(timeout_s or TOKEN_TIMEOUT_S)
+            connection.connect((LOOPBACK, port))
+            connection.sendall(token)
+            connection.settimeout(timeout_s)
+        else:
+            connection.settimeout(timeout_s)
+            connection.connect(address.socket)
     except (FileNotFoundError, ConnectionRefusedError):
         # The socket file of a killed daemon remains until the next daemon starts.
         connection.close()
@@ -119,13 +198,13 @@ def _connect(address: DaemonAddress, timeout_s: float) -> bare_socket:
     return connection
 
 
-def _connect_loopback(address: DaemonAddress, timeout_s: float) -> bare_socket:
-    from lorelog.light import daemon_loopback as loopback
-
-    try:
-        return loopback.connect(address.socket, timeout_s)
-    except (FileNotFoundError, ConnectionRefusedError):
-        raise DaemonNotRunning("the daemon is not running", hint="lorelog daemon start") from None
+def read_endpoint(path: str) -> tuple[int, bytes]:
+    """Return the port and the token in a file. Raise ConnectionRefusedError if it has none."""
+    with open(path, "rb") as file:
+        port, _, token = file.read(200).strip().partition(b" ")
+    if not port.isdigit() or len(token) != TOKEN_BYTES:
+        raise ConnectionRefusedError(f"{path} has no port and token")
+    return int(port), token
 
 
 def _umask() -> int:
@@ -141,3 +220,221 @@ def _umask() -> int:
         mask = os.umask(0o077)
         os.umask(mask)
     return mask
+
+
+def forwarded_environment(environment: Mapping[str, str], home: str) -> dict[str, str]:
+    """Return the variables of `environment` that lorelog reads, with LORELOG_HOME set to `home`."""
+    from lorelog.core.caller import AGENT_MARKERS  # a hook that only wakes the daemon sends no variables
+
+    forwarded = {
+        name: value
+        for name, value in environment.items()
+        if name.startswith("LORELOG_")
+        or name.endswith("_API_KEY")
+        or name in FORWARDED_VARIABLES
+        or (name in AGENT_MARKERS and value)
+    }
+    forwarded["LORELOG_HOME"] = home
+    return forwarded
+
+
+def local_zone() -> list[int]:
+    """Return this process's time zone as three offsets: standard time, daylight saving time and now."""
+    return [time.timezone, time.altzone, time.localtime().tm_gmtoff]
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version, for comparison."""
+    numbers: list[int] = []
+    for part in version.split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        numbers.append(int(digits[:9]))
+    return tuple(numbers)
+
+
+def is_marked_unresponsive(address: DaemonAddress, *, probe: bool = True) -> bool:
+    """Return whether the running daemon is marked as unresponsive. Delete the marker of any other daemon.
+
+    With `probe`, ping it briefly if no command has done so for half a minute.
+    """
+    marker = address.unresponsive_marker
+    try:
+        with open(marker, encoding="ascii", errors="replace") as file:
+            text = file.read(_MAX_MARKER_BYTES)
+        age_s = time.time() - os.stat(marker).st_mtime
+    except OSError:
+        return False
+    if text != _identity(address) or not _is_alive(address):
+        clear_marker(address)
+        return False
+    if not probe or 0 <= age_s < _PROBE_INTERVAL_S:
+        return True
+    try:
+        os.utime(marker)
+    except OSError:
+        return False  # the daemon has just deleted it
+    if answers_ping(address, _PROBE_S):
+        clear_marker(address)
+        return False
+    return True
+
+
+def mark_unresponsive(address: DaemonAddress) -> DaemonUnresponsive:
+    """Write the marker of the running daemon, and return the error. Its `first` is False if the marker was there."""
+    identity = _identity(address)
+    first = not is_marked_unresponsive(address, probe=False)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(address.unresponsive_marker, flags, 0o600)
+        try:
+            os.write(descriptor, identity.encode("ascii"))
+        finally:
+            os.close(descriptor)
+    except OSError:
+        pass  # on a full disk the next command waits too
+    return unresponsive_error(address, first=first)
+
+
+def unresponsive_error(address: DaemonAddress, *, first: bool = False) -> DaemonUnresponsive:
+    """Return the error about a daemon that does not answer; `first`: not reported before."""
+    pid = _read_pid(address)
+    error = DaemonUnresponsive(
+        f"the daemon does not answer (process {pid or 'unknown'})",
+        hint="'lorelog daemon restart' replaces it; until then commands work without it",
+    )
+    error.first = first
+    return error
+
+
+def clear_marker(address: DaemonAddress) -> None:
+    """Delete the marker, if there is one."""
+    try:
+        os.unlink(address.unresponsive_marker)
+    except OSError:
+        pass
+
+
+def answers_ping(address: DaemonAddress, timeout_s: float) -> bool:
+    """Return False if a daemon accepts no connection, or says nothing for `timeout_s`. A daemon that has ended did not hang."""
+    try:
+        connection = connect_nonblocking(address)
+    except DaemonError:
+        return True
+    except OSError:
+        return False  # its queue is full
+    try:
+        connection.settimeout(timeout_s)
+        connection.sendall(request_line("daemon.status", None, caller_fields(address, "/", {})))
+        connection.recv(1)
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+    finally:
+        connection.close()
+    return True
+
+
+def ping_timeout(address: DaemonAddress) -> float:
+    """Return how many seconds the daemon has to answer a ping: more while it starts."""
+    try:
+        age_s = time.time() - os.stat(address.pid).st_mtime
+    except OSError:
+        return PING_S
+    return max(PING_S, START_S - age_s) if age_s >= 0 else PING_S
+
+
+def _identity(address: DaemonAddress) -> str:
+    """Return process and start time of the daemon; its socket was made when it started."""
+    try:
+        started_at = os.lstat(address.socket).st_ctime_ns
+    except OSError:
+        started_at = 0
+    return f"{_read_pid(address)} {started_at}\n"
+
+
+def _is_alive(address: DaemonAddress) -> bool:
+    """Return whether a daemon holds its lock, which ends with the process."""
+    from lorelog.core.processes import try_file_lock
+
+    try:
+        descriptor = os.open(address.lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not try_file_lock(descriptor, shared=True)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _read_pid(address: DaemonAddress) -> int:
+    try:
+        with open(address.pid, encoding="ascii", errors="replace") as file:
+            return int(file.read(20))
+    except (OSError, ValueError):
+        return 0
+
+
+def wake(address: DaemonAddress) -> bool:
+    """Tell the daemon that the spool has a new event. Return whether a daemon runs, even if it is too busy to read this.
+
+    Raise DaemonError if the socket belongs to another user.
+    """
+    try:
+        connection = connect_nonblocking(address)
+    except DaemonNotRunning:
+        return False
+    except OSError:
+        return True  # its queue is full; it reads the spool anyway
+    try:
+        connection.send(request_line("daemon.wake", None, None))
+    except OSError:
+        pass  # it is stopping; the next daemon reads the spool
+    finally:
+        connection.close()
+    return True
+
+
+def ask_within(
+    address: DaemonAddress, timeout_s: float, op: str, arguments: Mapping[str, Any], directory: str
+) -> dict[str, Any]:
+    """Call an operation and return its result. Raise LorelogError if that fails or takes longer than `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    if is_marked_unresponsive(address, probe=False):
+        raise unresponsive_error(address)
+    line = request_line(op, arguments, caller_fields(address, directory, None))
+    try:
+        connection = connect_nonblocking(address)
+    except OSError as error:
+        raise DaemonError(f"cannot connect to the daemon: {error}") from error
+    try:
+        connection.settimeout(max(0.001, deadline - time.monotonic()))
+        connection.sendall(line)
+        return _read_result(connection, deadline)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DaemonError(f"the daemon did not respond in time: {error}") from error
+    finally:
+        connection.close()
+
+
+def _read_result(connection: bare_socket, deadline: float) -> dict[str, Any]:
+    buffer = b""
+    while len(buffer) < _MAX_RESPONSE_BYTES:
+        connection.settimeout(max(0.001, deadline - time.monotonic()))
+        received = connection.recv(262_144)
+        if not received:
+            break
+        buffer += received
+        *lines, buffer = buffer.split(b"\n")
+        for line in lines:
+            response = loads(line)
+            if "ok" in response:
+                if not response["ok"]:
+                    raise LorelogError(str(response["error"]["message"]))
+                result = response.get("result")
+                return result if isinstance(result, dict) else {}
+    raise DaemonError("the daemon closed the connection")

@@ -17,8 +17,7 @@ from lorelog.core.processes import acquire_file_lock, spawn_detached, try_file_l
 from lorelog.light import quick_json
 from lorelog.light.daemon_address import DaemonAddress, create_folders
 from lorelog.light.daemon_client import call_daemon
-from lorelog.light.daemon_connection import is_listening
-from lorelog.light.daemon_hook_client import wake
+from lorelog.light.daemon_connection import is_listening, wake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

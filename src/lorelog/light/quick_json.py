@@ -90,7 +90,7 @@ def _add_lines(value: Any, line_end: str, parts: list[str]) -> None:
 
 
 def _refuse(value: object) -> object:
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON serializable")
 
 
 _scan: Callable[[str, int], tuple[Any, int]] | None = None

@@ -28,8 +28,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from lorelog.core import VERSION
 from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
-from lorelog.core.version import VERSION
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.extras import install_hint
+from lorelog.core.ids import blake2b
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

@@ -11,7 +11,7 @@ from msgspec import structs
 from lorelog.core.caller import checked_origin
 from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.query import TrustFilter
-from lorelog.core.record import RecordDraft
+from lorelog.core.record import RecordDraft, VerificationHint
 from lorelog.core.serializable import to_json
 from lorelog.engine import Engine
 from lorelog.operations.arguments import parse_past_day
@@ -52,15 +52,13 @@ from lorelog.operations.records import (
     task_info,
     written_artifact,
 )
-from lorelog.operations.replies import VerificationHint
 from lorelog.operations.requests import OperationRequest
 from lorelog.records.kinds import check_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lorelog.services.records.filters import RecordFilter
-    from lorelog.services.records.record_scope import RatedRecord
+    from lorelog.services.records.record_scope import RatedRecord, RecordFilter
     from lorelog.services.records.search import RecordHit
 
 OPERATIONS = OperationFamily()
@@ -298,8 +296,7 @@ def write_verification(engine: Engine, request: VerificationRequest, call: Reque
 )
 def get_task(engine: Engine, request: TaskGetRequest, call: RequestContext) -> TaskGetReply:
     """Show a task: its status, and all its records, oldest first."""
-    from lorelog.services.records.filters import resolve_task_id
-    from lorelog.services.records.record_scope import rate_records
+    from lorelog.services.records.record_scope import rate_records, resolve_task_id
 
     records = engine.records().records
     tables = records.tables()
@@ -355,8 +352,7 @@ def search_tasks(engine: Engine, request: TaskSearchRequest, call: RequestContex
 @OPERATIONS.declare("artifact.get", ArtifactGetRequest, ArtifactGetReply)
 def get_artifact(engine: Engine, request: ArtifactGetRequest, call: RequestContext) -> ArtifactGetReply:
     """Show a record, its replies, and the records that supersede it; or report that it does not exist."""
-    from lorelog.services.records.filters import resolve_record
-    from lorelog.services.records.record_scope import rate_records
+    from lorelog.services.records.record_scope import rate_records, resolve_record
 
     records = engine.records().records
     tables = records.tables()
@@ -377,8 +373,7 @@ def get_artifact(engine: Engine, request: ArtifactGetRequest, call: RequestConte
 @OPERATIONS.declare("artifact.list_thread", ListThreadRequest, ThreadReply, errors=(NotFound,))
 def list_thread(engine: Engine, request: ListThreadRequest, call: RequestContext) -> ThreadReply:
     """Show a thread, named by its id or by one of its records, oldest record first."""
-    from lorelog.services.records.filters import resolve_record, resolve_task_id
-    from lorelog.services.records.record_scope import rate_records
+    from lorelog.services.records.record_scope import rate_records, resolve_record, resolve_task_id
 
     store = engine.records().records
     tables = store.tables()
@@ -454,8 +449,8 @@ def find_related(engine: Engine, request: FindRelatedRequest, call: RequestConte
 
     With `create_artifact` the result is recorded as a verification; it does not raise the trust of any record.
     """
-    from lorelog.services.records.claims import ClaimQuery, ClaimRecordTarget, find_claim_evidence
-    from lorelog.services.records.filters import RecordFilter, resolve_task_id
+    from lorelog.services.records.record_scope import RecordFilter, resolve_task_id
+    from lorelog.services.records.search import ClaimQuery, ClaimRecordTarget, find_claim_evidence
 
     archive = engine.records()
     filters = RecordFilter(
@@ -502,7 +497,7 @@ def _write_record(engine: Engine, kind: str, request: OperationRequest, call: Re
 
 
 def _record_filter(engine: Engine, request: TaskSearchRequest | ArtifactSearchRequest) -> RecordFilter:
-    from lorelog.services.records.filters import RecordFilter, resolve_filter_ids
+    from lorelog.services.records.record_scope import RecordFilter, resolve_filter_ids
 
     for kind in request.kinds:
         check_kind(kind)

@@ -21,8 +21,7 @@ from lorelog.services.code.index_run import CodeIndexReport
 from lorelog.services.code.working_trees import CodeTree, IndexedTrees
 
 if TYPE_CHECKING:
-    from lorelog.services.code.lookup import SymbolQuery
-    from lorelog.services.code.navigation import CodeNavigator
+    from lorelog.services.code.navigation import CodeNavigator, SymbolQuery
 
 OPERATIONS = OperationFamily()
 _ABSENT_CHOOSES_CODE = "which code is indexed is the user's decision"
@@ -357,8 +356,7 @@ def outline(engine: Engine, request: OutlineRequest, call: RequestContext) -> Ou
 )
 def search(engine: Engine, request: CodeSearchRequest, call: RequestContext) -> CodeSearchReply:
     """Find symbols by part of their name, its initials, or a misspelling of it."""
-    from lorelog.services.code.lookup import SymbolQuery
-    from lorelog.services.code.navigation import CodeQueryOptions
+    from lorelog.services.code.navigation import CodeQueryOptions, SymbolQuery
 
     query = SymbolQuery(
         request.query, kind=SymbolKind(request.kind) if request.kind else None, language=request.language
@@ -379,7 +377,7 @@ def _open_trees(engine: Engine) -> IndexedTrees:
 
 
 def _symbol_query(engine: Engine, request: SymbolRequest, call: RequestContext) -> SymbolQuery:
-    from lorelog.services.code.lookup import SymbolQuery, parse_name
+    from lorelog.services.code.navigation import SymbolQuery, parse_name
 
     if request.line and not request.path:
         raise UsageError("line requires path", hint="give the path of the file")

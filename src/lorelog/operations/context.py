@@ -9,11 +9,12 @@ from msgspec import Meta
 
 from lorelog.core.errors import ModelError
 from lorelog.core.query import Hit
-from lorelog.core.serializable import ReplyItems, shows_as_json
+from lorelog.core.serializable import ReplyItems
 from lorelog.operations.operation import OperationFamily, ShellCommand
 from lorelog.operations.replies import OperationReply, reply_from
 from lorelog.operations.requests import OperationRequest, Text
-from lorelog.operations.search import HitJson, hit_json
+from lorelog.services.context.relevance import AgentSuggestion, RelevantContext
+from lorelog.services.context.scope import Subsystem, SubsystemFiles
 
 if TYPE_CHECKING:
     from lorelog.engine import Engine
@@ -100,69 +101,19 @@ class HotContext(ReplyItems[Hit], OperationReply, frozen=True, kw_only=True):
     results: tuple[Hit, ...]
 
 
-class RelevantContext(ReplyItems[Hit], OperationReply, frozen=True, kw_only=True):
-    """Context of a task: hot memories first, then the best hits."""
-
-    items_field = "results"
-
-    results: tuple[Hit, ...]
-    hot_included: int
-    notes: tuple[str, ...]
-
-
-class HotContextJson(OperationReply, frozen=True, kw_only=True):
-    """Memories marked as hot, newest first."""
-
-    results: tuple[HitJson, ...]
-
-
-class RelevantContextJson(OperationReply, frozen=True, kw_only=True):
-    """Context of a task: hot memories first, then the best hits."""
-
-    results: tuple[HitJson, ...]
-    hot_included: int
-    notes: tuple[str, ...]
-
-
-class SubsystemInfo(OperationReply, frozen=True, kw_only=True):
-    """A subsystem of a project, and the number of its chunks, records and files."""
-
-    key: str
-    chunk_count: int
-    record_count: int
-    file_count: int
-
-
-class SubsystemsReply(ReplyItems[SubsystemInfo], OperationReply, frozen=True, kw_only=True):
+class SubsystemsReply(ReplyItems[Subsystem], OperationReply, frozen=True, kw_only=True):
     """Subsystems of a project, the largest first."""
 
     items_field = "subsystems"
 
-    subsystems: tuple[SubsystemInfo, ...]
+    subsystems: tuple[Subsystem, ...]
     total: int
-
-
-class SubsystemFilesReply(OperationReply, frozen=True, kw_only=True):
-    """Files of a subsystem."""
-
-    subsystem_key: str
-    files: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
-class AgentRecommendation(OperationReply, frozen=True, kw_only=True):
-    """An agent, its score, and the reasons."""
-
-    agent_name: str
-    score: float
-    reasons: tuple[str, ...]
-    matched_triggers: tuple[str, ...]
 
 
 class SuggestAgentReply(OperationReply, frozen=True, kw_only=True):
     """Agents for a task, best first."""
 
-    recommendations: tuple[AgentRecommendation, ...]
+    recommendations: tuple[AgentSuggestion, ...]
     considered_agents: int
 
 
@@ -227,30 +178,18 @@ def list_subsystems(engine: Engine, request: SubsystemsRequest, call: RequestCon
 
     scope = engine.context(all_projects=request.all_projects)
     subsystems, total = list_subsystems(scope, request.prefix, request.limit)
-    return SubsystemsReply(
-        subsystems=tuple(
-            SubsystemInfo(
-                key=subsystem.key,
-                chunk_count=subsystem.memories,
-                record_count=subsystem.records,
-                file_count=subsystem.files,
-            )
-            for subsystem in subsystems
-        ),
-        total=total,
-    )
+    return SubsystemsReply(subsystems=tuple(subsystems), total=total)
 
 
-@OPERATIONS.declare("context.get_files_for_subsystem", SubsystemRequest, SubsystemFilesReply)
-def get_files_for_subsystem(engine: Engine, request: SubsystemRequest, call: RequestContext) -> SubsystemFilesReply:
+@OPERATIONS.declare("context.get_files_for_subsystem", SubsystemRequest, SubsystemFiles)
+def get_files_for_subsystem(engine: Engine, request: SubsystemRequest, call: RequestContext) -> SubsystemFiles:
     """Return the files of a subsystem.
 
     Memories name them by tags `ctx:file:PATH`, records by their provenance and outputs.
     """
     from lorelog.services.context.scope import find_subsystem_files
 
-    files = find_subsystem_files(engine.context(all_projects=request.all_projects), request.subsystem_key)
-    return reply_from(files, SubsystemFilesReply, subsystem_key=files.key)
+    return find_subsystem_files(engine.context(all_projects=request.all_projects), request.subsystem_key)
 
 
 @OPERATIONS.declare(
@@ -262,8 +201,7 @@ def find_relevant_context(engine: Engine, request: RelevantContextRequest, call:
 
     scope = engine.context(all_projects=request.all_projects)
     keys = tuple(dict.fromkeys(request.subsystem_keys))
-    relevant = find_relevant(scope, request.task, request.k, keys, include_hot=request.include_hot)
-    return RelevantContext(results=relevant.hits, hot_included=relevant.hot_count, notes=relevant.notes)
+    return find_relevant(scope, request.task, request.k, keys, include_hot=request.include_hot)
 
 
 @OPERATIONS.declare("context.suggest_agent", SuggestAgentRequest, SuggestAgentReply)
@@ -277,18 +215,7 @@ def suggest_agent(engine: Engine, request: SuggestAgentRequest, call: RequestCon
 
     scope = engine.context(all_projects=request.all_projects)
     suggestions, considered = suggest_agents(scope, request.task, request.changed_files, request.k)
-    return SuggestAgentReply(
-        recommendations=tuple(
-            AgentRecommendation(
-                agent_name=suggestion.agent,
-                score=suggestion.score,
-                reasons=suggestion.reasons,
-                matched_triggers=suggestion.triggers,
-            )
-            for suggestion in suggestions
-        ),
-        considered_agents=considered,
-    )
+    return SuggestAgentReply(recommendations=tuple(suggestions), considered_agents=considered)
 
 
 @OPERATIONS.declare(
@@ -330,15 +257,3 @@ def agent_context(engine: Engine, request: AgentContextRequest, call: RequestCon
         text=file.text,
         notes=context.notes,
     )
-
-
-@shows_as_json(HotContext, HotContextJson)
-def hot_context_json(context: HotContext) -> HotContextJson:
-    """Return hot memories with their hits under JSON names."""
-    return HotContextJson(results=tuple(map(hit_json, context.results)))
-
-
-@shows_as_json(RelevantContext, RelevantContextJson)
-def relevant_context_json(context: RelevantContext) -> RelevantContextJson:
-    """Return the context of a task with its hits under JSON names."""
-    return reply_from(context, RelevantContextJson, results=tuple(map(hit_json, context.results)))

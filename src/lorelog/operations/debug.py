@@ -21,7 +21,7 @@ from lorelog.services.places.project import visible_projects
 if TYPE_CHECKING:
     from lorelog.core.document import StoredChunk
     from lorelog.core.query import Hit, SearchReply
-    from lorelog.core.stack_trace import StackFrame
+    from lorelog.core.session import StackFrame
     from lorelog.services.traces.error_history import ErrorFix, ErrorHistory, RelatedTurn
     from lorelog.services.traces.tables import ErrorGroup, TracedCall, TracedError, TraceFilter
 

@@ -359,7 +359,7 @@ def approve_item(engine: Engine, request: ApproveRequest, call: RequestContext) 
         lifecycle.mark_reviewed(item.id)
         return InboxDecision(id=item.id, kind=item.kind, result="", notes=())
     memory = NewMemory(request.text.strip() or item.text, item.type, origin="user")
-    added = lifecycle.supersede(item.id, memory).added
+    added = lifecycle.supersede(item.id, memory)
     return InboxDecision(id=item.id, kind=item.kind, result=added.memory, notes=added.notes)
 
 

@@ -13,12 +13,12 @@ from msgspec import Meta
 
 from lorelog.core.errors import NotFound
 from lorelog.core.query import SupportingRecord
-from lorelog.core.record import Trust
+from lorelog.core.record import Trust, VerificationHint
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
 from lorelog.operations.records import TASK_HELP, RunInfo, TaskInfo, run_info, task_info
-from lorelog.operations.replies import OperationReply, SparseReply, VerificationHint, reply_from, verification_hint
+from lorelog.operations.replies import OperationReply, SparseReply, reply_from
 from lorelog.operations.requests import OperationRequest
 from lorelog.records.digests import DigestRole
 
@@ -384,7 +384,7 @@ def _digest_parts(compiled: CompiledDigest[Any]) -> dict[str, Any]:
         "artifact": digest_info(compiled.digest),
         "trust": trust,
         "grounding_refs": tuple(compiled.grounding),
-        "verification_hint": verification_hint(trust),
+        "verification_hint": trust.verification_hint,
     }
 
 

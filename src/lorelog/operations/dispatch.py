@@ -16,8 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lorelog.core.caller import detect_agent
-from lorelog.core.errors import LorelogError, UsageError
-from lorelog.core.grammar import nearest_name
+from lorelog.core.errors import LorelogError, UsageError, nearest_name
 from lorelog.core.ports import Progress
 from lorelog.core.serializable import json_form, to_json
 from lorelog.engine import Engine

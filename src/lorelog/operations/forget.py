@@ -1,4 +1,4 @@
-"""Operations that take text out for good: `memory.forget` and the check of its receipts."""
+"""Operations that erase text permanently: `memory.forget` and the check of its receipts."""
 
 from __future__ import annotations
 
@@ -56,39 +56,6 @@ class VerifyForgetRequest(OperationRequest, frozen=True):
     ] = "last"
 
 
-class ForgottenEntryJson(OperationReply, frozen=True, kw_only=True):
-    """A section that is taken out of a file, or a summary that is reworded without it."""
-
-    memory: str
-    source: str
-    start_line: int
-    end_line: int
-    day: str
-    action: str
-    preview: str
-
-
-class ForgetJson(OperationReply, frozen=True, kw_only=True):
-    """What is taken out, what stays and why, and the proof."""
-
-    ok: bool
-    dry_run: bool
-    message: str
-    entries: Sequence[ForgottenEntryJson]
-    records: Sequence[str]
-    selected: Mapping[str, int]
-    references: Mapping[str, int]
-    refused: Reasons
-    unreached: Reasons
-    transcripts: Sequence[str]
-    also_in: Sequence[str]
-    receipt: str
-    searched_files: int
-    residues: Sequence[Residue]
-    unreadable: Sequence[str]
-    notes: Sequence[str]
-
-
 class ForgetProof(OperationReply, frozen=True, kw_only=True):
     """A receipt, and what a new search finds."""
 
@@ -127,12 +94,6 @@ class ForgetReceiptJson(OperationReply, frozen=True, kw_only=True):
     ok: bool
     selected: Mapping[str, int]
     searched_files: int
-
-
-class ForgetReceiptsJson(OperationReply, frozen=True, kw_only=True):
-    """Receipts, newest first."""
-
-    receipts: Sequence[ForgetReceiptJson]
 
 
 @OPERATIONS.declare(
@@ -208,17 +169,6 @@ def list_receipts(engine: Engine, request: EmptyRequest, call: RequestContext) -
     return ReceiptsReply(receipts=tuple(engine.forgetter().receipts()))
 
 
-@shows_as_json(ForgetReply, ForgetJson)
-def forget_json(reply: ForgetReply) -> ForgetJson:
-    """Return a reply with its verdict."""
-    return reply_from(
-        reply,
-        ForgetJson,
-        message=reply.proof,
-        entries=[reply_from(entry, ForgottenEntryJson) for entry in reply.entries],
-    )
-
-
 @shows_as_json(ForgetProof, ForgetProofJson)
 def proof_json(proof: ForgetProof) -> ForgetProofJson:
     """Return a receipt and the result of a new search."""
@@ -241,9 +191,3 @@ def proof_json(proof: ForgetProof) -> ForgetProofJson:
 def receipt_json(receipt: Receipt) -> ForgetReceiptJson:
     """Return a receipt without its canaries."""
     return reply_from(receipt, ForgetReceiptJson, searched_files=receipt.files)
-
-
-@shows_as_json(ReceiptsReply, ForgetReceiptsJson)
-def receipts_json(reply: ReceiptsReply) -> ForgetReceiptsJson:
-    """Return receipts."""
-    return ForgetReceiptsJson(receipts=tuple(map(receipt_json, reply.receipts)))

@@ -107,12 +107,6 @@ class RootsReply(ReplyItems[RootStatus], OperationReply, frozen=True, kw_only=Tr
     roots: tuple[RootStatus, ...]
 
 
-class RootsJson(OperationReply, frozen=True, kw_only=True):
-    """The indexed files and directories."""
-
-    roots: tuple[RootJson, ...]
-
-
 class RemovedRoots(OperationReply, frozen=True, kw_only=True):
     """Roots that are no longer indexed, and the number of documents dropped."""
 
@@ -130,12 +124,6 @@ class ResetReply(OperationReply, frozen=True, kw_only=True):
 def root_json(status: RootStatus) -> RootJson:
     """Return an indexed root."""
     return reply_from(status.root, RootJson, exists=status.exists, documents=status.documents)
-
-
-@shows_as_json(RootsReply, RootsJson)
-def roots_json(reply: RootsReply) -> RootsJson:
-    """Return the indexed roots."""
-    return RootsJson(roots=tuple(map(root_json, reply.roots)))
 
 
 @OPERATIONS.declare(
@@ -313,21 +301,6 @@ class StoreRequest(OperationRequest, frozen=True, kw_only=True):
     repair: Annotated[bool, Meta(description="Repair differences from the catalog; nothing is embedded again.")] = False
 
 
-class StoreJson(OperationReply, frozen=True, kw_only=True):
-    """Differences between the catalog and the search index made from it."""
-
-    ok: bool
-    place: str
-    here: int
-    there: int
-    missing: int
-    unlike: int
-    surplus: int
-    waiting: int
-    repaired: bool
-    damage: str
-
-
 @OPERATIONS.declare(
     "memory.check_store",
     StoreRequest,
@@ -342,9 +315,3 @@ def check_store(engine: Engine, request: StoreRequest, call: RequestContext) -> 
     Reads every row. `repair` adds missing rows and deletes surplus ones.
     """
     return engine.store.compare(repair=request.repair)
-
-
-@shows_as_json(StoreComparison, StoreJson)
-def store_json(comparison: StoreComparison) -> StoreJson:
-    """Return a comparison with its verdict."""
-    return reply_from(comparison, StoreJson, ok=comparison.is_consistent or comparison.repaired)

@@ -19,7 +19,6 @@ from lorelog.core.errors import (
     UsageError,
 )
 from lorelog.core.memory import (
-    AdmissionResult,
     CompactReply,
     Duplicate,
     DuplicatesReply,
@@ -164,22 +163,6 @@ class CompactRequest(OperationRequest, frozen=True, kw_only=True):
     dry_run: Annotated[bool, Meta(description="Report the requests and their cost; write nothing.")] = False
 
 
-class SupersedeJson(OperationReply, frozen=True, kw_only=True):
-    """The new memory, and the id of the one it replaces."""
-
-    memory: str
-    id: str
-    source: str
-    start_line: int
-    end_line: int
-    searchable: bool
-    admission: AdmissionResult
-    notes: tuple[str, ...]
-    redacted: dict[str, int]
-    origin: str
-    supersedes: str
-
-
 class DuplicateJson(OperationReply, frozen=True, kw_only=True):
     """One of several near-duplicate memories."""
 
@@ -209,12 +192,6 @@ class DuplicatesJson(OperationReply, frozen=True, kw_only=True):
 
 _MAX_DUPLICATE_TEXT = 300
 """Characters of a near-duplicate's text: enough to recognise it."""
-
-
-@shows_as_json(SupersedeReply, SupersedeJson)
-def supersede_json(reply: SupersedeReply) -> SupersedeJson:
-    """Return the new memory and the id of the old one."""
-    return reply_from(reply.added, SupersedeJson, supersedes=reply.old)
 
 
 @shows_as_json(DuplicatesReply, DuplicatesJson)

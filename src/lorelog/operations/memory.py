@@ -18,7 +18,6 @@ from lorelog.core.errors import (
     StoreUnwritable,
     UsageError,
 )
-from lorelog.core.freshness import FreshnessVerdict
 from lorelog.core.memory import (
     AddReply,
     CoveredChunk,
@@ -29,7 +28,7 @@ from lorelog.core.memory import (
     NewMemory,
 )
 from lorelog.core.options import ListOptions
-from lorelog.core.query import LifecycleState
+from lorelog.core.query import FreshnessVerdict, LifecycleState
 from lorelog.core.record import Trust
 from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.core.session import TranscriptReply

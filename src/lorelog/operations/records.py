@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta
 
 from lorelog.core.query import SupportingRecord
-from lorelog.core.record import Trust
+from lorelog.core.record import Trust, VerificationHint
 from lorelog.core.serializable import ReplyItems
-from lorelog.operations.replies import OperationReply, SparseReply, VerificationHint, reply_from, verification_hint
+from lorelog.operations.replies import OperationReply, SparseReply, reply_from
 from lorelog.operations.requests import OperationRequest, Projects, Words
 from lorelog.records.kinds import FIELDS
 
@@ -659,7 +659,7 @@ def task_hit_info(hit: TaskHit) -> TaskHitInfo:
             for match in hit.matches
         ),
         trust=hit.trust,
-        verification_hint=verification_hint(hit.trust),
+        verification_hint=hit.trust.verification_hint,
         grounding_refs=tuple(match.rated.grounding for match in hit.matches),
     )
 
@@ -678,6 +678,6 @@ def artifact_hit_info(hit: RecordHit, *, in_full: bool) -> ArtifactHitInfo:
         relevance=match.relevance,
         artifact=artifact_info(match.rated) if in_full else None,
         trust=trust,
-        verification_hint=verification_hint(trust),
+        verification_hint=trust.verification_hint,
         grounding_refs=tuple(hit.grounding),
     )

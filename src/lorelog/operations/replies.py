@@ -7,14 +7,11 @@ other names than the value it is made from.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from lorelog.core.serializable import Serializable
-
-if TYPE_CHECKING:
-    from lorelog.core.record import Trust
 
 Json = dict[str, Any]
 """A JSON object."""
@@ -35,15 +32,3 @@ def reply_from(value: object, reply: type[ReplyT], **changed: Any) -> ReplyT:
     """Return a reply that takes the fields in `changed` as given and all others from attributes of the same name."""
     same = {name: getattr(value, name) for name in reply.__struct_fields__ if name not in changed}
     return reply(**same, **changed)
-
-
-class VerificationHint(OperationReply, frozen=True, kw_only=True):
-    """Whether to check something before relying on it, and why."""
-
-    requires_verification: bool
-    reason: str
-
-
-def verification_hint(trust: Trust) -> VerificationHint:
-    """Return the verification hint of a trust verdict."""
-    return VerificationHint(requires_verification=trust.requires_verification, reason=trust.reason)

@@ -10,11 +10,11 @@ from msgspec.structs import fields, replace
 
 from lorelog.core.code_reply import CodeReply
 from lorelog.core.errors import ModelError
-from lorelog.core.freshness import FreshnessVerdict
 from lorelog.core.options import SearchOptions
 from lorelog.core.query import (
     NO_LIFECYCLE_STATE,
     BudgetReport,
+    FreshnessVerdict,
     Fusion,
     Hit,
     Lane,
@@ -27,11 +27,11 @@ from lorelog.core.query import (
     ValueChange,
     VectorCoverage,
 )
-from lorelog.core.record import Trust
+from lorelog.core.record import Trust, VerificationHint
 from lorelog.core.serializable import shows_as_json, to_json
 from lorelog.operations.arguments import read_filters
 from lorelog.operations.operation import OperationFamily, ShellCommand
-from lorelog.operations.replies import Json, OperationReply, VerificationHint, reply_from, verification_hint
+from lorelog.operations.replies import Json, OperationReply, reply_from
 from lorelog.operations.requests import FilteredRequest, Text
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def hit_json(hit: Hit, *, explain: bool = False) -> HitJson:
         "anchor": anchor_json(hit.anchor),
         "origin": hit.origin,
         "lifecycle": lifecycle_json(hit.lifecycle),
-        "verification_hint": verification_hint(hit.trust),
+        "verification_hint": hit.trust.verification_hint,
         "grounding_refs": tuple(hit.grounding),
         "freshness": hit.verdict,
         "explanation": hit.explanation.parts if explain else UNSET,

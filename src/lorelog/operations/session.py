@@ -11,19 +11,17 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable, UsageError
-from lorelog.core.freshness import FreshnessVerdict
 from lorelog.core.memory import ListReply
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import join_path
-from lorelog.core.query import Filters, SupportingRecord, ValueChange
-from lorelog.core.record import Trust
-from lorelog.core.serializable import ReplyItems, shows_as_json
+from lorelog.core.query import Filters
+from lorelog.core.serializable import ReplyItems
 from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_iso_time
 from lorelog.engine import Engine
 from lorelog.hosts import HOSTS
 from lorelog.operations.arguments import parse_past_day
 from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import OperationReply, VerificationHint, reply_from, verification_hint
+from lorelog.operations.replies import OperationReply, reply_from
 from lorelog.operations.requests import Day, EmptyRequest, OperationRequest, PathText, Since, Text, Until
 from lorelog.services.sessions.handoff import Handoff
 from lorelog.services.sessions.recall import RecalledMemory
@@ -108,36 +106,12 @@ class CaptureRequest(OperationRequest, frozen=True):
     ] = False
 
 
-class RecalledMemoryJson(OperationReply, frozen=True, kw_only=True):
-    """A memory that matches a prompt."""
-
-    id: str
-    memory: str
-    text: str
-    source: str
-    date: str
-    relevance: float
-    origin: str
-    trust: Trust
-    grounding_refs: tuple[SupportingRecord, ...]
-    verification_hint: VerificationHint
-    freshness: FreshnessVerdict
-    now_was: tuple[ValueChange, ...]
-    cue: str
-
-
 class RecallReply(ReplyItems[RecalledMemory], OperationReply, frozen=True, kw_only=True):
     """Memories that match a prompt: first those with a topic that it is about, then the hits of a search."""
 
     items_field = "hits"
 
     hits: tuple[RecalledMemory, ...]
-
-
-class RecallJson(OperationReply, frozen=True, kw_only=True):
-    """Memories that match a prompt: first those with a topic that it is about, then the hits of a search."""
-
-    hits: tuple[RecalledMemoryJson, ...]
 
 
 class WhyHintRequest(OperationRequest, frozen=True):
@@ -276,14 +250,14 @@ def capture_session(engine: Engine, request: CaptureRequest, call: RequestContex
 @OPERATIONS.declare("session.status", EmptyRequest, SessionStatus, errors=(StoreUnwritable, StoreBusy))
 def get_session_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> SessionStatus:
     """Show the last capture of each host, the number of turns captured today, and the events still waiting."""
-    from lorelog.services.sessions.capture_context import session_status
+    from lorelog.services.sessions.capture import session_status
 
     return session_status(engine.place)
 
 
 @OPERATIONS.declare("session.timeline", TimelineRequest, TimelineReply)
 def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext) -> TimelineReply:
-    """List sessions by day, newest first: what was asked in them, what came of it, and what they were shown.
+    """List sessions by day, newest first: requests, outcomes, and what they were shown.
 
     Memories that were added without a session are listed by day and project, sections of documents by file.
     """
@@ -315,7 +289,7 @@ def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> H
     from lorelog.services.install.manifests import resolve_command
     from lorelog.services.install.plan import InstallContext
     from lorelog.services.install.status import HostCaptureStats, host_status
-    from lorelog.services.sessions.capture_context import session_status
+    from lorelog.services.sessions.capture import session_status
 
     user_home = Path(call.environment.get("HOME") or Path.home())
     context = InstallContext(user_home, engine.place.home, resolve_command(call.environment), call.environment)
@@ -368,24 +342,6 @@ def recall_memories(engine: Engine, request: RecallRequest, call: RequestContext
     )
     hits = recall.recall_memories(prompt, options, engine.recall_sources(), check_cancelled)
     return RecallReply(hits=tuple(hits))
-
-
-@shows_as_json(RecalledMemory, RecalledMemoryJson)
-def recalled_memory_json(memory: RecalledMemory) -> RecalledMemoryJson:
-    """Return a recalled memory."""
-    return reply_from(
-        memory,
-        RecalledMemoryJson,
-        grounding_refs=tuple(memory.grounding),
-        verification_hint=verification_hint(memory.trust),
-        freshness=memory.verdict,
-    )
-
-
-@shows_as_json(RecallReply, RecallJson)
-def recall_json(reply: RecallReply) -> RecallJson:
-    """Return recalled memories."""
-    return RecallJson(hits=tuple(map(recalled_memory_json, reply.hits)))
 
 
 @OPERATIONS.declare(

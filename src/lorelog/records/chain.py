@@ -22,7 +22,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -66,9 +66,13 @@ class Segments(Struct, frozen=True):
             return []
         return sorted(int(match[1]) for name in names if (match := _SEALED.fullmatch(name)))
 
+    def last_sealed(self) -> int:
+        """Return the number of the last sealed segment; 0 if there is none."""
+        return max(self.sealed(), default=0)
+
     def name(self, number: int) -> str:
         """Return the name of a segment's file, sealed or not."""
-        sealed = max(self.sealed(), default=0) >= number
+        sealed = self.last_sealed() >= number
         return (self.sealed_path(number) if sealed else self.open_path).name
 
     def open(self, number: int) -> int | None:
@@ -78,15 +82,22 @@ class Segments(Struct, frozen=True):
             descriptor = _open_regular_file(self.sealed_path(number))
             if descriptor is not None:
                 return descriptor
-            if max(self.sealed(), default=0) >= number:
+            if self.last_sealed() >= number:
                 continue
             descriptor = _open_regular_file(self.open_path)
             if descriptor is None:
                 continue
-            if max(self.sealed(), default=0) < number:
+            if self.last_sealed() < number:
                 return descriptor
             os.close(descriptor)
         return None
+
+    def raw_lines(self) -> Iterator[bytes]:
+        """Yield the complete lines of all segments."""
+        for number in range(1, self.last_sealed() + 2):
+            descriptor = self.open(number)
+            if descriptor is not None:
+                yield from (raw for raw, _, is_complete in read_lines(descriptor) if is_complete)
 
     def stamp(self) -> tuple[int, int, int, int]:
         """Return a value that changes when the open file does."""
@@ -154,13 +165,13 @@ GENESIS_HASH = "0" * 64
 """The previous hash in the first line."""
 MAX_RECORD_BYTES = 4 * 1024 * 1024
 _CHECKSUM_CHARS = 16
-_LINE_PREFIX = b'{"#":"'
-_BODY_OFFSET = len(_LINE_PREFIX) + _CHECKSUM_CHARS + 2
+_BODY_OFFSET = len('{"#":"') + _CHECKSUM_CHARS + len('",')
 _MAX_SEQ = 2**53
-_TEXT_FIELDS = (
+TEXT_FIELDS = (
     *("project", "task", "thread", "agent", "session", "reply_to", "relation", "supersedes", "origin", "status"),
     "signature",
 )
+"""Fields of a line that are texts and may be missing."""
 
 
 class LedgerLine(Struct, frozen=True):
@@ -195,77 +206,66 @@ class LedgerLine(Struct, frozen=True):
         return int(self.values.get("more", 0))
 
     def record(self, *, verified: bool = False) -> Record:
-        get = self.values.get
+        values = self.values
         return Record(
-            self.values["id"],
-            self.values["seq"],
-            self.values["kind"],
-            self.values["at"],
-            project=get("project", ""),
-            task=get("task", ""),
-            thread=get("thread", ""),
-            agent=get("agent", ""),
-            session=get("session", ""),
-            reply_to=get("reply_to", ""),
-            relation=get("relation", ""),
-            supports_claim=get("supports_claim"),
-            supersedes=get("supersedes", ""),
-            origin=get("origin", ""),
-            status=get("status", ""),
-            fields=get("fields", {}),
-            signature=get("signature", ""),
+            values["id"],
+            values["seq"],
+            values["kind"],
+            values["at"],
+            **{name: values.get(name, "") for name in TEXT_FIELDS},
+            supports_claim=values.get("supports_claim"),
+            fields=values.get("fields", {}),
             hash=self.hash,
             verified=verified,
             redacted=self.is_redacted,
         )
 
 
+def content_values(record: Record | RecordDraft) -> dict[str, Any]:
+    """Return the content of a line of this record as JSON, without empty values and its position in the ledger."""
+    values = {"v": LINE_FORMAT_VERSION, "id": record.id, "at": record.at, "kind": record.kind}
+    values |= {name: value for name in TEXT_FIELDS if (value := getattr(record, name))}
+    if record.supports_claim is not None:
+        values["supports_claim"] = record.supports_claim
+    if record.fields:
+        values["fields"] = dict(record.fields)
+    return values
+
+
 def encode_line(draft: RecordDraft, seq: int, prev: str, more: int = 0) -> bytes:
     """Return the line of a complete draft, without its line end. Raise UsageError if it cannot be encoded."""
-    values: dict[str, Any] = {
-        "v": LINE_FORMAT_VERSION,
-        "seq": seq,
-        "id": draft.id,
-        "prev": prev,
-        "at": draft.at,
-        "kind": draft.kind,
-    }
-    values |= {name: value for name in _TEXT_FIELDS if (value := getattr(draft, name))}
-    if draft.supports_claim is not None:
-        values["supports_claim"] = draft.supports_claim
-    if draft.fields:
-        values["fields"] = dict(draft.fields)
-    if more:
-        values["more"] = more
+    values = content_values(draft) | {"seq": seq, "prev": prev} | ({"more": more} if more else {})
     try:
-        rest = _encode_rest(values)
+        line = encode_values(values)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(
             f"this {draft.kind} cannot be encoded: {error}",
             hint="texts must be UTF-8, numbers finite, everything else plain JSON",
         ) from error
-    if len(rest) > MAX_RECORD_BYTES:
+    if (size := len(line) - _BODY_OFFSET) > MAX_RECORD_BYTES:
         raise UsageError(
-            f"this {draft.kind} is too long ({len(rest)} bytes)",
+            f"this {draft.kind} is too long ({size} bytes)",
             hint=f"the limit is {MAX_RECORD_BYTES} bytes per record",
         )
-    return _add_checksum(rest)
+    return line
 
 
-def _encode_rest(values: Mapping[str, Any]) -> bytes:
-    """Return the line's JSON after its opening brace, where the checksum belongs."""
+def encode_values(values: Mapping[str, Any]) -> bytes:
+    """Return a line of these values with its checksum, without its line end."""
     text = json.dumps(values, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
-    return text.encode()[1:]
+    rest = text.encode()[1:]
+    return _checksum_prefix(rest) + rest
 
 
-def _add_checksum(rest: bytes) -> bytes:
-    return _LINE_PREFIX + hashlib.sha256(rest).hexdigest()[:_CHECKSUM_CHARS].encode() + b'",' + rest
+def _checksum_prefix(rest: bytes) -> bytes:
+    """Return the beginning of a line with the checksum of the rest."""
+    return b'{"#":"' + hashlib.sha256(rest).hexdigest()[:_CHECKSUM_CHARS].encode() + b'",'
 
 
 def redact_line(line: LedgerLine, raw: bytes) -> tuple[bytes, LineRedaction]:
     """Return a line without its texts, and the entry that a redaction record needs for it."""
     values, texts = redact_values(line.values, raw)
-    redacted = _add_checksum(_encode_rest(values))
+    redacted = encode_values(values)
     return redacted, LineRedaction(line.values["id"], line.seq, hash_line(raw), hash_line(redacted), texts)
 
 
@@ -286,7 +286,7 @@ def decode_line(line: bytes) -> LedgerLine | None:
             json.dumps(values, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
-    is_intact = line.startswith(_LINE_PREFIX) and line[len(_LINE_PREFIX) : _BODY_OFFSET] == _checksum(line)
+    is_intact = line[:_BODY_OFFSET] == _checksum_prefix(line[_BODY_OFFSET:])
     if is_intact and values["v"] != LINE_FORMAT_VERSION:
         raise StoreIncompatible(
             f"record {values['seq']} was written by a newer lorelog (format {values['v']})", hint="upgrade lorelog"
@@ -308,29 +308,21 @@ def _reject_constant(constant: str) -> float:
 _DECODER = json.JSONDecoder(parse_constant=_reject_constant)
 
 
-def _checksum(line: bytes) -> bytes:
-    return hashlib.sha256(line[_BODY_OFFSET:]).hexdigest()[:_CHECKSUM_CHARS].encode() + b'",'
-
-
 def _is_record(values: object) -> bool:
     """Return True if the values have the types of a record; anyone may have written the line."""
     if not isinstance(values, Mapping):
         return False
-    for name in ("id", "prev", "at", "kind"):
-        if not isinstance(values.get(name), str):
-            return False
-    for name in _TEXT_FIELDS:
-        if name in values and not isinstance(values[name], str):
-            return False
-    for name in ("v", "seq", "more"):
-        number = values.get(name, 0 if name == "more" else None)
-        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < _MAX_SEQ:
-            return False
-    redacted = values.get(REDACTED_KEY)
-    if redacted is not None and not (isinstance(redacted, str) and HASH_PATTERN.fullmatch(redacted)):
-        return False
-    claim, fields = values.get("supports_claim"), values.get("fields", {})
-    return (claim is None or isinstance(claim, bool)) and isinstance(fields, dict)
+    texts = [values.get(name) for name in ("id", "prev", "at", "kind")]
+    texts += [values[name] for name in (*TEXT_FIELDS, REDACTED_KEY) if name in values]
+    numbers = [values.get("v"), values.get("seq"), values.get("more", 0)]
+    claim, redacted = values.get("supports_claim"), values.get(REDACTED_KEY)
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(type(number) is int and 0 <= number < _MAX_SEQ for number in numbers)
+        and (redacted is None or HASH_PATTERN.fullmatch(redacted) is not None)
+        and (claim is None or isinstance(claim, bool))
+        and isinstance(values.get("fields", {}), dict)
+    )
 
 
 MISSING_SEGMENT = "this segment is missing"
@@ -365,7 +357,7 @@ def walk_entries(segments: Segments, after: LedgerPosition) -> Iterator[LedgerEn
     chain = _ChainState(after, _RedactionLookup(segments))
     number = after.segment
     while True:
-        is_last = number > max(segments.sealed(), default=0)
+        is_last = number > segments.last_sealed()
         descriptor = segments.open(number)
         if descriptor is not None and chain.offset:
             chain.offset = _find_resume_offset(descriptor, chain)
@@ -376,10 +368,8 @@ def walk_entries(segments: Segments, after: LedgerPosition) -> Iterator[LedgerEn
             position = LedgerPosition(number + 1, 0, chain.seq, chain.hash, intact=False)
             yield LedgerEntry(None, position, segments.sealed_path(number).name, 0, MISSING_SEGMENT)
         else:
-            yield from _segment_entries(
-                chain, read_lines(descriptor, chain.offset), _SegmentFile(segments, number, is_last=is_last)
-            )
-            if is_last and number > max(segments.sealed(), default=0):
+            yield from _segment_entries(chain, segments, number, descriptor, is_last=is_last)
+            if is_last and number > segments.last_sealed():
                 return
         if not is_last:  # otherwise it was sealed while it was read, and may contain more lines
             number += 1
@@ -418,37 +408,24 @@ class _RedactionLookup:
 def iter_redaction_records(segments: Segments) -> Iterator[Record]:
     """Yield the redaction records of the whole ledger, without decoding other lines."""
     needle = f'"kind":"{REDACTION_KIND}"'.encode()
-    for number in range(1, max(segments.sealed(), default=0) + 2):
-        descriptor = segments.open(number)
-        for raw, _, is_complete in read_lines(descriptor) if descriptor is not None else ():
-            if needle in raw and is_complete:
-                line = decode_line(raw)
-                if line is not None and line.is_intact and line.values["kind"] == REDACTION_KIND:
-                    yield line.record()
-
-
-class _SegmentFile(Struct, frozen=True):
-    segments: Segments
-    number: int
-    is_last: bool
-
-    @property
-    def name(self) -> str:
-        return (self.segments.open_path if self.is_last else self.segments.sealed_path(self.number)).name
+    for raw in segments.raw_lines():
+        line = decode_line(raw) if needle in raw else None
+        if line is not None and line.is_intact and line.values["kind"] == REDACTION_KIND:
+            yield line.record()
 
 
 def _segment_entries(
-    chain: _ChainState, lines: Iterator[tuple[bytes, int, bool]], file: _SegmentFile
+    chain: _ChainState, segments: Segments, number: int, descriptor: int, *, is_last: bool
 ) -> Iterator[LedgerEntry]:
     pending: list[LedgerEntry] = []
     before = chain.state()
-    name = file.name
-    for raw, end, is_complete in lines:
-        if not is_complete and file.is_last:
+    name = (segments.open_path if is_last else segments.sealed_path(number)).name
+    for raw, end, is_complete in read_lines(descriptor, chain.offset):
+        if not is_complete and is_last:
             break
         line = decode_line(raw)
         fault = chain.check_line(raw, line, cut=not is_complete)
-        position = LedgerPosition(file.number, end, chain.seq, chain.last, chain.intact)
+        position = LedgerPosition(number, end, chain.seq, chain.last, chain.intact)
         record = None if line is None else line.record(verified=chain.intact)
         pending.append(LedgerEntry(record, position, name, chain.count, fault))
         if line is None or not line.remaining_in_batch:
@@ -456,7 +433,7 @@ def _segment_entries(
             before = chain.state()
             yield from pending
             pending.clear()
-    if not file.is_last:
+    if not is_last:
         yield from pending
     else:
         chain.restore(before)
@@ -534,22 +511,14 @@ class LedgerVerification(Struct, frozen=True):
         return not self.faults
 
 
-class AcknowledgedLine(Struct, frozen=True):
-    """The last line whose write was confirmed to a caller."""
-
-    seq: int
-    hash: str
-    segment: int
-
-
-def verify_chain(segments: Segments, acknowledged: AcknowledgedLine | None) -> LedgerVerification:
-    """Read the whole ledger and check every line, including that the last acknowledged one is there."""
-    seen: dict[str, _SeenLine] = {}
+def verify_chain(segments: Segments, acknowledged: LedgerPosition | None) -> LedgerVerification:
+    """Read the whole ledger and check every line, including the last one whose write was confirmed to a caller."""
+    seen: dict[str, tuple[str, int]] = {}
     faults: list[LedgerFault] = []
     lines = first_bad = 0
     is_known = acknowledged is None
     if acknowledged is not None:  # the open segment takes the number of a missing one before it
-        missing = range(max(segments.sealed(), default=0) + 1, acknowledged.segment)
+        missing = range(segments.last_sealed() + 1, acknowledged.segment)
         faults += [LedgerFault(segments.sealed_path(number).name, 0, MISSING_SEGMENT) for number in missing]
     position = LedgerPosition()
     redacted: set[str] = set()
@@ -561,41 +530,26 @@ def verify_chain(segments: Segments, acknowledged: AcknowledgedLine | None) -> L
                 redacted.add(entry.record.hash)
         if entry.fault:
             first_bad = first_bad or position.seq + 1
-            faults.append(LedgerFault(entry.file, entry.line, _describe_fault(entry, seen)))
+            file, line = seen.get(entry.position.hash, ("", 0)) if entry.line else ("", 0)
+            what = f"it repeats line {line} of {file}" if file else entry.fault
+            faults.append(LedgerFault(entry.file, entry.line, what))
         position = entry.position
         lines += entry.line > 0
-        seen.setdefault(position.hash, _SeenLine(entry.file, entry.line))
+        seen.setdefault(position.hash, (entry.file, entry.line))
         is_known |= acknowledged is not None and (position.seq, position.hash) == (acknowledged.seq, acknowledged.hash)
     if not is_known and acknowledged is not None:
-        faults += _tail_faults(segments, position, acknowledged.seq, counted=bool(faults))
+        name = segments.name(position.segment)
+        if position.seq < acknowledged.seq:
+            missed = _format_missing(position.seq + 1, acknowledged.seq)
+            faults.append(LedgerFault(name, 0, f"{missed} missing at the end"))
+        elif not faults:
+            faults.append(LedgerFault(name, 0, f"record {acknowledged.seq} is not the one that was acknowledged"))
         first_bad = first_bad or min(position.seq + 1, acknowledged.seq)
     for redaction in redactions:
         if redaction.original in seen and redaction.original not in redacted:
-            where = seen[redaction.original]
-            faults.append(LedgerFault(where.file, where.line, "its text was redacted, but is there"))
+            faults.append(LedgerFault(*seen[redaction.original], "its text was redacted, but is there"))
             first_bad = min(filter(None, (first_bad, redaction.seq)))
-    return LedgerVerification(lines, tuple(faults), first_bad, _count_torn_bytes(segments, position), len(redacted))
-
-
-class _SeenLine(NamedTuple):
-    file: str
-    line: int
-
-
-def _describe_fault(entry: LedgerEntry, seen: dict[str, _SeenLine]) -> str:
-    before = seen.get(entry.position.hash) if entry.line else None
-    return f"it repeats line {before.line} of {before.file}" if before else entry.fault
-
-
-def _tail_faults(segments: Segments, end: LedgerPosition, seq: int, *, counted: bool) -> Iterator[LedgerFault]:
-    name = segments.name(end.segment)
-    if end.seq < seq:
-        yield LedgerFault(name, 0, f"{_format_missing(end.seq + 1, seq)} missing at the end")
-    elif not counted:
-        yield LedgerFault(name, 0, f"record {seq} is not the one that was acknowledged")
-
-
-def _count_torn_bytes(segments: Segments, end: LedgerPosition) -> int:
-    if end.segment <= max(segments.sealed(), default=0) or not segments.open_path.exists():
-        return 0
-    return max(0, segments.open_path.lstat().st_size - end.offset)
+    torn = 0
+    if position.segment > segments.last_sealed() and segments.open_path.exists():
+        torn = max(0, segments.open_path.lstat().st_size - position.offset)
+    return LedgerVerification(lines, tuple(faults), first_bad, torn, len(redacted))

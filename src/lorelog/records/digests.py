@@ -59,6 +59,7 @@ _MAX_FACT_RECORDS = 300
 _MAX_RUNS_READ = 50
 _STATUS_KINDS = ("task_progress", "task_finish", "revision")
 _WORD = re.compile(r"[^\W_]+")
+_CONTROL_CHARS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 TrustLookup = Callable[[Iterable[str]], Mapping[str, Trust]]
 """Returns the trust of records by id."""
@@ -216,6 +217,12 @@ def one_line(text: str, limit: int = MAX_LINE_CHARS) -> str:
     """Return a text on one line of at most `limit` characters."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def strip_control_chars(text: str) -> str:
+    """Return valid text without characters that control a terminal or the direction of writing."""
+    whole = text.replace("\r\n", "\n").encode("utf-8", "replace").decode()
+    return _CONTROL_CHARS.sub("\ufffd", whole)
 
 
 def format_author(record: Record) -> str:

@@ -14,8 +14,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.errors import UsageError
-from lorelog.core.grammar import nearest_name, with_article
+from lorelog.core.errors import UsageError, nearest_name, with_article
 from lorelog.core.ids import new_id
 from lorelog.core.record import (
     DIGEST_KIND,

@@ -23,11 +23,9 @@ from msgspec.structs import replace
 from lorelog.core.atomic_file import open_to_append, sync_folder, write_all, write_atomic
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.processes import FileLock
 from lorelog.core.record import REDACTION_KIND, Json, Record, RecordDraft
 from lorelog.records.chain import (
-    GENESIS_HASH,
-    AcknowledgedLine,
     LedgerEntry,
     LedgerPosition,
     LedgerVerification,
@@ -79,18 +77,6 @@ class RedactionAuthor(Struct, frozen=True):
             fields={"reason": self.reason, "redactions": entries},
         )
         return self.sign(draft) if self.sign else draft
-
-
-class _LedgerEnd(Struct, frozen=True):
-    """The position of the next line: the size of its file, and the line before it."""
-
-    segment: int
-    size: int
-    seq: int = 0
-    hash: str = GENESIS_HASH
-
-    def to_bytes(self) -> bytes:
-        return f"{self.seq:016d} {self.hash} {self.segment:09d} {self.size:016d}\n".encode()
 
 
 class Ledger:
@@ -163,8 +149,7 @@ class Ledger:
     def position(self) -> LedgerPosition:
         """Return the current end of the ledger. Whether it is unbroken up to there is not checked."""
         with self._translate_errors():
-            end = self._end_of_files()
-        return LedgerPosition(end.segment, end.size, end.seq, end.hash)
+            return self._end_of_files()
 
     def contains(self, position: LedgerPosition) -> bool:
         """Return True if the line before a position is still the one that was read there."""
@@ -210,19 +195,18 @@ class Ledger:
         """Return a sentence if acknowledged records are missing at the end, else an empty string. Reads sizes only."""
         with self._translate_errors():
             head = self._acknowledged_end()
-            segment = max(self._segments.sealed(), default=0) + 1
+            segment = self._segments.last_sealed() + 1
             if head is None or not head.seq or head.segment < segment:
                 return ""
             size, _ = self._size()
-        if head.segment == segment and size >= head.size:
+        if head.segment == segment and size >= head.offset:
             return ""
         return f"{head.seq:,} records were written, but {self._segments.open_path} was deleted or cut since"
 
     def verify(self) -> LedgerVerification:
         """Read the whole ledger and report every line that is not as it was written."""
         with self._translate_errors():
-            head = self._acknowledged_end()
-            return verify_chain(self._segments, AcknowledgedLine(head.seq, head.hash, head.segment) if head else None)
+            return verify_chain(self._segments, self._acknowledged_end())
 
     @contextmanager
     def exclusive(self) -> Iterator[int]:
@@ -232,26 +216,31 @@ class Ledger:
 
     def _append(self, lock: int, drafts: Sequence[RecordDraft]) -> list[Record]:
         end = self._end(_read_head(lock))
-        if end.size >= self._max_segment_bytes:
-            self._seal(end.segment)
-            end = replace(end, segment=end.segment + 1, size=0)
+        if end.offset >= self._max_segment_bytes:
+            descriptor = open_to_append(self._segments.open_path)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            self._segments.seal(end.segment)
+            end = replace(end, segment=end.segment + 1, offset=0)
         seq, prev, lines = end.seq, end.hash, []
         for remaining, draft in zip(range(len(drafts) - 1, -1, -1), drafts, strict=True):
             seq += 1
             lines.append(encode_line(draft, seq, prev, remaining))
             prev = hash_line(lines[-1])
         text = b"".join(line + b"\n" for line in lines)
-        self._write(end.size, text)
-        after = _LedgerEnd(end.segment, end.size + len(text), seq, prev)
+        self._write(end.offset, text)
+        after = LedgerPosition(end.segment, end.offset + len(text), seq, prev)
         with suppress(OSError):  # not essential: the ledger itself has the lines; this only protects its end
-            os.pwrite(lock, after.to_bytes(), 0)
+            os.pwrite(lock, _encode_head(after), 0)
         return [decoded.record() for line in lines if (decoded := decode_line(line)) is not None]
 
     def _find_redactions(self, ids: frozenset[str]) -> list[LineRedaction]:
         """Return what a redaction of these records has to name; the ones that are redacted already are left out."""
         found: list[LineRedaction] = []
         known: set[str] = set()
-        for raw in self._iter_raw_lines():
+        for raw in self._segments.raw_lines():
             line = decode_line(raw)
             if line is None or line.values["id"] not in ids:
                 continue
@@ -302,13 +291,13 @@ class Ledger:
         Return the number of lines, and those whose redacted form is not the one that was named; they are not changed.
         """
         removed, different = 0, list[LineRedaction]()
-        for number in range(1, max(self._segments.sealed(), default=0) + 2):
+        for number in range(1, self._segments.last_sealed() + 2):
             removed += self._rewrite_segment(number, redactions, different)
         head = _read_head(lock)
         if head is not None:
             size, _ = self._size()
             with suppress(OSError):
-                os.pwrite(lock, replace(head, size=size).to_bytes(), 0)
+                os.pwrite(lock, _encode_head(replace(head, offset=size)), 0)
         self._redacting.unlink(missing_ok=True)
         sync_folder(self.folder)
         return removed, different
@@ -336,12 +325,6 @@ class Ledger:
             write_atomic(self.folder / self._segments.name(number), b"".join(lines), keep_mode=True)
         return removed
 
-    def _iter_raw_lines(self) -> Iterator[bytes]:
-        for number in range(1, max(self._segments.sealed(), default=0) + 2):
-            descriptor = self._segments.open(number)
-            if descriptor is not None:
-                yield from (raw for raw, _, is_complete in read_lines(descriptor) if is_complete)
-
     def _write(self, size: int, text: bytes) -> None:
         path = self._segments.open_path
         descriptor = open_to_append(path)
@@ -358,16 +341,16 @@ class Ledger:
         finally:
             os.close(descriptor)
 
-    def _end(self, head: _LedgerEnd | None) -> _LedgerEnd:
+    def _end(self, head: LedgerPosition | None) -> LedgerPosition:
         """Return the position of the next line, after repairing the end of the ledger."""
-        segment = max(self._segments.sealed(), default=0) + 1
+        segment = self._segments.last_sealed() + 1
         size, is_whole = self._size()
-        if head is not None and is_whole and (head.segment, head.size) == (segment, size):
+        if head is not None and is_whole and (head.segment, head.offset) == (segment, size):
             return head
         self._segments.restore_modes()
         end = self._end_of_files()
-        if end.size < size:
-            self._move_torn_tail(end.size)
+        if end.offset < size:
+            self._move_torn_tail(end.offset)
         if head is None or end.seq > head.seq:
             return end
         return replace(end, seq=head.seq, hash=head.hash)
@@ -384,9 +367,9 @@ class Ledger:
         finally:
             os.close(descriptor)
 
-    def _end_of_files(self) -> _LedgerEnd:
+    def _end_of_files(self) -> LedgerPosition:
         """Return the end of the last complete batch in the files."""
-        segment = max(self._segments.sealed(), default=0) + 1
+        segment = self._segments.last_sealed() + 1
         for number in range(segment, 0, -1):
             descriptor = self._segments.open(number)
             if descriptor is None:
@@ -396,18 +379,14 @@ class Ledger:
                     line = decode_line(raw)
                     if number == segment and line is not None and line.remaining_in_batch:
                         continue  # the batch was never completed
-                    seq = line.seq if line is not None and line.is_intact else self._last_seq()
-                    return _LedgerEnd(segment, end if number == segment else 0, seq, chain_hash(raw))
+                    if line is not None and line.is_intact:
+                        seq = line.seq
+                    else:  # unreadable: count
+                        seq = [0, *(entry.position.seq for entry in walk_entries(self._segments, LedgerPosition()))][-1]
+                    return LedgerPosition(segment, end if number == segment else 0, seq, chain_hash(raw))
             finally:
                 os.close(descriptor)
-        return _LedgerEnd(segment, 0)
-
-    def _last_seq(self) -> int:
-        """Return the number of the last line by counting, for a last line that is unreadable."""
-        last = 0
-        for entry in walk_entries(self._segments, LedgerPosition()):
-            last = entry.position.seq
-        return last
+        return LedgerPosition(segment, 0)
 
     def _move_torn_tail(self, size: int) -> None:
         """Move the bytes after the last complete batch to a separate file."""
@@ -424,15 +403,7 @@ class Ledger:
         finally:
             os.close(descriptor)
 
-    def _seal(self, segment: int) -> None:
-        descriptor = open_to_append(self._segments.open_path)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        self._segments.seal(segment)
-
-    def _acknowledged_end(self) -> _LedgerEnd | None:
+    def _acknowledged_end(self) -> LedgerPosition | None:
         try:
             descriptor = os.open(self._lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
@@ -448,15 +419,11 @@ class Ledger:
         if not self.folder.is_dir():
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             sync_folder(self.folder.parent)
-        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            if not acquire_file_lock(descriptor, _LOCK_TIMEOUT_S):
-                raise StoreBusy(
-                    f"{self._segments.open_path} is locked by another process", hint="nothing was written; try again"
-                )
+        busy = StoreBusy(
+            f"{self._segments.open_path} is locked by another process", hint="nothing was written; try again"
+        )
+        with FileLock(self._lock, busy, _LOCK_TIMEOUT_S) as descriptor:
             yield descriptor
-        finally:
-            os.close(descriptor)
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -467,6 +434,10 @@ class Ledger:
             raise StoreUnwritable(f"{path} cannot be used: {error.strerror or error}", hint=_UNWRITABLE_HINT) from error
 
 
-def _read_head(descriptor: int) -> _LedgerEnd | None:
+def _encode_head(end: LedgerPosition) -> bytes:
+    return f"{end.seq:016d} {end.hash} {end.segment:09d} {end.offset:016d}\n".encode()
+
+
+def _read_head(descriptor: int) -> LedgerPosition | None:
     match = _HEAD_PATTERN.fullmatch(os.pread(descriptor, 200, 0))
-    return _LedgerEnd(int(match[3]), int(match[4]), int(match[1]), match[2].decode()) if match else None
+    return LedgerPosition(int(match[3]), int(match[4]), int(match[1]), match[2].decode()) if match else None

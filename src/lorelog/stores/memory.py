@@ -60,10 +60,6 @@ class VectorSets(Struct):
             raise UsageError("no re-embedding is in progress", hint="lorelog index --reembed")
         return self.shadow
 
-    def put_shadow(self, vectors: Mapping[str, Vector]) -> None:
-        """Add vectors; existing ones are kept."""
-        self.shadow = {**vectors, **self.require_shadow()}
-
     def swap_vectors(self) -> None:
         self.previous, self.served = self.served, self.require_shadow()
         self.shadow, self.declined = None, False
@@ -131,20 +127,15 @@ class MemoryWriter:
         self._store._writes += 1
         return removed
 
-    def put_vectors(self, vectors: Mapping[str, Vector]) -> None:
-        """Store vectors, which must be of unit length or zero."""
-        self._check_is_writer()
-        self._check(vectors, self._store._vectors)
-        self._store._vector_sets.served = {**vectors, **self._store._vectors}
-        self._store._writes += 1
+    def put_vectors(self, vectors: Mapping[str, Vector], *, shadow: bool = False) -> None:
+        """Store vectors, which must be of unit length or zero; existing ones are kept."""
+        sets = self._begin_swap()
+        existing = sets.require_shadow() if shadow else sets.served
+        self._check(vectors, existing)
+        existing |= {key: vector for key, vector in vectors.items() if key not in existing}
 
     def begin_shadow_vectors(self, dimension: int) -> None:
         self._begin_swap().begin_shadow(dimension)
-
-    def put_shadow_vectors(self, vectors: Mapping[str, Vector]) -> None:
-        vector_sets = self._begin_swap()
-        self._check(vectors, vector_sets.require_shadow())
-        vector_sets.put_shadow(vectors)
 
     def swap_vectors(self) -> None:
         self._begin_swap().swap_vectors()
@@ -407,8 +398,9 @@ class MemoryStore:
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         return {key for key in vector_keys if key not in self._vectors}
 
-    def pending(self, limit: int) -> list[PendingText]:
-        return self._texts_without(self._vectors)[:limit]
+    def pending(self, limit: int, *, shadow: bool = False) -> list[PendingText]:
+        vectors = self._vector_sets.shadow if shadow else self._vectors
+        return [] if vectors is None else self._texts_without(vectors)[:limit]
 
     def reembed_state(self) -> ReembedState:
         sets = self._vector_sets
@@ -420,10 +412,6 @@ class MemoryStore:
             waiting=0 if sets.shadow is None else len(self._texts_without(sets.shadow)),
             declined=self._space if sets.declined else "",
         )
-
-    def pending_shadow_vectors(self, limit: int) -> list[PendingText]:
-        shadow = self._vector_sets.shadow
-        return [] if shadow is None else self._texts_without(shadow)[:limit]
 
     def vector_pairs(self, count: int) -> list[VectorPair]:
         shadow = self._vector_sets.shadow or {}
@@ -457,30 +445,26 @@ class MemoryStore:
 
     # -- lanes -------------------------------------------------------------------------------------------------------
 
-    def lexical(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
-        scores: Counter[int] = Counter()
+    def propose(
+        self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
+    ) -> tuple[list[Candidate], list[Candidate]]:
+        scores: dict[ChunkKey, float] = {}
         counts = {key: entry.body for key, entry in self._entries.items()}
         for term in terms:
             for key, score in _score_bm25(counts, term.text).items():
-                scores[key] += score * term.weight  # type: ignore[assignment]
-        matches = [Candidate(key, score) for key, score in scores.items() if self._admits(self._entries[key], filters)]
-        return sorted(matches, key=lambda match: (-match.score, int(match.key)))[: max(limit, 0)]
+                scores[key] = scores.get(key, 0.0) + score * term.weight
+        cosines = {} if vector is None else self.similarities(vector, list(self._entries))
+
+        def rank(found: Mapping[ChunkKey, float]) -> list[Candidate]:
+            matches = [Candidate(key, score) for key, score in found.items()]
+            matches = [match for match in matches if self._admits(self._entries[int(match.key)], filters)]
+            return sorted(matches, key=lambda match: (-match.score, int(match.key)))[: max(limit, 0)]
+
+        return rank(scores), rank(cosines)
 
     def rarity(self, words: Sequence[str]) -> dict[str, float]:
         bodies = [entry.body for entry in self._entries.values()]
         return {word: _rarity(len(bodies), sum(word in body for body in bodies)) for word in words}
-
-    def dense(self, vector: Vector, filters: Filters, limit: int) -> list[Candidate]:
-        self._check_dimension([vector])
-        admitted = [key for key, entry in self._entries.items() if self._admits(entry, filters)]
-        matches = [Candidate(key, score) for key, score in self.similarities(vector, admitted).items()]
-        return sorted(matches, key=lambda match: (-match.score, int(match.key)))[: max(limit, 0)]
-
-    def propose(
-        self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
-    ) -> tuple[list[Candidate], list[Candidate]]:
-        near = [] if vector is None else self.dense(vector, filters, limit)
-        return self.lexical(terms, filters, limit), near
 
     def lane_coverage(self, filters: Filters) -> VectorCoverage:
         """Return the same as `coverage`: there are no other indexes."""

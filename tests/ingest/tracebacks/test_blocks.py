@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lorelog.core.stack_trace import StackFrame, StackTrace
+from lorelog.core.session import StackFrame, StackTrace
 from lorelog.ingest.tracebacks.finder import find_traces, shorten_trace
 
 CHAINED = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lorelog.core.stack_trace import LocatedTrace
+from lorelog.core.session import LocatedTrace
 from lorelog.ingest.tracebacks.finder import TraceRecognizer, find_traces
 
 STACK = ("Traceback (most recent call last):", '  File "/a.py", line 3, in f', "    g()", "KeyError: 'a'")

@@ -20,7 +20,7 @@ from lorelog.records.ledger import Ledger
 from lorelog.services.backup import archive
 from lorelog.services.backup.archive import BackupWriter, read_backup
 from lorelog.services.backup.restore import read_entries
-from lorelog.services.records.keyring import KeyFolder
+from lorelog.services.records.keyring import Keyring
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def here(home: Path, tmp_path: Path) -> BackedUpHome:
 
 def test_a_backup_names_every_file_and_its_hash(here: BackedUpHome, tmp_path: Path) -> None:
     """Journals, ledger, settings and state are in it, with project and tenant; cache, locks and keys are not."""
-    KeyFolder(here.home / "identities").create("mara")
+    Keyring(here.home / "identities").create("mara")
     file = tmp_path / "b.tar.gz"
     written = BackupWriter(here.home).write(file)
 

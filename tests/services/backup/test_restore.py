@@ -90,7 +90,7 @@ def test_both_sides_keep_what_they_have(here: BackedUpHome, backup: Path) -> Non
 
 
 def test_what_was_forgotten_does_not_come_back(here: BackedUpHome, backup: Path) -> None:
-    """An entry that was taken out for good after the backup stays out, and so do judgements that name it."""
+    """An entry that was erased permanently after the backup stays out, and so do judgements that name it."""
     (journal,) = (here.project / ".lorelog" / "memory").iterdir()
     (section,) = read_entries(journal.read_text("utf-8"))
     stone = Tombstone(memory_key(section.memory), section.memory, str(journal), (), "2026-03-05", forgotten=True)

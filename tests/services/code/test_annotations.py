@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.services.code.annotations import (
+from lorelog.services.code.receiver_types import (
     element_annotation,
     parameter_types,
     return_type,

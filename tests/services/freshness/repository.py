@@ -10,9 +10,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from lorelog.core.freshness import FreshnessVerdict
 from lorelog.core.memory import NewMemory
-from lorelog.core.query import Hit
+from lorelog.core.query import FreshnessVerdict, Hit
 from lorelog.engine import Engine
 from lorelog.services.code.index_run import CodeIndexJob, index_code
 from lorelog.wiring import open_engine, resolve_location

@@ -11,8 +11,8 @@ from tests.services.freshness.repository import LOAD, Repository
 
 from lorelog.code.git import GitHistory
 from lorelog.core.document import StoredChunk
-from lorelog.core.freshness import Freshness, FreshnessVerdict
 from lorelog.core.memory import NewMemory
+from lorelog.core.query import Freshness, FreshnessVerdict
 from lorelog.services.code.index_run import CodeIndexJob, index_code
 from lorelog.services.freshness.mention_targets import defines_command
 from lorelog.services.places.root_selection import IndexTargets

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 from tests.services.freshness.repository import Repository
 
-from lorelog.core.freshness import Freshness, FreshnessVerdict
+from lorelog.core.query import Freshness, FreshnessVerdict
 from lorelog.services.freshness import checker as checker_module
 from lorelog.services.freshness.checker import FreshnessChecker, claim_of
 

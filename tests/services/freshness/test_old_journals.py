@@ -10,8 +10,8 @@ import pytest
 from tests.services.freshness.repository import Repository
 
 from lorelog.code.git import GitHistory
-from lorelog.core.freshness import Freshness
-from lorelog.services.freshness.targets import CACHE_FILE, MentionCache
+from lorelog.core.query import Freshness
+from lorelog.services.freshness.mentions import CACHE_FILE, MentionCache
 
 pytestmark = pytest.mark.slow
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from lorelog.services.freshness.project_code import content_id, parse_symbols, sketch_similarity, text_sketch
+from lorelog.services.freshness.project_code import WorkingTree, parse_symbols, sketch_similarity, text_sketch
 
 CODE = b"def one():\n    return 1\n"
 
@@ -16,9 +18,10 @@ def test_unsuitable_files_are_not_parsed(source: bytes) -> None:
     assert parse_symbols("a.py", source) == ()
 
 
-def test_content_ids_are_those_of_git() -> None:
+def test_content_ids_are_those_of_git(tmp_path: Path) -> None:
     """The id of a content is Git's own, so that contents can be compared without reading history."""
-    assert content_id(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
+    (tmp_path / "a.txt").write_bytes(b"hello\n")
+    assert WorkingTree(str(tmp_path.resolve())).content("a.txt") == "ce013625030ba8dba906f756967f9e9ca394464a"
 
 
 def test_similarity_compares_tokens() -> None:

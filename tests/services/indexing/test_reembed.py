@@ -265,7 +265,7 @@ def test_vectors_of_two_models_never_meet(bench: TwoModelIndex) -> None:
     bench.run(new, look, reembed=True)
 
     for key, vector in zip(texts.values(), new.embed_documents(list(texts)).vectors, strict=True):
-        assert bench.store(new).dense(vector, Filters(), 1)[0].key == key
+        assert bench.store(new).propose((), vector, Filters(), 1)[1][0].key == key
     assert exact(new)
     assert exact(old)
     assert bench.store(old).coverage(Filters()).with_vectors == 0

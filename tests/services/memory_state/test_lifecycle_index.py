@@ -59,7 +59,7 @@ def listed(memory: Lorelog, **choices: bool) -> list[str]:
 def test_a_superseded_memory_is_hidden_everywhere_and_told_by_get(memory: Lorelog) -> None:
     """Search, list and recall show the new one only; `get` names it; asked for, both are shown."""
     old = memory.add("seven otters in the river", type="count", tags=["otter"])
-    new = memory.supersede(old.memory, "eight otters in the river").added
+    new = memory.supersede(old.memory, "eight otters in the river")
 
     assert found(memory) == listed(memory) == ["eight otters in the river"]
     shown = memory.recall("how many otters are in the river", k=5, min_relevance=0.0)
@@ -77,7 +77,7 @@ def test_a_superseded_memory_is_hidden_everywhere_and_told_by_get(memory: Lorelo
 def test_it_survives_a_reset_and_is_undone_by_deleting_the_newer(memory: Lorelog, project: Path) -> None:
     """An index made anew knows it from the files; deleting the newer memory brings the old one back, restoring hides it."""
     old = memory.add("seven otters")
-    new = memory.supersede(old.memory, "eight otters").added
+    new = memory.supersede(old.memory, "eight otters")
     journal = Path(old.source).read_bytes()
 
     memory.reset()
@@ -107,7 +107,7 @@ def test_a_near_repeat_does_not_take_the_newer_one_with_it(memory: Lorelog) -> N
     """Where old and new say nearly the same, which is folded into one hit otherwise, the new one is shown."""
     words = " ".join(f"word{letter}" for letter in "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz")
     old = memory.add(f"otter {words} {words} otter otter")
-    new = memory.supersede(old.memory, f"otter {words} {words} otter mink").added
+    new = memory.supersede(old.memory, f"otter {words} {words} otter mink")
 
     assert [hit.id for hit in memory.search("otter").hits] == [new.id]
 
@@ -177,7 +177,7 @@ def test_what_cannot_be_superseded_is_said(memory: Lorelog, project: Path) -> No
         memory.supersede(section.id, "two otters")
     assert "memory:NAME" in raised.value.hint
     old = memory.add("seven beavers")
-    new = memory.supersede(old.memory, "eight beavers").added
+    new = memory.supersede(old.memory, "eight beavers")
     with pytest.raises(UsageError, match="superseded already") as raised:
         memory.supersede(old.memory, "nine beavers")
     assert new.memory in raised.value.hint

@@ -19,7 +19,7 @@ from lorelog import Lorelog
 from lorelog.core.errors import StoreBusy, StoreUnwritable
 from lorelog.core.paths import HOME_LAYOUT, first_layout_folder, tenant_folder
 from lorelog.services.places import home_layout
-from lorelog.services.places.project_folder import ignore_folder
+from lorelog.services.places.workspace import ignore_folder
 from lorelog.stores.embedded.migrations import rename_sources
 from lorelog.wiring import update_home
 

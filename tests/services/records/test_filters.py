@@ -9,7 +9,7 @@ import pytest
 from tests.records.drafts import draft
 
 from lorelog.core.errors import NotFound
-from lorelog.services.records.filters import resolve_record, resolve_task_id
+from lorelog.services.records.record_scope import resolve_record, resolve_task_id
 from lorelog.services.records.store import RecordStore
 
 TASKS = ("0195aaaa-1111", "0195aaaa-2222", "0195bbbb-3333")

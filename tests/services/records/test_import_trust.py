@@ -15,7 +15,7 @@ from tests.records.drafts import draft
 from lorelog.core.record import Record, RecordDraft, TrustTier
 from lorelog.records.trust import COUNTERSIGNING_KINDS, assess_records
 from lorelog.services.records.exports import ImportItem
-from lorelog.services.records.keyring import KeyFolder, Keyring
+from lorelog.services.records.keyring import Keyring
 from lorelog.services.records.record_importer import ImportOptions, RecordImporter
 from lorelog.services.records.store import RecordStore
 
@@ -88,7 +88,7 @@ def test_one_key_never_makes_a_signed_verification(
     """A single key cannot produce a signed verification, whatever names it uses."""
     with TemporaryDirectory() as place:
         folder = Path(place)
-        KeyFolder(folder / "keys").create("mara")
+        Keyring(folder / "keys").create("mara")
         keyring, signer = Keyring(folder / "keys"), Keyring(folder / "keys", "mara")
         book = RecordStore(folder / "data" / "t", keyring.signing_key)
         drafts = []
@@ -110,7 +110,7 @@ def test_one_key_never_makes_a_signed_verification(
 def test_two_keys_do(tmp_path: Path) -> None:
     """Two trusted keys in one file do produce a signed verification."""
     for name in ("mara", "otto"):
-        KeyFolder(tmp_path / "keys").create(name)
+        Keyring(tmp_path / "keys").create(name)
     keyring = Keyring(tmp_path / "keys")
     book = RecordStore(tmp_path / "data" / "t", keyring.signing_key)
     claim = Keyring(tmp_path / "keys", "mara").sign(draft(agent="mara"))

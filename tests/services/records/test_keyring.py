@@ -21,7 +21,7 @@ from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
 from lorelog.core.record import SIGNED_FIELDS, Promotion, Record, RecordDraft, TrustTier
 from lorelog.records.ledger import Ledger
 from lorelog.records.trust import assess_records
-from lorelog.services.records.keyring import KeyFolder, Keyring, SignatureState, encode_base64url, parse_public_key
+from lorelog.services.records.keyring import Keyring, SignatureState, encode_base64url, parse_public_key
 from lorelog.services.records.store import RecordStore
 
 SOURCE = Path(__file__).resolve().parents[4]
@@ -30,7 +30,7 @@ SOURCE = Path(__file__).resolve().parents[4]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The key folder of a home, with keys of mara and otto."""
-    files = KeyFolder(tmp_path / "identities")
+    files = Keyring(tmp_path / "identities")
     files.create("mara")
     files.create("otto")
     return files.folder
@@ -55,7 +55,7 @@ def test_what_was_signed_is_proven_after_it_was_written(folder: Path, tmp_path: 
     assert known.signature_status(mara).state is SignatureState.VALID
     assert known.signing_key(mara)
     assert known.signing_key(mara) != known.signing_key(otto)
-    assert known.signing_key(mara) == KeyFolder(folder).get("mara").keys[0].fingerprint
+    assert known.signing_key(mara) == Keyring(folder).get("mara").keys[0].fingerprint
 
 
 @pytest.mark.slow
@@ -64,7 +64,7 @@ def test_what_was_signed_is_proven_after_it_was_written(folder: Path, tmp_path: 
 def test_anything_that_can_be_written_can_be_signed(tmp_path_factory: pytest.TempPathFactory, one: RecordDraft) -> None:
     """A signature is valid after reading the ledger and the tables, whatever the record contains."""
     place = tmp_path_factory.mktemp("any")
-    KeyFolder(place / "k").create("mara")
+    Keyring(place / "k").create("mara")
     book = RecordStore(place / "data" / "t")
     (record,) = book.append([signed_by(place / "k", "mara", one)])
 
@@ -130,17 +130,17 @@ def test_a_signature_is_worth_nothing_elsewhere(folder: Path) -> None:
 
 def test_a_key_counts_under_its_own_name_only(folder: Path, tmp_path: Path) -> None:
     """An unknown key under a known name proves nothing, nor does a known key under another name."""
-    KeyFolder(tmp_path / "eve").create("mara")
+    Keyring(tmp_path / "eve").create("mara")
     forged = signed_by(tmp_path / "eve", "mara")
     assert Keyring(folder).signature_status(forged).state is SignatureState.UNKNOWN_KEY
     assert Keyring(folder).signing_key(forged) == ""
 
     stolen = tmp_path / "stolen"
-    KeyFolder(stolen).create("otto")
+    Keyring(stolen).create("otto")
     for suffix in (".key", ".pub"):
         (stolen / f"otto{suffix}").write_bytes((folder / f"mara{suffix}").read_bytes())
-    KeyFolder(stolen).forget("otto")
-    KeyFolder(stolen).trust("otto", (stolen / "otto.pub").read_text())
+    Keyring(stolen).forget("otto")
+    Keyring(stolen).trust("otto", (stolen / "otto.pub").read_text())
     as_otto = signed_by(stolen, "otto")
     assert Keyring(folder).signature_status(as_otto).state is SignatureState.WRONG_NAME
     assert Keyring(folder).signing_key(as_otto) == ""
@@ -152,7 +152,7 @@ def test_garbage_is_not_a_signature(tmp_path_factory: pytest.TempPathFactory, te
     """Any text in place of a signature proves nothing and raises nothing."""
     folder = tmp_path_factory.getbasetemp() / "garbage"
     if not folder.exists():
-        KeyFolder(folder).create("mara")
+        Keyring(folder).create("mara")
     one = draft(agent="mara", id="r", at="2026-01-01T00:00:00.000Z", signature=text)
 
     assert Keyring(folder).signing_key(one) == ""
@@ -178,12 +178,12 @@ def test_two_names_for_one_key_are_one_writer(folder: Path, tmp_path: Path) -> N
     """A key cannot be trusted under two names; if the file says so anyway, it verifies nothing of its own."""
     line = (folder / "mara.pub").read_text()
     with pytest.raises(UsageError, match="the key of 'mara'"):
-        KeyFolder(folder).trust("otto", line, also=True)
+        Keyring(folder).trust("otto", line, also=True)
     with pytest.raises(UsageError, match="the key of 'mara'"):
-        KeyFolder(folder).trust("greta", line)
+        Keyring(folder).trust("greta", line)
 
     known = folder / "known.json"
-    otto = KeyFolder(folder).get("otto").keys[0].key
+    otto = Keyring(folder).get("otto").keys[0].key
     known.write_text(known.read_text().replace(otto, parse_public_key(line)))
     (folder / "otto.key").write_bytes((folder / "mara.key").read_bytes())
     (claim,) = written(tmp_path, signed_by(folder, "mara"))
@@ -220,30 +220,30 @@ def test_a_forgotten_name_proves_nothing_any_more(folder: Path, tmp_path: Path) 
     line = (folder / "mara.pub").read_text()
     assert keyring.signing_key(record)
 
-    (gone,) = KeyFolder(folder).forget("mara")
+    (gone,) = Keyring(folder).forget("mara")
     assert keyring.signing_key(record) == ""
     assert keyring.signature_status(record).state is SignatureState.UNKNOWN_KEY
     assert keyring.signature_status(record).key == gone.fingerprint
     with pytest.raises(ConfigError, match="not trusted"):
         signed_by(folder, "mara")
 
-    KeyFolder(folder).trust("mara", line)
+    Keyring(folder).trust("mara", line)
     assert keyring.signing_key(record) == gone.fingerprint
     assert signed_by(folder, "mara").signature
 
 
 def test_another_key_for_a_known_name_is_questioned(folder: Path, tmp_path: Path) -> None:
     """A second key of a name must be requested; then both count."""
-    other = KeyFolder(tmp_path / "other").create("mara")
+    other = Keyring(tmp_path / "other").create("mara")
     with pytest.raises(UsageError, match="another key"):
-        KeyFolder(folder).trust("Mara", f"ed25519:{other.public}")
+        Keyring(folder).trust("Mara", f"ed25519:{other.public}")
 
-    KeyFolder(folder).trust("Mara", f"ed25519:{other.public}", also=True)
+    Keyring(folder).trust("Mara", f"ed25519:{other.public}", also=True)
     assert Keyring(folder).signing_key(signed_by(tmp_path / "other", "mara"))
     assert Keyring(folder).signing_key(signed_by(folder, "mara"))
-    assert [identity.name for identity in KeyFolder(folder).identities()] == ["mara", "otto"]
+    assert [identity.name for identity in Keyring(folder).identities()] == ["mara", "otto"]
     with pytest.raises(UsageError, match="already"):
-        KeyFolder(folder).create("MARA ".strip())
+        Keyring(folder).create("MARA ".strip())
 
 
 WEAK = [
@@ -261,7 +261,7 @@ WEAK = [
 def test_a_key_that_anyone_can_sign_with_is_not_trusted(folder: Path, raw: bytes) -> None:
     """Low-order points and non-canonical encodings are refused as public keys."""
     with pytest.raises(UsageError, match="is weak"):
-        KeyFolder(folder).trust("eve", encode_base64url(raw))
+        Keyring(folder).trust("eve", encode_base64url(raw))
 
 
 @pytest.mark.parametrize(
@@ -270,24 +270,24 @@ def test_a_key_that_anyone_can_sign_with_is_not_trusted(folder: Path, raw: bytes
 def test_only_public_keys_are_accepted(folder: Path, text: str) -> None:
     """Anything but a public key is refused with a hint."""
     with pytest.raises(UsageError, match="not a public key"):
-        KeyFolder(folder).trust("eve", text)
+        Keyring(folder).trust("eve", text)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "\u200b", "a\nb", " padded", "x" * 101])
 def test_names_are_those_of_agents(folder: Path, name: str) -> None:
     """An invisible or ambiguous name is refused."""
     with pytest.raises(UsageError, match="not a valid name"):
-        KeyFolder(folder).create(name)
+        Keyring(folder).create(name)
 
 
 @pytest.mark.parametrize("name", ["claude/reviewer", "../../etc", "Ärmel zwei", ".", "a%2Fb"])
 def test_any_name_stays_in_the_folder(folder: Path, name: str) -> None:
     """Any agent name gets its own key file inside the folder."""
-    made = KeyFolder(folder).create(name)
+    made = Keyring(folder).create(name)
 
     assert Path(made.path).parent == folder
     assert Path(made.path).is_file()
-    assert KeyFolder(folder).get(name).name == name
+    assert Keyring(folder).get(name).name == name
     assert Keyring(folder).signing_key(signed_by(folder, name))
 
 
@@ -319,7 +319,7 @@ def test_a_key_behind_a_link_is_not_used(folder: Path, tmp_path: Path) -> None:
 def test_a_passphrase_locks_a_key(tmp_path: Path) -> None:
     """Without the right passphrase nothing is signed, messages contain no secret, and signatures are still checked."""
     folder = tmp_path / "identities"
-    KeyFolder(folder).create("mara", "open sesame")
+    Keyring(folder).create("mara", "open sesame")
     text = (folder / "mara.key").read_text()
     assert "ENCRYPTED" in text
 
@@ -338,9 +338,9 @@ def test_an_identity_that_is_not_there_is_named(folder: Path) -> None:
     with pytest.raises(ConfigError, match="'eve'"):
         signed_by(folder, "eve")
     with pytest.raises(NotFound):
-        KeyFolder(folder).get("eve")
+        Keyring(folder).get("eve")
     with pytest.raises(NotFound):
-        KeyFolder(folder).forget("eve")
+        Keyring(folder).forget("eve")
 
 
 def test_a_damaged_key_file_is_reported_without_its_content(folder: Path) -> None:
@@ -358,7 +358,7 @@ def test_a_damaged_list_of_keys_proves_nothing_and_stops_no_search(folder: Path)
 
     assert Keyring(folder).signing_key(one) == ""
     with pytest.raises(ConfigError, match="damaged"):
-        KeyFolder(folder).trusted_keys()
+        Keyring(folder).trusted_keys()
 
 
 def test_nothing_is_loaded_for_records_without_a_signature(tmp_path: Path) -> None:

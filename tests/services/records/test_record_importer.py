@@ -24,7 +24,7 @@ from lorelog.core.errors import NotFound, StoreBusy, UsageError
 from lorelog.core.record import Promotion, Record, RecordDraft, TrustTier, signed_bytes
 from lorelog.light.recent_journals import OPEN_TASKS_FILE, read_open_tasks
 from lorelog.services.records.exports import ForeignMemory
-from lorelog.services.records.keyring import KeyFolder, Keyring
+from lorelog.services.records.keyring import Keyring
 from lorelog.services.records.record_importer import (
     FORMATS,
     ImportOptions,
@@ -108,7 +108,7 @@ def test_what_is_restored_is_what_was_exported(
     """Records survive an export and import unchanged in every format, and a second import adds nothing."""
     place = tmp_path_factory.mktemp("round")
     one, other = Home(place / "one"), Home(place / "other")
-    KeyFolder(one.keys).create("mara")
+    Keyring(one.keys).create("mara")
     for batch in batches:
         one.book.append([one.sign("mara", batch[0]), *batch[1:]])
     file = one.export(form)
@@ -176,8 +176,8 @@ def test_imported_text_speaks_for_nothing(homes: Callable[[str], Home]) -> None:
 def test_a_known_signature_keeps_what_it_says(homes: Callable[[str], Home]) -> None:
     """A record with a trusted signature keeps its origin and signature, and may verify records here."""
     here, there = homes("here"), homes("there")
-    otto = KeyFolder(there.keys).create("otto")
-    KeyFolder(here.keys).trust("otto", otto.public)
+    otto = Keyring(there.keys).create("otto")
+    Keyring(here.keys).trust("otto", otto.public)
     here.write(draft("task_start"))
     (claim,) = here.write(draft(agent="mara"))
     there.take(here.export(), BACKUP)
@@ -193,7 +193,7 @@ def test_a_known_signature_keeps_what_it_says(homes: Callable[[str], Home]) -> N
 def test_an_unknown_signature_is_taken_off(homes: Callable[[str], Home]) -> None:
     """A record signed with an unknown key is imported as tainted, and counted."""
     here, there = homes("here"), homes("there")
-    KeyFolder(there.keys).create("otto")
+    Keyring(there.keys).create("otto")
     there.write(draft("task_start"), there.sign("otto", draft()))
 
     taken = here.take(there.export())
@@ -205,7 +205,7 @@ def test_an_unknown_signature_is_taken_off(homes: Callable[[str], Home]) -> None
 def test_a_signature_does_not_vouch_for_what_was_changed_beside_it(homes: Callable[[str], Home]) -> None:
     """A valid signed verification of a changed claim verifies nothing, in one file or two."""
     there = homes("there")
-    otto = KeyFolder(there.keys).create("otto")
+    otto = Keyring(there.keys).create("otto")
     there.write(draft("task_start"))
     (claim,) = there.write(draft(agent="mara", fields={"summary": "use redis"}))
     there.write(there.sign("otto", draft("verification", reply_to=claim.id, supports_claim=True)))
@@ -215,7 +215,7 @@ def test_a_signature_does_not_vouch_for_what_was_changed_beside_it(homes: Callab
 
     for name, files in (("one", [parts]), ("two", [parts[:2], parts[2:]])):
         here = homes(name)
-        KeyFolder(here.keys).trust("otto", otto.public)
+        Keyring(here.keys).trust("otto", otto.public)
         for number, part in enumerate(files):
             file = here.place / f"{number}.jsonl"
             file.write_text("".join(part), "utf-8")
@@ -346,7 +346,7 @@ def test_a_dry_run_writes_nothing_and_tells_the_same(homes: Callable[[str], Home
 def test_records_can_be_filed_under_another_project(homes: Callable[[str], Home]) -> None:
     """With a project given, records get it and lose a signature over another; global records stay global."""
     one, other = homes("one"), homes("other")
-    KeyFolder(one.keys).create("mara")
+    Keyring(one.keys).create("mara")
     one.write(draft("task_start", project="/a"), one.sign("mara", draft(project="/a")), draft(project=""))
 
     taken = other.take(one.export(), ImportOptions(restore=True, project="/b"))
@@ -447,7 +447,7 @@ def test_a_secret_where_something_is_named_is_refused(name: str, homes: Callable
 def test_a_signed_record_loses_its_signature_with_its_secret(homes: Callable[[str], Home]) -> None:
     """Removing a secret invalidates the signature, so the record is imported as tainted."""
     home = homes("home")
-    KeyFolder(home.keys).create("mara")
+    Keyring(home.keys).create("mara")
     signed = home.sign("mara", draft("task_start", fields={"goal": SECRET}))
     home.place.mkdir(exist_ok=True)
     values = said(**{name: getattr(signed, name) for name in ("id", "at", "kind", "task", "thread", "agent", "origin")})

@@ -12,7 +12,7 @@ from lorelog.core.paths import cache_folder
 from lorelog.core.record import TrustTier
 from lorelog.light.recent_journals import OPEN_TASKS_FILE
 from lorelog.records.ledger import Ledger
-from lorelog.services.records.keyring import KeyFolder, Keyring, SignatureState, check_ledger
+from lorelog.services.records.keyring import Keyring, SignatureState, check_ledger
 from lorelog.services.records.store import RecordStore
 
 
@@ -87,7 +87,7 @@ def test_tables_that_cannot_be_written_are_made_in_memory(tmp_path: Path) -> Non
 
 def test_a_redaction_reaches_every_derived_file(tmp_path: Path) -> None:
     """A redaction is signed where keys are in use, and leaves no text in ledger, tables, log or list of open tasks."""
-    KeyFolder(tmp_path / "keys").create("mara")
+    Keyring(tmp_path / "keys").create("mara")
     keyring = Keyring(tmp_path / "keys", "mara")
     book = RecordStore(tmp_path / "data" / "t", keyring.signing_key)
     (start,) = book.append([keyring.sign(draft("task_start", {"goal": "ask why the walrus sleeps"}))])

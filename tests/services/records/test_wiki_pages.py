@@ -15,16 +15,19 @@ from tests.services.records.scopes import record_scope, say, say_verified
 
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.record import DIGEST_MARK, is_digest_text
-from lorelog.services.records.markdown import (
+from lorelog.services.records.record_scope import RecordScope
+from lorelog.services.records.wiki import (
+    compile_wiki,
+    default_wiki_folder,
     escape_inline,
     fence_text,
     heading_anchor,
     id_slug,
     quote_markdown,
     quote_text,
+    read_pages,
+    write_pages,
 )
-from lorelog.services.records.record_scope import RecordScope
-from lorelog.services.records.wiki import compile_wiki, default_wiki_folder, read_pages, write_pages
 
 MARKDOWN = MarkdownIt("commonmark")
 """The most lenient Markdown parser: HTML is allowed."""
@@ -239,7 +242,7 @@ def test_escaped_text_is_nothing_but_text(text: str) -> None:
 
 def shown_plain(text: str) -> str:
     """Return the part of a text that can be shown."""
-    from lorelog.services.records.markdown import strip_control_chars
+    from lorelog.records.digests import strip_control_chars
 
     return strip_control_chars(text)
 

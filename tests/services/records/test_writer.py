@@ -12,7 +12,7 @@ from tests.services.records.desk import OperationCaller
 
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.records.kinds import FIELDS, KINDS, FieldType
-from lorelog.services.records.keyring import KeyFolder
+from lorelog.services.records.keyring import Keyring
 
 VALUES: dict[FieldType, Any] = {
     FieldType.TEXT: "some words",
@@ -320,7 +320,7 @@ def test_the_default_writer_comes_from_settings(tmp_path: Path, home: Path) -> N
 def test_an_identity_signs_and_refuses_other_names(tmp_path: Path, home: Path) -> None:
     """With an identity every record is signed, another name is refused, and two keys make a signed verification."""
     for name in ("mara", "otto"):
-        KeyFolder(home / "identities").create(name)
+        Keyring(home / "identities").create(name)
     mara, otto = (OperationCaller(tmp_path / "app", home, LORELOG_RECORDS_IDENTITY=name) for name in ("mara", "otto"))
     claim = mara("artifact.decision", summary="tabs")["artifact_id"]
 

@@ -19,7 +19,7 @@ from lorelog.services.guards.proposals import propose_guards, read_standing_memo
 from lorelog.services.sessions.recall import UserPrompt, recall_memories
 from lorelog.services.standing.own_entries import untracked_files
 from lorelog.surfaces.hook import handle_hook
-from lorelog.surfaces.hook.recall import _format_hit
+from lorelog.surfaces.hook.context import _format_hit
 from lorelog.wiring import open_engine, resolve_location
 
 FAKE = {"embedding.provider": "fake"}

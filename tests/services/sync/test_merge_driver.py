@@ -117,7 +117,7 @@ def test_text_and_headings_of_a_person_stay_where_they_are() -> None:
 
 
 def test_an_edit_wins_over_a_removal_and_is_named() -> None:
-    """An entry that one side took out and the other one edited stays with the edit; a copy of a conflict may be removed alone."""
+    """An entry that one side removed and the other one edited stays with the edit; a copy of a conflict may be removed alone."""
     without, edited = f"# 2026-03-05\n\n{ONE}", BASE.replace("\ntwo\n", "\ntwo, edited\n")
     for sides in ((without, edited), (edited, without)):
         assert merge_journal_texts(BASE, *sides) == (edited, ("m2",))

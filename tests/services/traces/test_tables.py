@@ -11,7 +11,7 @@ import pytest
 
 from lorelog.core.errors import StoreIncompatible
 from lorelog.core.options import TraceOptions
-from lorelog.core.stack_trace import StackFrame, StackTrace
+from lorelog.core.session import StackFrame, StackTrace
 from lorelog.ingest.tracebacks.finder import trace_family, trace_signature
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memory_key
 from lorelog.services.traces.tables import TracedCall, TracedError, TraceFilter, TraceTables, command_key

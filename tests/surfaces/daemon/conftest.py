@@ -19,8 +19,8 @@ import pytest
 
 from lorelog.light import daemon_client as client
 from lorelog.light.daemon_address import DaemonAddress
+from lorelog.light.daemon_connection import PROTOCOL
 from lorelog.light.daemon_control import read_lock_holder, start, stop
-from lorelog.light.daemon_wire import PROTOCOL
 from lorelog.surfaces.daemon.connection import DaemonRequest, OperationRunner
 from lorelog.surfaces.daemon.instance import InstanceLock
 from lorelog.surfaces.daemon.router import DaemonHooks

@@ -13,7 +13,7 @@ from tests.surfaces.daemon.conftest import Warm
 
 from lorelog.core.errors import DaemonError
 from lorelog.light import daemon_client as client
-from lorelog.light.daemon_wire import (
+from lorelog.light.daemon_connection import (
     FORWARDED_VARIABLES,
     MAX_REQUEST_BYTES,
     NON_IDEMPOTENT,

@@ -19,9 +19,8 @@ from tests.surfaces.daemon.conftest import Counter, Warm, eventually, last_answe
 
 from lorelog.core.errors import DaemonError
 from lorelog.light.daemon_address import DaemonAddress, create_folders
-from lorelog.light.daemon_connection import is_listening
+from lorelog.light.daemon_connection import ask_within, is_listening, wake
 from lorelog.light.daemon_control import flush_detached, last_failure, start_detached
-from lorelog.light.daemon_hook_client import ask_within, wake
 
 HOOK = [sys.executable, "-m", "lorelog", "hook", "claude", "turn-end"]
 

@@ -13,8 +13,7 @@ from tests.surfaces.daemon.conftest import PATIENCE_S, Counter, last_answer, req
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning
 from lorelog.light.daemon_address import DaemonAddress, check_socket
-from lorelog.light.daemon_connection import connect, is_listening
-from lorelog.light.daemon_loopback import TOKEN_BYTES, read_endpoint
+from lorelog.light.daemon_connection import TOKEN_BYTES, connect, is_listening, read_endpoint
 
 Serve = Callable[..., Counter]
 

@@ -22,7 +22,7 @@ from lorelog.core.serializable import to_json
 from lorelog.light import daemon_connection as connection
 from lorelog.light.daemon_address import find_address
 from lorelog.light.daemon_client import _result
-from lorelog.light.daemon_wire import PROTOCOL
+from lorelog.light.daemon_connection import PROTOCOL
 from lorelog.operations.catalogue import all_operations, find_operation
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.surfaces.python.calls import _read_value

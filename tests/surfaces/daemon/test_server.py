@@ -18,7 +18,7 @@ from tests.examples import examples
 from tests.surfaces.daemon.conftest import Counter, answers, eventually, last_answer, request
 
 from lorelog.core.errors import NotFound, StoreBusy
-from lorelog.light.daemon_wire import MAX_REQUEST_BYTES, PROTOCOL
+from lorelog.light.daemon_connection import MAX_REQUEST_BYTES, PROTOCOL
 from lorelog.surfaces.daemon.server import ServerLimits
 
 Serve = Callable[..., Counter]

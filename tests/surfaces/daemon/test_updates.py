@@ -32,7 +32,7 @@ def test_modules_are_the_same_if_their_text_is(tmp_path: Path, monkeypatch: pyte
     assert code.is_same(str(original))
     assert code.is_same("")
     assert code.is_same(str(package))
-    module = package / "version.py"
+    module = package / "ids.py"
     module.write_text(module.read_text("utf-8") + "# changed\n", "utf-8")
     assert not code.is_same(str(package))
     assert code.is_same(str(package.parent / "nothing"))
@@ -63,7 +63,7 @@ def test_an_update_of_the_same_version_replaces_the_daemon(warm: Warm, package: 
     first = daemon()
     assert "otter" in run("search", "otter", at=PACKAGE.parent)  # the same code elsewhere: served
     assert daemon() == first
-    module = package / "core" / "version.py"
+    module = package / "core" / "ids.py"
     module.write_text(module.read_text("utf-8") + "# changed\n", "utf-8")
     assert "otter" in run("search", "otter", at=PACKAGE.parent)  # other code now, and yet an answer
     eventually(lambda: "otter" in run("search", "otter") and daemon() not in (0, first), "a new daemon answers")

@@ -58,6 +58,12 @@ class SymbolCandidate(Struct):
     captures: dict[str, list[Node]] = field(default_factory=dict)
 
 
+Around = Sequence[SymbolCandidate]
+"""Containers of a definition, outermost first."""
+UseParts = tuple[str, str, str]
+"""Name, kind and receiver of a use."""
+
+
 class LanguageHooks:
     """Rules of a language, with defaults."""
 
@@ -90,13 +96,11 @@ class LanguageHooks:
         """Adjust a definition before its containers are known; return None to drop it."""
         return candidate
 
-    def adjust_nested(
-        self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText
-    ) -> SymbolCandidate | None:
+    def adjust_nested(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> SymbolCandidate | None:
         """Adjust a definition whose containers are known, outermost first; return None to drop it."""
         return candidate
 
-    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+    def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return the visibility of a definition."""
         return self.default_visibility
 
@@ -134,11 +138,9 @@ class LanguageHooks:
             texts = [text for text in texts if text.lstrip().startswith(self.doc_marks)]
         return strip_comment_marks("\n".join(text.rstrip("\r\n") for text in texts))
 
-    def adjust_use(
-        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
-    ) -> tuple[str, str, str] | None:
-        """Adjust name, kind and receiver of a use; return None to drop it. Called only if overridden."""
-        return name, kind, receiver
+    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
+        """Adjust a use; return None to drop it. Called only if overridden."""
+        return use
 
     def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
         """Yield the imports of a statement."""
@@ -152,6 +154,11 @@ class LanguageHooks:
         yield ImportStatement(
             source.text(modules[0]).strip(_QUOTES), name, "" if alias == name else alias, line, column
         )
+
+
+def is_class_name(use: UseParts, node: Node, source: SourceText, mark: bytes = b".") -> bool:
+    """Return True for a capitalized name before a dot, or another mark."""
+    return use[1] == "read" and use[0][:1].isupper() and source.data.startswith(mark, node.end_byte)
 
 
 def format_head(text: str) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from lorelog.code.languages.hooks import LanguageHooks, SymbolCandidate, format_head
-from lorelog.code.repair import blank_bytes
+from lorelog.code.extract import blank_bytes
+from lorelog.code.languages.hooks import Around, LanguageHooks, SymbolCandidate, UseParts, format_head
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement
 
@@ -85,7 +85,7 @@ class JavaScriptHooks(LanguageHooks):
         candidate.is_member = "h.constructor" in candidate.captures or candidate.node.type in _PARAMETERS
         return candidate
 
-    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+    def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return the modifier; by default a module's exports are public, and everything in a script is."""
         if candidate.name.startswith("#"):
             return "private"
@@ -122,11 +122,9 @@ class JavaScriptHooks(LanguageHooks):
             else:
                 yield statement
 
-    def adjust_use(
-        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
-    ) -> tuple[str, str, str] | None:
+    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
         """Drop keywords that the grammar reads as identifiers."""
-        return None if name in _WORDS and not receiver else (name, kind, receiver)
+        return None if use[0] in _WORDS and not use[2] else use
 
 
 def _is_defined(candidate: SymbolCandidate, source: SourceText) -> bool:

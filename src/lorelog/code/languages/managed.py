@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from lorelog.code.languages.hooks import LanguageHooks, SymbolCandidate
+from lorelog.code.languages.hooks import Around, LanguageHooks, SymbolCandidate, UseParts, is_class_name
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement
 
@@ -30,7 +30,7 @@ class JavaHooks(LanguageHooks):
     doc_marks = ("/**", "///")
     annotation_nodes = frozenset({"annotation", "marker_annotation"})
 
-    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+    def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return the modifier; by default members of interfaces, enum constants and record components are public."""
         modifiers = next((child for child in candidate.node.children[:1] if child.type == "modifiers"), None)
         for word in modifiers.children if modifiers is not None else ():
@@ -40,20 +40,13 @@ class JavaHooks(LanguageHooks):
             return "public"
         return "package"
 
-    def adjust_use(
-        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
-    ) -> tuple[str, str, str] | None:
+    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
         """Drop the type `var`; a capitalized name before a dot is a type (LOG and MAX are constants)."""
+        name, kind, receiver = use
         if kind == "type" and name == "var":
             return None
-        if (
-            kind == "read"
-            and name[:1].isupper()
-            and not name.isupper()
-            and source.data[node.end_byte : node.end_byte + 1] in b".:"
-        ):
-            return name, "type", receiver
-        return name, kind, receiver
+        is_type = is_class_name(use, node, source) or is_class_name(use, node, source, b":")
+        return (name, "type", receiver) if is_type and not name.isupper() else use
 
 
 # Kotlin
@@ -74,25 +67,17 @@ class KotlinHooks(LanguageHooks):
             candidate.kind = "constant"
         return candidate
 
-    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+    def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return the modifier; public by default."""
         words = _kotlin_modifiers(candidate, source)
         return next((level for level in _LEVELS if level in words), "public")
 
-    def adjust_use(
-        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
-    ) -> tuple[str, str, str] | None:
+    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
         """Drop keywords that the grammar reads as identifiers; a capitalized name before a dot is a type."""
-        if name in _WORDS and not receiver:
-            return None
-        if (
-            kind == "read"
-            and not receiver
-            and _is_type(name)
-            and source.data[node.end_byte : node.end_byte + 1] == b"."
-        ):
-            return name, "type", receiver
-        return name, kind, receiver
+        name, _, receiver = use
+        if receiver or name in _WORDS:
+            return use if receiver else None
+        return (name, "type", "") if is_class_name(use, node, source) and not name.isupper() else use
 
     def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
         """Read `import a.b.C as D` as module a.b, name C, alias D."""
@@ -109,10 +94,6 @@ def _kotlin_modifiers(candidate: SymbolCandidate, source: SourceText) -> list[st
     return [source.text(child) for child in first.children] if first is not None else []
 
 
-def _is_type(name: str) -> bool:
-    return name[:1].isupper() and not name.isupper()
-
-
 # Scala
 
 _CLAUSE = re.compile(r"([\w$.`\s]+?)\s*(?:\.\s*(?:\{([^}]*)\}|([_*])))?\s*(?:\bas\s+([\w$]+))?\s*(?:,|$)")
@@ -125,27 +106,23 @@ class ScalaHooks(LanguageHooks):
     doc_marks = ("/**",)
     annotation_nodes = frozenset({"annotation"})
 
-    def adjust_nested(
-        self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText
-    ) -> SymbolCandidate | None:
+    def adjust_nested(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> SymbolCandidate | None:
         """Mark a capitalized `val` as a constant."""
         is_value = candidate.node.type in {"val_definition", "val_declaration"}
         if candidate.kind == "variable" and is_value and candidate.name[:1].isupper():
             candidate.kind = "constant"
         return candidate
 
-    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+    def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return the modifier; public by default."""
         head = source.slice(candidate.node.start_byte, candidate.name_node.start_byte)
         if "private" in head:
             return "private"
         return "protected" if "protected" in head else "public"
 
-    def adjust_use(
-        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
-    ) -> tuple[str, str, str] | None:
+    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
         """Drop keywords that the grammar reads as identifiers."""
-        return None if name in {"this", "_"} else (name, kind, receiver)
+        return None if use[0] in {"this", "_"} else use
 
     def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
         """Split a clause: `import a.{B, C => D, _}` is three imports."""
@@ -208,7 +185,7 @@ class CSharpHooks(LanguageHooks):
         for statement in super().read_imports(captures, source):
             yield statement._replace(module=statement.module.partition("<")[0])
 
-    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+    def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return the modifier; by default types are internal, interface and enum members public, others private."""
         words = _csharp_modifiers(candidate, source)
         for word in ("public", "protected", "private", "internal"):
@@ -221,20 +198,12 @@ class CSharpHooks(LanguageHooks):
             return "public"
         return "private" if owner is not None and owner.kind in _TYPES else "internal"
 
-    def adjust_use(
-        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
-    ) -> tuple[str, str, str] | None:
+    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
         """Drop keywords; a capitalized name before a dot is a type."""
+        name, _, receiver = use
         if name in {"nameof", "var", "_"}:
             return None
-        if (
-            kind == "read"
-            and not receiver
-            and name[:1].isupper()
-            and source.data[node.end_byte : node.end_byte + 1] == b"."
-        ):
-            return name, "type", receiver
-        return name, kind, receiver
+        return (name, "type", "") if not receiver and is_class_name(use, node, source) else use
 
 
 def _csharp_modifiers(candidate: SymbolCandidate, source: SourceText) -> set[str]:

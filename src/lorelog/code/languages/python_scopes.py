@@ -17,6 +17,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from lorelog.code.source import SourceText
 from lorelog.code.symbols import MAX_NAME
 
@@ -43,56 +45,43 @@ class ScopeKind(Enum):
     """Decorators, defaults and annotations of a definition, which are evaluated outside of it; and type parameters."""
 
 
-class PythonScope:
+class PythonScope(Struct, eq=False):
     """A scope of names."""
 
-    __slots__ = (
-        "_local_names",
-        "blocks",
-        "bound",
-        "container",
-        "depth",
-        "globals",
-        "hints",
-        "kind",
-        "nonlocals",
-        "owner",
-        "parent",
-        "self_name",
-        "shared",
-        "symbol",
-    )
+    kind: ScopeKind
+    parent: PythonScope | None = None
+    symbol: int = -1
+    """Index of the symbol that encloses uses in this scope."""
+    container: str = ""
+    """Qualified name of the enclosing definition."""
+    depth: int = 0
+    """Number of enclosing definitions."""
+    bound: set[str] = field(default_factory=set)
+    shared: set[str] = field(default_factory=set)
+    """Names of definitions and imports, which are not local."""
+    globals: set[str] = field(default_factory=set)
+    nonlocals: set[str] = field(default_factory=set)
+    owner: PythonScope | None = None
+    """The class of a method."""
+    self_name: str = ""
+    """Name of the instance or class in a method."""
+    is_enum: bool = False
+    blocks: dict[str, list[int]] = field(default_factory=dict)
+    """Branches in which a variable of a module or class was defined."""
+    hints: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    """Hints about local variables, each with the byte from which it holds."""
+    local_names: dict[str, bool] = field(default_factory=dict)
+    """Names that `is_local` was asked for."""
 
-    def __init__(self, kind: ScopeKind, parent: PythonScope | None, symbol: int = -1, container: str = "") -> None:
-        self.kind = kind
-        self.parent = parent
-        self.symbol = symbol
-        """Index of the symbol that encloses uses in this scope."""
-        self.container = container
-        """Qualified name of the enclosing definition."""
-        self.depth: int = 0 if parent is None else parent.depth
-        """Number of enclosing definitions."""
-        self.bound: set[str] = set()
-        self.shared: set[str] = set()
-        """Names of definitions and imports, which are not local."""
-        self.globals: set[str] = set()
-        self.nonlocals: set[str] = set()
-        self.owner: PythonScope | None = None
-        """The class of a method."""
-        self.self_name = ""
-        """Name of the instance or class in a method."""
-        self.blocks: dict[str, list[int]] = {}
-        """Branches in which a variable of a module or class was defined."""
-        self.hints: dict[str, list[tuple[int, str]]] = {}
-        """Hints about local variables, each with the byte from which it holds."""
-        self._local_names: dict[str, bool] = {}
+    def inside(self, kind: ScopeKind) -> PythonScope:
+        """Return a new scope inside of this one."""
+        return PythonScope(kind, self, self.symbol, self.container, self.depth)
 
     def is_local(self, name: str) -> bool:
         """Return True if a name is a local variable of a function."""
-        is_local = self._local_names.get(name)
-        if is_local is None:
-            is_local = self._local_names[name] = self._find_local(name)
-        return is_local
+        if name not in self.local_names:
+            self.local_names[name] = self._find_local(name)
+        return self.local_names[name]
 
     def _find_local(self, name: str) -> bool:
         scope: PythonScope | None = self
@@ -107,17 +96,10 @@ class PythonScope:
             scope = scope.parent
         return False
 
-    def binder(self) -> PythonScope:
-        """Return the scope in which an assignment binds a name."""
+    def binder(self, *skipped: ScopeKind) -> PythonScope:
+        """Return the scope in which an assignment binds a name: heads and some other kinds of scopes are skipped."""
         scope = self
-        while scope.kind is ScopeKind.HEAD and scope.parent is not None:
-            scope = scope.parent
-        return scope
-
-    def walrus_scope(self) -> PythonScope:
-        """Return the scope in which `:=` binds a name; comprehensions are skipped."""
-        scope = self
-        while scope.kind in (ScopeKind.COMPREHENSION, ScopeKind.HEAD) and scope.parent is not None:
+        while (scope.kind is ScopeKind.HEAD or scope.kind in skipped) and scope.parent is not None:
             scope = scope.parent
         return scope
 
@@ -125,12 +107,8 @@ class PythonScope:
         """Return the class of `name` if it is the instance parameter of an enclosing method."""
         scope: PythonScope | None = self
         for _ in range(_MAX_SCOPES):
-            if scope is None:
-                return None
-            if scope.self_name == name:
-                return scope.owner
-            if name in scope.bound:
-                return None
+            if scope is None or scope.self_name == name or name in scope.bound:
+                return scope.owner if scope is not None and scope.self_name == name else None
             scope = scope.parent
         return None
 
@@ -154,11 +132,9 @@ def expression_hint(node: Node | None, source: SourceText) -> str:
         node = node.named_child(0)
     if node is None:
         return ""
-    if node.type == "call":
-        name = plain_name(node.child_by_field_name("function"), source)
-        return f"={name}" if name else ""
-    name = plain_name(node, source)
-    return f"~{name}" if name else ""
+    is_call = node.type == "call"
+    name = plain_name(node.child_by_field_name("function") if is_call else node, source)
+    return f"{'=' if is_call else '~'}{name}" if name else ""
 
 
 def as_target_hint(node: Node | None, source: SourceText) -> str:

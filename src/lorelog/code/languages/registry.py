@@ -66,8 +66,8 @@ LANGUAGES: tuple[LanguageSpec, ...] = (
     LanguageSpec("go", "tree_sitter_go", (".go",), queries=("go",), hooks="lorelog.code.languages.native"),
     LanguageSpec("rust", "tree_sitter_rust", (".rs",), queries=("rust",), hooks="lorelog.code.languages.native"),
     LanguageSpec("java", "tree_sitter_java", (".java",), queries=("java",), hooks="lorelog.code.languages.managed"),
-    LanguageSpec("c", "tree_sitter_c", _C_SUFFIXES, queries=("c",), hooks="lorelog.code.languages.c"),
-    LanguageSpec("cpp", "tree_sitter_cpp", _CPP_SUFFIXES, queries=("cpp", "c"), hooks="lorelog.code.languages.c"),
+    LanguageSpec("c", "tree_sitter_c", _C_SUFFIXES, queries=("c",), hooks="lorelog.code.languages.native"),
+    LanguageSpec("cpp", "tree_sitter_cpp", _CPP_SUFFIXES, queries=("cpp", "c"), hooks="lorelog.code.languages.native"),
     LanguageSpec("csharp", "tree_sitter_c_sharp", (".cs", ".csx"), queries=("csharp",), hooks="lorelog.code.languages.managed"),
     LanguageSpec(
         "ruby",
@@ -99,7 +99,7 @@ LANGUAGES: tuple[LanguageSpec, ...] = (
         queries=("bash",),
         hooks="lorelog.code.languages.scripting",
     ),
-    LanguageSpec("sql", "tree_sitter_sql", (".sql", ".ddl"), queries=("sql",), hooks="lorelog.code.languages.sql"),
+    LanguageSpec("sql", "tree_sitter_sql", (".sql", ".ddl"), queries=("sql",), hooks="lorelog.code.languages.scripting"),
     LanguageSpec("lua", "tree_sitter_lua", (".lua",), shebangs=("lua", "luajit"), queries=("lua",), hooks="lorelog.code.languages.scripting"),
 )  # fmt: skip
 

@@ -1,20 +1,21 @@
-"""Hooks for Bash, Lua, PHP and Ruby.
+"""Hooks for Bash, Lua, PHP, Ruby and SQL.
 
 - Shell: constants, first assignments, and commands that read another script.
 - Lua: local visibility, and `require` as an import.
 - PHP: properties with and without `$`, `define`, and promoted constructor parameters.
 - Ruby: definitions by calls such as `attr_reader`, the range of `private`, and `require`.
+- SQL: quoted names, and created objects that belong to the file.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from lorelog.code.languages.hooks import LanguageHooks, SymbolCandidate, format_head
+from lorelog.code.languages.hooks import Around, LanguageHooks, SymbolCandidate, UseParts, format_head
 from lorelog.code.source import SourceText
 from lorelog.core.code import ImportStatement
 
@@ -41,11 +42,10 @@ class BashHooks(LanguageHooks):
             candidate.kind = "constant"
         return candidate
 
-    def adjust_use(
-        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
-    ) -> tuple[str, str, str] | None:
+    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
         """Drop `$1`, `$?`, `.`, `:` and `[`."""
-        return (name, kind, receiver) if name[:1].isalpha() or name[:1] == "_" or len(name) > 2 else None
+        name = use[0]
+        return use if name[:1].isalpha() or name[:1] == "_" or len(name) > 2 else None
 
     def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
         """Read `source` and `.` as imports."""
@@ -72,7 +72,7 @@ class LuaHooks(LanguageHooks):
             return None
         return candidate
 
-    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+    def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return private after `local`."""
         before = source.data[max(0, candidate.node.start_byte - 8) : candidate.node.start_byte + 6]
         return "private" if b"local" in before.split(b"\n")[-1] and not candidate.of else "public"
@@ -105,18 +105,17 @@ class PhpHooks(LanguageHooks):
         candidate.is_member = candidate.node.type == "property_promotion_parameter"
         return candidate
 
-    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+    def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return the modifier; public by default."""
         written = next((child for child in candidate.node.children[:6] if child.type == "visibility_modifier"), None)
         return source.text(written).split("(")[0] if written is not None else "public"
 
-    def adjust_use(
-        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
-    ) -> tuple[str, str, str] | None:
+    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
         """Drop keywords, and the `$` of a property."""
+        name, kind, receiver = use
         if name in _WORDS:
             return None
-        return (name.removeprefix("$") if receiver else name), kind, receiver
+        return (name.removeprefix("$"), kind, receiver) if receiver else use
 
 
 # Ruby
@@ -149,9 +148,7 @@ class RubyHooks(LanguageHooks):
             candidate.kind = "class"
         return candidate
 
-    def adjust_nested(
-        self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText
-    ) -> SymbolCandidate | None:
+    def adjust_nested(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> SymbolCandidate | None:
         """Mark functions of a module or class as methods."""
         if candidate.kind == "function" and around and around[-1].kind in {"module", "class"}:
             candidate.kind = "method"
@@ -163,7 +160,7 @@ class RubyHooks(LanguageHooks):
             return format_head(source.text(candidate.node).partition("\n")[0])
         return super().signature(candidate, source)
 
-    def visibility(self, candidate: SymbolCandidate, around: Sequence[SymbolCandidate], source: SourceText) -> str:
+    def visibility(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> str:
         """Return the level before a method, on a line above it, or with its name."""
         if candidate.name_node.type in {"instance_variable", "class_variable"}:
             return "private"
@@ -184,13 +181,11 @@ class RubyHooks(LanguageHooks):
         index = bisect_right(marks, candidate.node.start_byte, key=lambda mark: mark.start_byte)
         return source.text(marks[index - 1]) if index else "public"
 
-    def adjust_use(
-        self, name: str, kind: str, receiver: str, node: Node, source: SourceText
-    ) -> tuple[str, str, str] | None:
+    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
         """Read `self.name = x`, which calls `name=`, as a write."""
-        if kind == "call" and receiver and _WRITTEN.match(source.data, node.end_byte):
-            return name, "write", receiver
-        return name, kind, receiver
+        name, kind, receiver = use
+        is_write = kind == "call" and receiver and _WRITTEN.match(source.data, node.end_byte)
+        return (name, "write", receiver) if is_write else use
 
     def read_imports(self, captures: dict[str, list[Node]], source: SourceText) -> Iterable[ImportStatement]:
         """Read `require` and the like as imports."""
@@ -223,4 +218,35 @@ def _record_levels(owner: SymbolCandidate, source: SourceText) -> None:
     owner.captures[_MARKS], owner.captures[_LISTED] = marks, listed
 
 
-HOOKS: dict[str, LanguageHooks] = {"bash": BashHooks(), "lua": LuaHooks(), "php": PhpHooks(), "ruby": RubyHooks()}
+# SQL
+
+_QUOTES = '"`[]'
+
+
+class SqlHooks(LanguageHooks):
+    """Hooks for SQL."""
+
+    comments = frozenset({"comment", "marginalia"})
+
+    def adjust_definition(self, candidate: SymbolCandidate, source: SourceText) -> SymbolCandidate | None:
+        """Remove quotes; created objects belong to the file, not to the enclosing statement."""
+        candidate.name = candidate.name.strip(_QUOTES)
+        candidate.is_global = candidate.node.type != "column_definition" or bool(candidate.of)
+        return candidate
+
+    def adjust_nested(self, candidate: SymbolCandidate, around: Around, source: SourceText) -> SymbolCandidate | None:
+        """Drop columns without a table, which are parameters."""
+        return None if candidate.node.type == "column_definition" and not around and not candidate.of else candidate
+
+    def adjust_use(self, use: UseParts, node: Node, source: SourceText) -> UseParts | None:
+        """Remove quotes."""
+        return use[0].strip(_QUOTES), *use[1:]
+
+
+HOOKS: dict[str, LanguageHooks] = {
+    "bash": BashHooks(),
+    "lua": LuaHooks(),
+    "php": PhpHooks(),
+    "ruby": RubyHooks(),
+    "sql": SqlHooks(),
+}

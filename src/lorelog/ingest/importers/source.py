@@ -16,8 +16,7 @@ from typing import Any, Protocol, cast
 
 from msgspec import Struct
 
-from lorelog.core.errors import UsageError
-from lorelog.core.grammar import nearest_name
+from lorelog.core.errors import UsageError, nearest_name
 
 MAX_ENTRY_CHARS = 1_000_000
 _MAX_TAGS = 100

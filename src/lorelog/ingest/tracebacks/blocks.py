@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from functools import partial
 
-from lorelog.core.stack_trace import StackFrame, StackTrace
+from lorelog.core.session import StackFrame, StackTrace
 
 MAX_BLOCK_LINES = 300
 """Lines kept from the beginning of an error, and from its end."""

@@ -27,7 +27,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.stack_trace import LocatedTrace, StackFrame, StackTrace
+from lorelog.core.session import LocatedTrace, StackFrame, StackTrace
 from lorelog.ingest.tracebacks.blocks import (
     LOOKBACK_LINES,
     PYTEST_SECTION,

@@ -10,8 +10,7 @@ import json
 import re
 from typing import Any
 
-from lorelog.core.session import ToolAction
-from lorelog.core.stack_trace import LocatedTrace
+from lorelog.core.session import LocatedTrace, ToolAction
 
 MAX_ERROR_CHARS = 200
 MAX_COMMAND_CHARS = 1000
@@ -52,9 +51,20 @@ _NOISE_LINE = re.compile(
 )
 
 
+def parse_arguments(arguments: object) -> object:
+    """Return a call's arguments; some hosts store them as JSON in a text."""
+    if isinstance(arguments, str) and arguments.lstrip()[:1] in {"{", "["}:
+        try:
+            parsed: object = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return arguments
+        return parsed
+    return arguments
+
+
 def parse_action(name: str, arguments: object) -> ToolAction:
     """Return the action of a call with these arguments."""
-    arguments = _parse_arguments(arguments)
+    arguments = parse_arguments(arguments)
     if isinstance(arguments, str):
         patched = _patched_files(arguments)
         return ToolAction(name, patched) if patched or name == "apply_patch" else ToolAction(name)
@@ -112,16 +122,6 @@ def _find_reason(text: str) -> str:
     if "Traceback (most recent call last):" in lines:
         return candidates[-1][:MAX_ERROR_CHARS]
     return next((line for line in candidates if _REASON_WORD.search(line)), candidates[0])[:MAX_ERROR_CHARS]
-
-
-def _parse_arguments(arguments: object) -> object:
-    if isinstance(arguments, str) and arguments.lstrip()[:1] in {"{", "["}:
-        try:
-            parsed: object = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return arguments
-        return parsed
-    return arguments
 
 
 def _command_text(arguments: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ of the role `user` are the program's own (instructions, environment) and are ski
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
@@ -31,16 +31,14 @@ _LINE_TYPES = frozenset({"session_meta", "event_msg", "response_item", "turn_con
 _ITEM_TYPES = frozenset({"message", "function_call", "function_call_output", "reasoning", "local_shell_call"})
 _TEXT_TYPES = ("input_text", "output_text", "text", "Text")
 _INJECTED_PREFIXES = (
-    "<environment_context>",
-    "<user_instructions>",
-    "<INSTRUCTIONS>",
-    "# AGENTS.md instructions",
-    "<permissions instructions>",
-    "<turn_aborted>",
-    "<skill>",
-    "<subagent_notification>",
-    "<collaboration_mode>",
-    "<apps_instructions>",
+    *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md instructions", "<turn_aborted>"),
+    *(
+        "<permissions instructions>",
+        "<skill>",
+        "<subagent_notification>",
+        "<collaboration_mode>",
+        "<apps_instructions>",
+    ),
 )
 _USER_TEXT_KIND = "user.text"
 _CALL_TYPES = frozenset(
@@ -82,11 +80,6 @@ class CodexReader:
         self._stats = stats
         self._is_side = False
         self._requests = _ChannelDeduplicator()
-        self._takers: dict[str, Callable[[JsonObject, JsonObject], Iterator[TurnBuilder]]] = {
-            "event_msg": self._take_event,
-            "response_item": self._take_item,
-            "turn_context": self._take_context,
-        }
         self._start("", "")
 
     def _start(self, identity: object, time: object) -> None:
@@ -97,28 +90,31 @@ class CodexReader:
         """Calls reported by events, for turns without calls among their items."""
 
     def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
-        kind = object_type(record)
         payload = record.get("payload")
-        if kind == "session_meta" and isinstance(payload, dict):
-            self._stats.session = self._stats.session or to_text(payload.get("id"))
-            self._is_side = "subagent" in as_object(payload.get("source"))
-            self._turn.sidechain = self._is_side
-            self._stats.skipped += 1
-        elif isinstance(payload, dict) and kind in self._takers:
-            yield from self._takers[kind](record, payload)
+        kind = object_type(record) if isinstance(payload, dict) or "payload" not in record else ""
+        if kind == "event_msg" and isinstance(payload, dict):
+            yield from self._take_event(record, payload)
+        elif kind == "response_item" and isinstance(payload, dict):
+            yield from self._take_item(record, payload)
         elif kind in _CALL_TYPES or kind in _RESULT_TYPES or (kind == "message" and "role" in record):
             yield from self._take_item(record, record)
         else:
-            if not kind and "instructions" in record:
+            meta = as_object(payload)
+            if kind == "session_meta":
+                self._stats.session = self._stats.session or to_text(meta.get("id"))
+                self._is_side = self._turn.sidechain = "subagent" in as_object(meta.get("source"))
+            elif kind == "turn_context":
+                yield from self._switch_turn(meta.get("turn_id"), record.get("timestamp"))
+            elif not kind and "instructions" in record:
                 self._stats.session = self._stats.session or to_text(record.get("id"))
             elif kind == "compacted":
                 self._stats.note(COMPACTED_NOTE)
-                if not self._turn.has_request:  # compaction ran as a turn of its own: its text is the summary
+                if not self._turn.request:  # compaction ran as a turn of its own: its text is the summary
                     self._start(self._turn.identity, self._turn.time)
             self._stats.skipped += 1
 
     def open_turns(self) -> list[TurnBuilder]:
-        is_whole = (self._turn.has_tools or not self._event_calls) and (self._turn.has_words or not self._last_message)
+        is_whole = (self._turn.calls or not self._event_calls) and (self._turn.answer or not self._last_message)
         return [self._turn if is_whole else self._complete(copy.deepcopy(self._turn))]
 
     def flush(self) -> Iterator[TurnBuilder]:
@@ -127,17 +123,13 @@ class CodexReader:
 
     def _complete(self, turn: TurnBuilder) -> TurnBuilder:
         """Add what only events reported of a turn."""
-        if not turn.has_tools:
+        if not turn.calls:
             for call, name, arguments, result, failed in self._event_calls:
                 turn.add_call(call, name, arguments)
                 turn.add_result(call, result, failed=failed)
-        if not turn.has_words:
+        if not turn.answer:
             turn.add_text(self._last_message)
         return turn
-
-    def _take_context(self, record: JsonObject, payload: JsonObject) -> Iterator[TurnBuilder]:
-        yield from self._switch_turn(payload.get("turn_id"), record.get("timestamp"))
-        self._stats.skipped += 1
 
     def _switch_turn(self, identity: object, time: object) -> Iterator[TurnBuilder]:
         """Switch to the turn with this id: the current one, the current one without an id yet, or the next one."""
@@ -174,7 +166,7 @@ class CodexReader:
     def _take_event(self, record: JsonObject, event: JsonObject) -> Iterator[TurnBuilder]:
         kind = object_type(event)
         if kind in {"task_started", "turn_started"}:
-            if self._turn.has_request or self._turn.has_answer:
+            if self._turn.request or self._turn.has_answer:
                 yield from self.flush()
                 self._start(event.get("turn_id"), record.get("timestamp"))
             else:
@@ -233,16 +225,13 @@ class CodexReader:
             self._turn.add_alias(item.get("id"))
             return
         # With a turn id, a request made meanwhile belongs to that turn; without one, it starts the next turn.
-        if self._turn.has_request and not (self._turn.identity and self._turn_of(item) == self._turn.identity):
+        named = as_object(item.get("internal_chat_message_metadata_passthrough")).get("turn_id")
+        if self._turn.request and not (self._turn.identity and (named or self._turn.identity) == self._turn.identity):
             yield from self.flush()
-        if not self._turn.has_request and not self._turn.time:
+        if not self._turn.request and not self._turn.time:
             self._turn.set_start_time(record.get("timestamp"))
         self._turn.add_request(text)
         self._turn.add_alias(item.get("id"))
-
-    def _turn_of(self, item: JsonObject) -> object:
-        meta = as_object(item.get("internal_chat_message_metadata_passthrough"))
-        return meta.get("turn_id") or self._turn.identity
 
     def _add_text(self, text: str, channel: str, item: JsonObject) -> None:
         if text.strip() and self._replies.is_new(text, channel):

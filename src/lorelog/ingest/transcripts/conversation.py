@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from lorelog.core.errors import LorelogError, NotFound, SourceError
 from lorelog.ingest.files import printable_path
-from lorelog.ingest.transcripts import claude, codex, copilot, dsh, gemini, openclaw, opencode, qwen
+from lorelog.ingest.transcripts import claude, codex, event_logs, gemini, openclaw, opencode
 from lorelog.ingest.transcripts.json_files import (
     BYTE_ORDER_MARK,
     MAX_LINE_BYTES,
@@ -44,8 +44,8 @@ from lorelog.ingest.transcripts.turns import (
     as_object,
     number_turns,
     object_type,
-    parse_time,
     read_turns,
+    timestamp,
     to_text,
 )
 
@@ -60,14 +60,15 @@ _JSON_DOCUMENT_HEAD = re.compile(
     rb'\A\s*\{(?:\s*"(info|messages|session|items)"\s*:\s*[{\["]|\s*\n\s*"(sessionId)"\s*:)'
 )
 """The first member of a document. A session of Gemini CLI in lines begins like a document, but on one line."""
+_DOCUMENT_ARRAYS = frozenset({"messages", "items"})
 _NewReader = Callable[[TranscriptStats], TurnReader]
 _LINE_FORMATS: tuple[tuple[str, Callable[[JsonObject], bool], _NewReader], ...] = (
-    ("qwen", qwen.is_qwen, qwen.QwenReader),  # its lines look like those of Claude Code
+    ("qwen", gemini.is_qwen, gemini.QwenReader),  # its lines look like those of Claude Code
     ("claude", claude.is_claude, claude.ClaudeReader),
     ("openclaw", openclaw.is_openclaw, openclaw.OpenClawReader),
-    ("dsh", dsh.is_dsh, dsh.DshReader),
+    ("dsh", event_logs.is_dsh, event_logs.DshReader),
     ("gemini", gemini.is_gemini, gemini.GeminiReader),
-    ("copilot", copilot.is_copilot, copilot.CopilotReader),
+    ("copilot", event_logs.is_copilot, event_logs.CopilotReader),
     ("codex", codex.is_codex, codex.CodexReader),
     # A session without messages has only its first line.
     ("openclaw", openclaw.is_session_header, openclaw.OpenClawReader),
@@ -106,12 +107,8 @@ def open_conversation(path: str, session: str = "", turn: str = "") -> Conversat
     if head.startswith(SQLITE_MAGIC):
         return _open_database(path, session, turn)
     if document := _JSON_DOCUMENT_HEAD.match(head):
-        if document[2]:
-            host, read = "gemini", partial(_read_gemini_document, path)
-        elif document[1] in {b"info", b"messages"}:
-            host, read = "opencode", partial(_read_export, path)
-        else:
-            host, read = "codex", partial(_read_rollout, path)
+        host = "gemini" if document[2] else "opencode" if document[1] in {b"info", b"messages"} else "codex"
+        read = partial(_read_document, path, host)
         return Conversation(path=path, host=host, format="json", session=session, read=read)
     host, new_reader = _detect_line_format(path, is_empty=not head.strip())
 
@@ -174,27 +171,18 @@ def _read_database(path: str, host: str, session: str, stats: TranscriptStats) -
             yield from opencode.read_rows(connection, table_columns(connection), session, stats)
 
 
-def _read_export(path: str, stats: TranscriptStats) -> Iterator[TurnBuilder]:
-    return opencode.read_export(read_members(path, frozenset({"messages"}), stats), stats)
-
-
-def _read_rollout(path: str, stats: TranscriptStats) -> Iterator[TurnBuilder]:
-    def items() -> Iterator[JsonObject]:
-        for name, value in read_members(path, frozenset({"items"}), stats):
-            if name == "session" and isinstance(value, dict):
-                yield {**value, "instructions": None}
-            elif name == "items" and isinstance(value, dict):
-                yield value
-            else:
-                stats.skipped += 1
-
-    return read_turns(codex.CodexReader(stats), items())
-
-
-def _read_gemini_document(path: str, stats: TranscriptStats) -> Iterator[TurnBuilder]:
-    members = read_members(path, frozenset({"messages"}), stats)
-    records = (value if name == "messages" else {name: value} for name, value in members)
-    return read_turns(gemini.GeminiReader(stats), (as_object(record) for record in records))
+def _read_document(path: str, host: str, stats: TranscriptStats) -> Iterator[TurnBuilder]:
+    members = read_members(path, _DOCUMENT_ARRAYS, stats)
+    if host == "opencode":
+        return opencode.read_export(members, stats)
+    if host == "gemini":
+        messages = (as_object(value) if name == "messages" else {name: value} for name, value in members)
+        return read_turns(gemini.GeminiReader(stats), messages)
+    items = (
+        {**as_object(value), "instructions": None} if name == "session" else as_object(value) if name == "items" else {}
+        for name, value in members
+    )
+    return read_turns(codex.CodexReader(stats), items)
 
 
 _MAX_KEPT_TURNS = 32
@@ -381,17 +369,41 @@ def read_conversation_head(conversation: Conversation) -> ConversationHead:
         return ConversationHead(session=conversation.session)
 
 
-def _lines_head(conversation: Conversation, records: Iterable[JsonObject]) -> ConversationHead:
-    readers: dict[str, Callable[[list[JsonObject]], ConversationHead]] = {
-        "codex": _codex_head,
-        "openclaw": _openclaw_head,
-        "claude": _claude_head,
-        "qwen": _claude_head,
-        "copilot": _copilot_head,
-        "gemini": partial(_gemini_head, conversation.path),
-    }
-    reader = readers.get(conversation.host)
-    return ConversationHead(session=conversation.session) if reader is None else reader(list(records))
+def _lines_head(conversation: Conversation, lines: Iterable[JsonObject]) -> ConversationHead:
+    host, records = conversation.host, list(lines)
+    if host in {"claude", "qwen"}:
+        return _claude_head(records)
+    if host == "gemini":
+        return _gemini_head(conversation.path, records)
+    if host == "codex":
+        return _codex_head(records)
+    if host == "openclaw":
+        return _make_head(_find_type(records, "session", "session_start"))
+    if host == "copilot":
+        start = as_object(_find_type(records, "session.start").get("data"))
+        return _make_head({**as_object(start.get("context")), "id": start.get("sessionId")})
+    return ConversationHead(session=conversation.session)
+
+
+def _find_type(records: Iterable[JsonObject], *types: str) -> JsonObject:
+    return next((record for record in records if object_type(record) in types), {})
+
+
+def _make_head(meta: JsonObject, *, is_sidechain: bool = False) -> ConversationHead:
+    """Return the metadata that a host keeps in one object, under the names of any of them."""
+
+    def text(*names: str) -> str:
+        return next((to_text(meta[name]) for name in names if meta.get(name)), "")
+
+    created = meta.get("timestamp") or meta.get("time_created") or as_object(meta.get("time")).get("created")
+    return ConversationHead(
+        session=text("id"),
+        directory=text("cwd", "directory"),
+        created=timestamp(created),
+        parent=text("forked_from_id", "parentSession", "parentID", "parent_id"),
+        branch=text("branch"),
+        is_sidechain=is_sidechain,
+    )
 
 
 def _without_content(record: JsonObject) -> JsonObject:
@@ -416,16 +428,10 @@ def _claude_head(records: list[JsonObject]) -> ConversationHead:
 
 
 def _codex_head(records: list[JsonObject]) -> ConversationHead:
-    meta = next((as_object(record.get("payload")) for record in records if object_type(record) == "session_meta"), {})
+    meta = as_object(_find_type(records, "session_meta").get("payload"))
     meta = meta or next((record for record in records if "instructions" in record and not object_type(record)), {})
-    return ConversationHead(
-        session=to_text(meta.get("id")),
-        directory=to_text(meta.get("cwd")),
-        created=_timestamp(meta.get("timestamp")),
-        parent=to_text(meta.get("forked_from_id")),
-        branch=to_text(as_object(meta.get("git")).get("branch")),
-        is_sidechain="subagent" in as_object(meta.get("source")),
-    )
+    branch = as_object(meta.get("git")).get("branch")
+    return _make_head({**meta, "branch": branch}, is_sidechain="subagent" in as_object(meta.get("source")))
 
 
 def _gemini_head(path: str, records: list[JsonObject]) -> ConversationHead:
@@ -438,39 +444,12 @@ def _gemini_head(path: str, records: list[JsonObject]) -> ConversationHead:
     )
 
 
-def _copilot_head(records: list[JsonObject]) -> ConversationHead:
-    start = next((as_object(record.get("data")) for record in records if object_type(record) == "session.start"), {})
-    context = as_object(start.get("context"))
-    return ConversationHead(
-        session=to_text(start.get("sessionId")),
-        directory=to_text(context.get("cwd")),
-        branch=to_text(context.get("branch")),
-    )
-
-
-def _openclaw_head(records: list[JsonObject]) -> ConversationHead:
-    first = next((record for record in records if object_type(record) in {"session", "session_start"}), {})
-    return ConversationHead(
-        session=to_text(first.get("id")),
-        directory=to_text(first.get("cwd")),
-        created=_timestamp(first.get("timestamp")),
-        parent=to_text(first.get("parentSession")),
-    )
-
-
 def _document_head(path: str) -> ConversationHead:
     document: JsonObject = {}
-    for name, value in read_members(path, frozenset({"messages", "items"}), TranscriptStats()):
+    for name, value in read_members(path, _DOCUMENT_ARRAYS, TranscriptStats()):
         if name == "info":
             info = as_object(value)
-            parent = to_text(info.get("parentID"))
-            return ConversationHead(
-                session=to_text(info.get("id")),
-                directory=to_text(info.get("directory")),
-                created=_timestamp(as_object(info.get("time")).get("created")),
-                parent=parent,
-                is_sidechain=bool(parent),
-            )
+            return _make_head(info, is_sidechain=bool(info.get("parentID")))
         if name == "session":
             return _codex_head([{**as_object(value), "instructions": None}])
         if name in {"sessionId", "projectHash"}:
@@ -481,32 +460,15 @@ def _document_head(path: str) -> ConversationHead:
 
 
 def _database_head(conversation: Conversation) -> ConversationHead:
+    session = (conversation.session,)
     with open_database(conversation.path) as connection:
         if conversation.host == "openclaw":
-            row = connection.execute(
-                "SELECT event_json FROM transcript_events WHERE session_id = ? ORDER BY seq LIMIT 1",
-                (conversation.session,),
-            ).fetchone()
-            first = parse_object(row[0], TranscriptStats()) if row and isinstance(row[0], (str, bytes)) else None
-            return _openclaw_head([first] if first else [])
+            first = "SELECT event_json FROM transcript_events WHERE session_id = ? ORDER BY seq LIMIT 1"
+            record = next((parse_object(row, TranscriptStats()) for (row,) in connection.execute(first, session)), None)
+            return _make_head(record if record and object_type(record) in {"session", "session_start"} else {})
         columns = table_columns(connection).get("session", frozenset())
-        names = [name if name in columns else f"NULL AS {name}" for name in ("directory", "time_created", "parent_id")]
-        row = connection.execute(
-            f"SELECT {', '.join(names)} FROM session WHERE id = ?",  # noqa: S608
-            (conversation.session,),
-        ).fetchone()
-    if not row:
-        return ConversationHead(session=conversation.session)
-    parent = to_text(row[2])
-    return ConversationHead(
-        session=conversation.session,
-        directory=to_text(row[0]),
-        created=_timestamp(row[1]),
-        parent=parent,
-        is_sidechain=bool(parent),
-    )
-
-
-def _timestamp(value: object) -> float | None:
-    when = parse_time(value)
-    return None if when is None else when.timestamp()
+        names = [name for name in ("directory", "time_created", "parent_id") if name in columns]
+        query = f"SELECT {', '.join(['id', *names])} FROM session WHERE id = ?"  # noqa: S608
+        row = connection.execute(query, session).fetchone()
+    meta = dict(zip(("id", *names), row, strict=True)) if row else {"id": conversation.session}
+    return _make_head(meta, is_sidechain=bool(meta.get("parent_id")))

@@ -30,7 +30,7 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
@@ -57,13 +57,16 @@ def open_regular_file(path: str) -> Iterator[IO[bytes]]:
     """Open a regular file without decompressing it. Raise NotFound or SourceError if that is impossible."""
     with _translate_os_errors(path):
         descriptor = os.open(path, _FLAGS)
-    try:
-        _check_regular(path, os.fstat(descriptor).st_mode)
-    except SourceError:
-        os.close(descriptor)
-        raise
-    with os.fdopen(descriptor, "rb") as opened:
-        yield opened
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        with os.fdopen(descriptor, "rb") as opened:
+            yield opened
+        return
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        hint = "give one of the transcripts in it: a .jsonl, .json or .db file"
+        raise SourceError(f"{printable_path(path)} is a directory", hint=hint)
+    raise SourceError(f"{printable_path(path)} is not a regular file", hint="pipes, sockets and devices are not read")
 
 
 @contextmanager
@@ -127,11 +130,11 @@ def read_records(path: str, stats: TranscriptStats, limit: int | None = None) ->
                 yield record
 
 
-def parse_object(line: bytes | str, stats: TranscriptStats) -> JsonObject | None:
-    """Parse a line or row; return None, and count it, if it is not a JSON object."""
+def parse_object(line: object, stats: TranscriptStats) -> JsonObject | None:
+    """Parse a line, or a value of a database; return None, and count it, if it is not a JSON object."""
     try:
-        record = json.loads(line.decode("utf-8", "replace") if isinstance(line, bytes) else line)
-    except (ValueError, RecursionError):
+        record = json.loads(line.decode("utf-8", "replace") if isinstance(line, bytes) else line)  # type: ignore[arg-type]
+    except (ValueError, TypeError, RecursionError):
         stats.broken += 1
         return None
     if not isinstance(record, dict):
@@ -162,18 +165,6 @@ def _bounded_lines(stream: IO[bytes], stats: TranscriptStats) -> Iterator[bytes]
         stats.broken += 1
 
 
-def _check_regular(path: str, mode: int) -> None:
-    if stat.S_ISDIR(mode):
-        raise SourceError(
-            f"{printable_path(path)} is a directory",
-            hint="give one of the transcripts in it: a .jsonl, .json or .db file",
-        )
-    if not stat.S_ISREG(mode):
-        raise SourceError(
-            f"{printable_path(path)} is not a regular file", hint="pipes, sockets and devices are not read"
-        )
-
-
 @contextmanager
 def _translate_os_errors(path: str) -> Iterator[None]:
     try:
@@ -192,12 +183,9 @@ def _translate_os_errors(path: str) -> Iterator[None]:
 def decompress_zstd(data: bytes, max_bytes: int) -> bytes | None:
     """Decompress Zstandard data; None if it is damaged or Zstandard is not available."""
     name, package = _find_zstd()
-    if package is None:
-        return None
+    limit = {"max_output_size" if name == "zstandard" else "max_length": max_bytes}
     try:
-        if name == "zstandard":
-            return bytes(package.ZstdDecompressor().decompress(data, max_output_size=max_bytes))
-        return bytes(package.ZstdDecompressor().decompress(data, max_length=max_bytes))
+        return bytes(package.ZstdDecompressor().decompress(data, **limit)) if name else None
     except (package.ZstdError, ValueError, EOFError):
         return None
 
@@ -351,15 +339,13 @@ def open_database(path: str) -> Iterator[sqlite3.Connection]:
     with open_regular_file(path):  # raises our own errors for a bad path, and rejects special files
         pass
     try:
-        if not _file_size(f"{path}-wal"):
-            with closing(_connect(path, "immutable=1")) as connection:
-                yield connection
-        elif os.path.lexists(f"{path}-shm"):
-            with closing(_connect(path, "mode=ro")) as connection:
-                yield connection
-        else:
-            with _temporary_copy(path) as copy, closing(_connect(copy, "mode=ro")) as connection:
-                yield connection
+        has_log = bool(_file_size(f"{path}-wal"))
+        is_bare = has_log and not os.path.lexists(f"{path}-shm")
+        with (
+            _temporary_copy(path) if is_bare else nullcontext(path) as file,
+            closing(_connect(file, "mode=ro" if has_log else "immutable=1")) as connection,
+        ):
+            yield connection
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the message about a damaged schema may quote its bytes
         raise SourceError(
             f"{printable_path(path)} cannot be read as a database: {error}",
@@ -373,19 +359,12 @@ def open_database(path: str) -> Iterator[sqlite3.Connection]:
 
 def table_columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
     """Return the columns of each table and view."""
-    names = [
-        name
-        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-        if isinstance(name, str)
-    ]
-    return {
-        name: frozenset(
-            column
-            for (column,) in connection.execute("SELECT name FROM pragma_table_info(?)", (name,))
-            if isinstance(column, str)
-        )
-        for name in names
-    }
+    columns: dict[str, frozenset[str]] = {}
+    query = "SELECT t.name, c.name FROM sqlite_master t, pragma_table_info(t.name) c WHERE t.type IN ('table', 'view')"
+    for table, column in connection.execute(query):
+        if isinstance(table, str) and isinstance(column, str):
+            columns[table] = columns.get(table, frozenset()) | {column}
+    return columns
 
 
 def bounded_column(column: str) -> str:
@@ -396,7 +375,7 @@ def bounded_column(column: str) -> str:
 def _connect(path: str, how: str) -> sqlite3.Connection:
     connection = connect(path, f"{how}&cache=private", _BUSY_TIMEOUT_S)
     try:
-        connection.text_factory = _decode_leniently
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
         connection.execute("PRAGMA query_only = ON")
         connection.execute("PRAGMA trusted_schema = OFF")  # the schema must not run code in our process
     except BaseException:
@@ -405,26 +384,21 @@ def _connect(path: str, how: str) -> sqlite3.Connection:
     return connection
 
 
-def _decode_leniently(text: bytes) -> str:
-    return text.decode("utf-8", "replace")
-
-
 @contextmanager
 def _temporary_copy(path: str) -> Iterator[str]:
-    if (_file_size(path) or 0) + (_file_size(f"{path}-wal") or 0) > MAX_COPY_BYTES:
+    if _file_size(path) + _file_size(f"{path}-wal") > MAX_COPY_BYTES:
         raise SourceError(
             f"{printable_path(path)} has a write-ahead log without an index and is too large to copy",
             hint="open it once with its host, or with sqlite3",
         )
     with tempfile.TemporaryDirectory(prefix="lorelog-") as folder:
-        copy = f"{folder}/copy.db"
-        shutil.copyfile(path, copy)
-        shutil.copyfile(f"{path}-wal", f"{copy}-wal")
-        yield copy
+        for suffix in ("", "-wal"):
+            shutil.copyfile(path + suffix, f"{folder}/copy.db{suffix}")
+        yield f"{folder}/copy.db"
 
 
-def _file_size(path: str) -> int | None:
+def _file_size(path: str) -> int:
     try:
         return Path(path).stat().st_size
     except OSError:
-        return None
+        return 0

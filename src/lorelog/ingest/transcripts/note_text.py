@@ -229,14 +229,11 @@ _NEXT_STEP = re.compile(
     rf"|(?:{_STEP_VERBS})\b(?=[^.!?]*:\Z)"
     r"|(?:continuing|starting|moving on|proceeding)\b"
     r"|(?:running|checking|committing|pushing|fixing|updating|adding|looking|reading|searching)\b[^.!?]*(?:\.\.\.|\u2026|:)\Z"
-    r")",
+    r")"
+    rf"|\A(?:now\b,?|next,|finally,)\s+(?:i (?:can|should|must) |we (?:can|need to) |to |also )*(?:{_STEP_VERBS})\b",
     re.IGNORECASE,
 )
 _LET_ME = re.compile(rf"\A{_LEAD}let(?: me|{_APOSTROPHE}s)\b", re.IGNORECASE)
-_NOW_STEP = re.compile(
-    rf"\A(?:now\b,?|next,|finally,)\s+(?:i (?:can|should|must) |we (?:can|need to) |to |also )*(?:{_STEP_VERBS})\b",
-    re.IGNORECASE,
-)
 _EMPTY_TALK = re.compile(
     rf"\A{_LEAD}(?:i (?:now |can |can now |think i )*(?:have|see|understand|got|know|found)\b[^.,;:]{{0,70}}"
     r"\b(?:picture|understanding|idea|patterns?|issues?|problems?|structure|flow|context|information|info|results|everything"
@@ -306,7 +303,7 @@ _MAX_SCANNED_CHARS = 20_000
 def is_next_step(sentence: str) -> bool:
     """Return True if a sentence only announces what the agent does next; False for a question."""
     bare = sentence.strip().strip("*_")
-    return not bare.endswith("?") and bool(_NEXT_STEP.match(bare) or _NOW_STEP.match(bare))
+    return not bare.endswith("?") and bool(_NEXT_STEP.match(bare))
 
 
 def is_empty_talk(sentence: str) -> bool:

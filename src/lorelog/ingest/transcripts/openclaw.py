@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lorelog.ingest.transcripts.json_files import bounded_column, decompress_zstd, parse_object
 from lorelog.ingest.transcripts.turns import (
@@ -51,27 +51,29 @@ class OpenClawReader(OneTurnReader):
     """Makes turns of lines or rows."""
 
     def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
-        kind = object_type(record)
-        message = as_object(record.get("message"))
-        role = message.get("role")
-        if kind != "message" or not isinstance(role, str):
-            self._take_other(kind, record)
+        if not is_openclaw(record):
+            self._take_other(object_type(record), record)
             return
-        text = message_text(message.get("content"))
+        message = record["message"]
+        role, text, blocks = (
+            message["role"],
+            message_text(message.get("content")),
+            content_blocks(message.get("content")),
+        )
         if role == "user":
             text = _REMINDER.sub("", text)
-            if not text.strip() and not _has_image(message):
-                self._take_results(message)
+            if not text.strip() and not any(object_type(block) == "image" for block in blocks):
+                self._take_results([block for block in blocks if object_type(block) == "tool_result"])
                 return
         if role == "user" or self._turn is None:
-            yield from self.flush()
-            self._turn = TurnBuilder(record.get("id"), record.get("timestamp") or message.get("timestamp"))
-        self._turn.add_alias(record.get("id"))
-        _add_message(self._turn, message, text)
+            time = record.get("timestamp") or message.get("timestamp")
+            yield from self._begin(record.get("id"), time, (text or "[image]") if role == "user" else "")
+        if self._turn is not None:
+            self._turn.add_alias(record.get("id"))
+            _add_message(self._turn, message, text)
 
-    def _take_results(self, message: JsonObject) -> None:
+    def _take_results(self, results: Sequence[JsonObject]) -> None:
         """Add Droid's tool results to the turn. A user's message without a text is nothing else."""
-        results = [block for block in content_blocks(message.get("content")) if object_type(block) == "tool_result"]
         if self._turn is None or not results:
             self._stats.skipped += 1
             return
@@ -91,9 +93,7 @@ class OpenClawReader(OneTurnReader):
 
 def _add_message(turn: TurnBuilder, message: JsonObject, text: str) -> None:
     role = message["role"]
-    if role == "user":
-        turn.add_request(text or "[image]")
-    elif role == "assistant":
+    if role == "assistant":
         turn.add_alias(as_object(message.get("__openclaw")).get("runId"))  # the turn's id in hooks
         turn.add_text(text)
         # The gateway writes the partial text of an aborted turn as if it were complete.
@@ -107,10 +107,6 @@ def _add_message(turn: TurnBuilder, message: JsonObject, text: str) -> None:
         call = message.get("toolCallId") or message.get("tool_use_id") or message.get("id")
         failed = bool(message.get("isError"))
         turn.add_result(call, message.get("content"), failed=failed, details=message.get("details"))
-
-
-def _has_image(message: JsonObject) -> bool:
-    return any(object_type(block) == "image" for block in content_blocks(message.get("content")))
 
 
 def newest_session(connection: sqlite3.Connection) -> tuple[str, int]:
@@ -129,18 +125,14 @@ def read_rows(connection: sqlite3.Connection, session: str, stats: TranscriptSta
         f"SELECT {bounded_column('event_json')}, {packed}, event_json IS NULL FROM transcript_events WHERE session_id = ? ORDER BY seq",  # noqa: S608
         (session,),
     )
-    return read_turns(OpenClawReader(stats), _parse_rows(rows, stats))
+    records = (_unpack(packed, stats) if is_packed else parse_object(row, stats) for row, packed, is_packed in rows)
+    return read_turns(OpenClawReader(stats), filter(None, records))
 
 
-def _parse_rows(rows: Iterator[tuple[object, object, int]], stats: TranscriptStats) -> Iterator[JsonObject]:
-    for row, packed, is_packed in rows:
-        text = decompress_zstd(packed, _MAX_ROW_BYTES) if is_packed and isinstance(packed, bytes) else row
-        if isinstance(text, (str, bytes)):
-            record = parse_object(text, stats)
-            if record is not None:
-                yield record
-        elif is_packed:
-            stats.note(COMPRESSED_NOTE)
-            stats.skipped += 1
-        else:
-            stats.broken += 1
+def _unpack(packed: object, stats: TranscriptStats) -> JsonObject | None:
+    text = decompress_zstd(packed, _MAX_ROW_BYTES) if isinstance(packed, bytes) else None
+    if text is None:
+        stats.note(COMPRESSED_NOTE)
+        stats.skipped += 1
+        return None
+    return parse_object(text, stats)

@@ -17,6 +17,7 @@ from lorelog.ingest.transcripts.json_files import bounded_column, parse_object
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
     JsonObject,
+    OneTurnReader,
     TranscriptStats,
     TurnBuilder,
     as_object,
@@ -83,35 +84,28 @@ def read_rows(
     state = _OpencodeReader(stats)
     children = connection.execute(f"SELECT ? IN ({_children(tables)})", (session,))
     state.is_side = bool(children.fetchone()[0])
-    if _messages_table(connection, tables, session) == "session_message":
-        yield from _read_v2(connection, tables, state, session)
-        return
+    is_v2 = _messages_table(connection, tables, session) == "session_message"
+    messages = _read_v2(connection, tables, session, stats) if is_v2 else _read_v1(connection, session, stats)
+    for info, parts in messages:
+        yield from state.take(info, parts)
+    yield from state.flush()
+
+
+def _read_v1(
+    connection: sqlite3.Connection, session: str, stats: TranscriptStats
+) -> Iterator[tuple[JsonObject, list[JsonObject]]]:
     messages = connection.execute(
         f"SELECT id, {bounded_column('data')} FROM message WHERE session_id = ? ORDER BY time_created, id",  # noqa: S608
         (session,),
     )
     for identity, data in messages:
-        info = _parse_row(data, stats)
+        info = parse_object(data, stats)
         parts = connection.execute(
             f"SELECT {bounded_column('data')} FROM part WHERE message_id = ? ORDER BY id",  # noqa: S608
             (identity,),
         )
         if info is not None:
-            yield from state.take({**info, "id": identity}, _parse_parts(parts, stats))
-    yield from state.flush()
-
-
-def _parse_parts(rows: Iterable[tuple[object]], stats: TranscriptStats) -> Iterator[JsonObject]:
-    for (data,) in rows:
-        if (part := _parse_row(data, stats)) is not None:
-            yield part
-
-
-def _parse_row(data: object, stats: TranscriptStats) -> JsonObject | None:
-    if isinstance(data, (str, bytes)):
-        return parse_object(data, stats)
-    stats.broken += 1
-    return None
+            yield {**info, "id": identity}, list(filter(None, (parse_object(part, stats) for (part,) in parts)))
 
 
 def _messages_table(connection: sqlite3.Connection, tables: TableColumns, session: str = "") -> str:
@@ -137,29 +131,25 @@ def _children(tables: TableColumns) -> str:
 
 
 def _read_v2(
-    connection: sqlite3.Connection, tables: TableColumns, state: _OpencodeReader, session: str
-) -> Iterator[TurnBuilder]:
+    connection: sqlite3.Connection, tables: TableColumns, session: str, stats: TranscriptStats
+) -> Iterator[tuple[JsonObject, list[JsonObject]]]:
+    """Yield the messages of a session, with their parts."""
     order = "seq" if "seq" in tables["session_message"] else _time_column(tables, "session_message")
     rows = connection.execute(
         f"SELECT id, type, {bounded_column('data')} FROM session_message WHERE session_id = ? ORDER BY {order}, id",  # noqa: S608
         (session,),
     )
     for identity, kind, data in rows:
-        message = _parse_row(data, state.stats)
+        message = parse_object(data, stats)
         if message is None:
             continue
         info = {**message, "id": identity, "role": to_text(kind) or message.get("role") or message.get("type")}
         text = message.get("text")
-        parts = [*([{"type": "text", "text": text}] if text else []), *content_blocks(message.get("content"))]
-        yield from state.take(info, parts)
-    yield from state.flush()
+        yield info, [*([{"type": "text", "text": text}] if text else []), *content_blocks(message.get("content"))]
 
 
-class _OpencodeReader:
-    def __init__(self, stats: TranscriptStats) -> None:
-        self.stats = stats
-        self.is_side = False
-        self._turn: TurnBuilder | None = None
+class _OpencodeReader(OneTurnReader):
+    is_side = False
 
     def take(self, info: JsonObject, parts: Iterable[JsonObject]) -> Iterator[TurnBuilder]:
         role = info.get("role")
@@ -172,7 +162,7 @@ class _OpencodeReader:
             self._turn.add_alias(info.get("id"))
             self._turn.add_request(request)
         elif role == "assistant" and info.get("summary") is True:
-            self.stats.skipped += 1  # a summary made by compaction
+            self._stats.skipped += 1  # a summary made by compaction
         elif role == "assistant":
             if self._turn is None:
                 self._turn = TurnBuilder(info.get("parentID") or info.get("id"), time, sidechain=self.is_side)
@@ -187,12 +177,7 @@ class _OpencodeReader:
             for part in parts:
                 self._add_part(self._turn, part)
         else:
-            self.stats.skipped += 1
-
-    def flush(self) -> Iterator[TurnBuilder]:
-        if self._turn:
-            yield self._turn
-            self._turn = None
+            self._stats.skipped += 1
 
     def _request_text(self, part: JsonObject) -> str:
         kind = object_type(part)
@@ -203,8 +188,8 @@ class _OpencodeReader:
         if kind == "subtask":
             return to_text(part.get("prompt")).strip()
         if kind == "compaction":
-            self.stats.note(COMPACTED_NOTE)
-        self.stats.skipped += 1
+            self._stats.note(COMPACTED_NOTE)
+        self._stats.skipped += 1
         return ""
 
     def _add_part(self, turn: TurnBuilder, part: JsonObject) -> None:
@@ -219,7 +204,7 @@ class _OpencodeReader:
             details = state.get("metadata") or state.get("structured")
             turn.add_result(call, _result(state, failed=failed), failed=failed, details=details)
         else:
-            self.stats.skipped += 1
+            self._stats.skipped += 1
 
 
 def _result(state: JsonObject, *, failed: bool) -> object:

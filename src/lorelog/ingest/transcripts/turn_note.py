@@ -36,72 +36,32 @@ from lorelog.ingest.transcripts.note_text import (
     strip_opening,
 )
 
-_CONTEXT_TAGS = (
-    "lorelog-memory",
-    "lorelog-context",
-    "memsearch-context",
-    "memsearch-memory",
-    "relevant-memories",
-    "relevant_memories",
-    "memory-context",
-    "memory_context",
-    "claude-mem-context",
-    "supermemory-context",
-    "hindsight_memories",
-    "hook_context",
-    "system-reminder",
-    "system_reminder",
-    "environment_context",
-    "environment_details",
-    "user_instructions",
-    "INSTRUCTIONS",
-    "permissions instructions",
-    "collaboration_mode",
-    "apps_instructions",
-    "skills_instructions",
-    "subagent_notification",
-    "task-notification",
-    "turn_aborted",
-    "local-command-caveat",
-    "local-command-stdout",
-    "local-command-stderr",
-    "bash-input",
-    "bash-stdout",
-    "bash-stderr",
-    "ide_opened_file",
-    "ide_selection",
-    "ide_diagnostics",
-    "post-tool-use-hook",
-    "user-prompt-submit-hook",
-    "thinking",
+_TAG_PATTERN = (
+    r"(?:lorelog|memsearch|claude-mem|supermemory|memory)[-_]context|(?:lorelog|memsearch)-memory|relevant[-_]memories|hindsight_memories"
+    r"|hook_context|system[-_]reminder|environment_(?:context|details)|user_instructions|INSTRUCTIONS|permissions instructions"
+    r"|(?:apps|skills)_instructions|collaboration_mode|subagent_notification|task-notification|turn_aborted"
+    r"|local-command-(?:caveat|stdout|stderr)|bash-(?:input|stdout|stderr)|ide_(?:opened_file|selection|diagnostics)"
+    r"|(?:post-tool-use|user-prompt-submit)-hook|thinking"
 )
-_TAG_PATTERN = "|".join(map(re.escape, _CONTEXT_TAGS))
+"""Names of tags around context that lorelog, hosts and other programs insert."""
 _CONTEXT_BLOCK = re.compile(rf"(?<!`)<({_TAG_PATTERN})(?:\s[^<>]*)?>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _CLOSED_BLOCK = re.compile(rf"(?<!`)<({_TAG_PATTERN})(?:\s[^<>]*)?>.*?</\1>", re.DOTALL | re.IGNORECASE)
 """An agent that writes about a tag does not close it; a host closes the tags of the context it inserts."""
 _LONE_END_TAG = re.compile(rf"</(?:{_TAG_PATTERN})>", re.IGNORECASE)
-_AGENTS_FILE = re.compile(r"\A\s*# AGENTS\.md instructions\b.*", re.DOTALL)
-_ENVELOPE = re.compile(
-    r"\A\s*(?:"
+_ENVELOPES = re.compile(
+    r"\A(?:\s*(?:"
     r"\[(?:\w{3} )?\d{4}-\d\d-\d\d[ T]\d\d:\d\d[^\]\n]{0,40}\]\s*"  # the time that gateways put before a message
     r"|(?:Conversation info|Sender|Thread starter|Replied message)[^\n]{0,60}\(untrusted[^\n]*\n```(?:json)?\n.*?\n```\s*"
     r"|System: \[\d{4}-\d\d-\d\d[^\n]*\n"
-    r")",
+    r")){1,8}",
     re.DOTALL,
 )
-_MAX_ENVELOPES = 8
 
 
 def strip_injected_context(text: str) -> str:
     """Return the part of a request that the user wrote."""
-    text = _LONE_END_TAG.sub("", _CONTEXT_BLOCK.sub("", text))
-    text = _AGENTS_FILE.sub("", text)
-    for _ in range(_MAX_ENVELOPES):
-        shorter = _ENVELOPE.sub("", text, count=1)
-        if shorter == text:
-            break
-        text = shorter
-    return text.strip()
+    text = _LONE_END_TAG.sub("", _CONTEXT_BLOCK.sub("", text)).strip()
+    return "" if text.startswith("# AGENTS.md instructions") else _ENVELOPES.sub("", text).strip()
 
 
 MAX_REQUEST_CHARS = 500
@@ -158,8 +118,6 @@ _WORD = re.compile(r"\w{3,}")
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 _OUTPUT_FILTER = re.compile(r"(?:\s*2>&1)?(?:\s*\|\s*(?:tail|head)(?:\s+-\S+){0,2}(?:\s+\d+)?)?\s*\Z")
 _WRITES_FILE = re.compile(r"(?<![<>&0-9])>>?\s*(?!/dev/null|&)\S|\s-i\b|\btee\b")
-
-
 _FILE_TOOL = re.compile(
     r"(?:multi_?|notebook_?|str_?replace_?based_?|file_?|apply_?)*(?:read|write|edit|patch|glob|grep|ls|list|find|view|search"
     r"|edit_tool|webfetch|web_?search|task\w*|todo\w*|skill|agent|askuserquestion|exitplanmode|toolsearch|killshell|bashoutput)",
@@ -227,7 +185,10 @@ def make_note(
     bullets += _format_list("Commands", commands)
     bullets += _format_list("Errors", _format_errors(actions, clean, directory))
     bullets += [f"- Ended: {ending}"] if ending else []
-    return _limit_note("\n".join(bullets))
+    note = "\n".join(bullets).replace("<!--", "<!- -").replace("-->", "- ->")
+    while len(note) > MAX_NOTE_CHARS:  # whole lines that fit
+        note = note.rpartition("\n")[0] or shorten_text(note, MAX_NOTE_CHARS)
+    return note
 
 
 def turn_redactor(digest: TurnDigest, clean: RedactText) -> RedactText:
@@ -306,15 +267,15 @@ def _format_findings(digest: TurnDigest, clean: RedactText, said: str) -> list[s
     words = set(_WORD.findall(said.lower()))
     best: list[tuple[int, str]] = []
     for number, line in sorted(enumerate(lines), key=lambda pair: (-rate_finding(pair[1]), -pair[0])):
-        if len(best) < MAX_FINDINGS and not _is_said(line, words):
+        own = set(_WORD.findall(line.lower()))
+        if (
+            len(best) < MAX_FINDINGS
+            and len(own & words) < len(own)
+            and len(own & words) <= _MAX_SHARED_WORDS * len(own)
+        ):
             best.append((number, shorten_text(line, _MAX_FINDING_CHARS)))
-            words |= set(_WORD.findall(line.lower()))
+            words |= own
     return [line for _, line in sorted(best)]
-
-
-def _is_said(line: str, words: set[str]) -> bool:
-    own = set(_WORD.findall(line.lower()))
-    return not own or len(own & words) / len(own) > _MAX_SHARED_WORDS
 
 
 def format_ending(digest: TurnDigest) -> str:
@@ -365,12 +326,8 @@ def _relative_to(directory: str, text: str) -> str:
     bare = directory.rstrip("/")
     if len(bare) < 2 or bare not in text:
         return text
-    name = re.escape(bare)
-    return re.sub(
-        rf"(?<![\w./-]){name}(?:(?=[\s\"'`:;,)]|\Z)|/(?=[\s\"'`:;,)]|\Z))",
-        ".",
-        re.sub(rf"(?<![\w./-]){name}/(?=[\w.@~-])", "", text),
-    )
+    pattern = rf"(?<![\w./-]){re.escape(bare)}(?:(/)(?=[\w.@~-])|/?(?=[\s\"'`:;,)]|\Z))"
+    return re.sub(pattern, lambda match: "" if match[1] else ".", text)
 
 
 def _format_path(path: str, clean: RedactText) -> str:
@@ -390,7 +347,8 @@ def _format_commands(actions: Iterable[ToolAction], clean: RedactText, directory
 def _format_command(command: str, clean: RedactText, directory: str) -> str:
     bare = _CD_PROJECT.sub("", _relative_to(directory, clean(command).strip()))
     bare = _OUTPUT_FILTER.sub("", bare) or bare
-    return _format_code(bare, MAX_COMMAND_CHARS)
+    bare = shorten_text(" ".join(bare.replace("`", "'").replace("\0", "").split()), MAX_COMMAND_CHARS)
+    return f"`{bare}`" if bare else ""
 
 
 def _is_notable_command(command: str) -> bool:
@@ -438,21 +396,7 @@ def _failure_reason(action: ToolAction, clean: RedactText) -> str:
     return "" if is_own_mistake and not _MACHINE_FAULT.search(reason) else reason
 
 
-def _format_code(text: str, limit: int) -> str:
-    bare = shorten_text(" ".join(text.replace("`", "'").replace("\0", "").split()), limit)
-    return f"`{bare}`" if bare else ""
-
-
 def _format_list(name: str, lines: Sequence[str]) -> list[str]:
     if len(lines) <= 1:
         return [f"- {name}: {lines[0]}"] if lines else []
     return [f"- {name}:", *(f"  - {line}" for line in lines)]
-
-
-def _limit_note(note: str) -> str:
-    """Return the whole lines of a note that fit the limit."""
-    note = note.replace("<!--", "<!- -").replace("-->", "- ->")
-    while len(note) > MAX_NOTE_CHARS:
-        kept, _, _ = note.rpartition("\n")
-        note = kept or shorten_text(note, MAX_NOTE_CHARS)
-    return note

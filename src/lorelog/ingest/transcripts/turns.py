@@ -13,15 +13,16 @@ from msgspec.structs import replace
 
 from lorelog.core.session import ToolAction, ToolCall, TranscriptTurn, TurnDigest, UserStatement
 from lorelog.ingest.transcripts import turn_note
-from lorelog.ingest.transcripts.actions import extract_errors, parse_action, parse_failure
-from lorelog.ingest.transcripts.shown_memory import is_stopped_call, strip_shown_memory
+from lorelog.ingest.transcripts.actions import extract_errors, parse_action, parse_arguments, parse_failure
 from lorelog.ingest.transcripts.statements import is_plan_approval, last_question, recognise_prompt
 from lorelog.ingest.transcripts.user_replies import (
     CallResult,
     PendingCall,
+    is_stopped_call,
     pending_call,
     proposed_plans,
     read_reply,
+    strip_shown_memory,
     unanswered_plan,
 )
 
@@ -121,13 +122,20 @@ class _BoundedText:
         return f"{text}… [{self.omitted_chars:,} more characters]" if self.omitted_chars else text
 
 
+class _Call(Struct):
+    """A tool call: as it is shown, what it did, and, until it has a result, what is needed to understand that."""
+
+    id: str
+    shown: ToolCall
+    action: ToolAction
+    pending: PendingCall | None
+
+
 class TurnBuilder:
     """A turn that is being read."""
 
     def __init__(self, identity: object = "", time: object = "", *, sidechain: bool = False) -> None:
         self.identity = to_text(identity)
-        self.time = ""
-        self.start_time: float | None = None
         self.set_start_time(time)
         self.sidechain = sidechain
         self.interrupted = False
@@ -137,19 +145,16 @@ class TurnBuilder:
         """The host marked the turn as ended."""
         self.pending = False
         """The host marked the turn as unfinished."""
-        self._assistant_spoke_last = False
         self.aliases: set[str] = {self.identity} - {""}
-        self._user = _BoundedText()
-        self._assistant = _BoundedText()
-        self._tools: list[ToolCall] = []
-        self._calls: dict[str, int] = {}
-        self._omitted_calls = 0
+        self.request = _BoundedText()
+        self.answer = _BoundedText()
+        """Texts by the assistant."""
+        self.calls: dict[str, _Call] = {}
+        """By id; those beyond the limits without their content."""
+        self._assistant_spoke_last = False
         self._last_texts: deque[str] = deque(maxlen=_MAX_LAST_TEXTS)
         self._text_count = 0
-        self._actions: list[ToolAction] = []
-        self._actions_by_call: dict[str, int] = {}
         self._error_count = 0
-        self._open_calls: dict[str, PendingCall] = {}
         self._written_plan = ""
         self._last_call = ""
         """Tool and target of the last call."""
@@ -159,24 +164,9 @@ class TurnBuilder:
         self._findings: list[tuple[int, str]] = []
 
     @property
-    def has_request(self) -> bool:
-        """True if the turn has a request."""
-        return bool(self._user)
-
-    @property
     def has_answer(self) -> bool:
         """True if the assistant wrote something or called a tool."""
-        return bool(self._assistant or self._tools)
-
-    @property
-    def has_words(self) -> bool:
-        """True if the assistant wrote something."""
-        return bool(self._assistant)
-
-    @property
-    def has_tools(self) -> bool:
-        """True if a tool was called."""
-        return bool(self._tools)
+        return bool(self.answer or self.calls)
 
     def add_alias(self, *names: object) -> None:
         """Add ids by which this turn may be requested."""
@@ -184,13 +174,11 @@ class TurnBuilder:
 
     def set_start_time(self, time: object) -> None:
         """Set the time at which the turn began."""
-        when = parse_time(time)
-        self.time = iso_time(time)
-        self.start_time = None if when is None else when.timestamp()
+        self.time, self.start_time = iso_time(time), timestamp(time)
 
     def add_request(self, text: object) -> None:
         request = strip_shown_memory(to_text(text))
-        self._user.add(request)
+        self.request.add(request)
         self._assistant_spoke_last = False
         if request.strip() and len(self._spoken) < _MAX_STATEMENTS:
             self._spoken.append(request[:MAX_TEXT_CHARS])
@@ -210,46 +198,36 @@ class TurnBuilder:
     def add_text(self, text: object) -> None:
         """Add a text by the assistant."""
         words = to_text(text)
-        self._assistant.add(words)
-        if words.strip():
-            if len(self._last_texts) == _MAX_LAST_TEXTS:
-                self._add_findings(self._last_texts[0])
-            self._last_texts.append(words)
-            self._text_count += 1
-            self._assistant_spoke_last = True
-            for plan in proposed_plans(words) if "<proposed_plan>" in words else ():
-                self.add_plan(plan)
-
-    def _add_findings(self, text: str) -> None:
-        """Keep the findings of a text that is about to be dropped from the last ones."""
-        if len(self._findings) < _MAX_FINDINGS:
+        self.answer.add(words)
+        if not words.strip():
+            return
+        if len(self._last_texts) == _MAX_LAST_TEXTS:  # keep the findings of the text that is dropped
             position = self._text_count - _MAX_LAST_TEXTS + 1
-            self._findings += [(position, finding) for finding in turn_note.pick_findings(text)]
+            self._findings += [(position, finding) for finding in turn_note.pick_findings(self._last_texts[0])]
             del self._findings[_MAX_FINDINGS:]
+        self._last_texts.append(words)
+        self._text_count += 1
+        self._assistant_spoke_last = True
+        for plan in proposed_plans(words):
+            self.add_plan(plan)
 
     def add_call(self, call: object, name: object, arguments: object) -> None:
         """Add a tool call; the first of equal ids counts."""
         identity = to_text(call)
-        if identity and identity in self._actions_by_call:
+        if identity and identity in self.calls:
             return
         self._assistant_spoke_last = False
         tool = to_text(name).strip()[:_MAX_NAME_CHARS] or "tool"
-        self._actions_by_call[identity or f"unnamed {len(self._actions_by_call)}"] = len(self._actions)
+        arguments = parse_arguments(arguments)
         action = parse_action(tool, arguments)
-        if len(self._actions) < _MAX_ACTIONS:
-            self._actions.append(action)
         short, cut = truncate_text(describe_arguments(arguments), MAX_INPUT_CHARS)
-        target = next(iter(action.files), "") or action.command or short
-        pending = pending_call(tool, arguments, target)
-        self._open_calls[identity] = pending
+        pending = pending_call(tool, arguments, next(iter(action.files), "") or action.command or short)
+        shown = ToolCall(tool, short, truncated=cut)
+        if len(self.calls) >= _MAX_ACTIONS:
+            shown, action = ToolCall(""), ToolAction("")
+        self.calls[identity or f"unnamed {len(self.calls)}"] = _Call(identity, shown, action, pending)
         self._last_call = f"{tool} {pending.subject}".strip()
         self._written_plan = pending.plan or self._written_plan
-        if len(self._tools) >= MAX_TOOL_CALLS:
-            self._omitted_calls += 1
-            return
-        if identity:
-            self._calls[identity] = len(self._tools)
-        self._tools.append(ToolCall(tool, short, truncated=cut))
 
     def add_result(
         self, call: object, result: object, *, failed: bool = False, details: object = None
@@ -258,19 +236,25 @@ class TurnBuilder:
 
         A result without a known call is dropped, and so are memories that lorelog added to it.
         """
-        index = self._actions_by_call.get(to_text(call))
-        if index is None:
+        known = self.calls.get(to_text(call))
+        if known is None:
             return []
         whole = result_text(result)
-        text = strip_shown_memory(whole)
-        pending = self._open_calls.pop(to_text(call), None)
-        if is_stopped_call(whole, failed=failed):
-            self._add_shown_result(to_text(call), text, failed=True)
-            if index < len(self._actions):
-                self._actions[index] = replace(self._actions[index], failed=True)
-            return []
-        self._add_outcome(index, text, failed=failed)
-        self._add_shown_result(to_text(call), text, failed=failed)
+        text = to_text(strip_shown_memory(whole))
+        is_stopped = is_stopped_call(whole, failed=failed)
+        if known.action.tool and is_stopped:
+            known.action = replace(known.action, failed=True)
+        elif known.action.tool and not known.action.failed:
+            has_failed, reason = parse_failure(text, failed=failed)
+            action = replace(known.action, failed=has_failed, error=to_text(reason))
+            traces = extract_errors(text, action) if self._error_count < _MAX_ERRORS else ()
+            self._error_count += len(traces)
+            known.action = replace(action, traces=traces)
+        if known.action.tool and not known.shown.result:
+            short, cut = truncate_text(text, MAX_RESULT_CHARS)
+            truncated = known.shown.truncated or cut
+            known.shown = replace(known.shown, result=short, failed=failed or is_stopped, truncated=truncated)
+        pending, known.pending = known.pending, None
         return self.add_reply(call, pending, result, details, failed=failed)
 
     def add_reply(
@@ -288,23 +272,7 @@ class TurnBuilder:
 
     def open_calls(self) -> dict[str, PendingCall]:
         """Return the calls without a result."""
-        return self._open_calls
-
-    def _add_outcome(self, index: int, text: str, *, failed: bool) -> None:
-        if index < len(self._actions) and not self._actions[index].failed:
-            has_failed, reason = parse_failure(text, failed=failed)
-            action = replace(self._actions[index], failed=has_failed, error=to_text(reason))
-            traces = extract_errors(to_text(text), action) if self._error_count < _MAX_ERRORS else ()
-            self._error_count += len(traces)
-            self._actions[index] = replace(action, traces=traces)
-
-    def _add_shown_result(self, call: str, text: str, *, failed: bool) -> None:
-        number = self._calls.get(call)
-        if number is None or self._tools[number].result:
-            return
-        before = self._tools[number]
-        short, cut = truncate_text(text, MAX_RESULT_CHARS)
-        self._tools[number] = ToolCall(before.name, before.input, short, failed, before.truncated or cut)
+        return {call.id: call.pending for call in self.calls.values() if call.pending is not None}
 
     def _plan_text(self) -> str:
         """Return the plan of a call that has none itself: the plan file it wrote, else its last words."""
@@ -332,22 +300,36 @@ class TurnBuilder:
             statement = _request_statement(spoken, before, f"request {requests}")
             if statement is not None:
                 yield statement
-        for call, pending in self._open_calls.items():
+        for call, pending in self.open_calls().items():
             plan = unanswered_plan(pending, call, self._plan_text())
             if plan is not None:
                 yield plan
 
-    def parsed_turn(self, number: int, identity: str, previous: TurnEnding | None = None) -> ParsedTurn:
+    def build(self, number: int, identity: str, previous: TurnEnding | None = None) -> ParsedTurn:
         """Return the turn in its current state, with its aliases and its digest. `previous` is the end of the turn before it."""
         previous = previous or TurnEnding()
+        calls = list(self.calls.values())[:_MAX_ACTIONS]
+        tools = tuple(call.shown for call in calls[:MAX_TOOL_CALLS])
+        is_cut = self.request.omitted_chars or self.answer.omitted_chars or any(tool.truncated for tool in tools)
         over = self.ended or self.interrupted or self.failed
         return ParsedTurn(
-            turn=self.build(number, identity),
+            turn=TranscriptTurn(
+                id=identity,
+                number=number,
+                time=self.time,
+                user=str(self.request),
+                assistant=str(self.answer),
+                tools=tools,
+                sidechain=self.sidechain,
+                interrupted=self.interrupted,
+                truncated=bool(is_cut or len(self.calls) > MAX_TOOL_CALLS),
+                tools_left_out=max(0, len(self.calls) - MAX_TOOL_CALLS),
+            ),
             aliases=frozenset(self.aliases),
             digest=TurnDigest(
-                request=str(self._user),
+                request=str(self.request),
                 assistant_texts=tuple(self._last_texts),
-                actions=tuple(self._actions),
+                actions=tuple(call.action for call in calls),
                 interrupted=self.interrupted,
                 failed=self.failed,
                 statements=tuple(self._statements(previous)),
@@ -357,28 +339,8 @@ class TurnBuilder:
             finding_positions=tuple(position for position, _ in self._findings),
             start_time=self.start_time,
             text_count=self._text_count,
-            call_count=len(self._actions_by_call),
+            call_count=len(self.calls),
             is_open=not over and (self.pending or not self._assistant_spoke_last),
-        )
-
-    def build(self, number: int, identity: str) -> TranscriptTurn:
-        """Return the turn in its current state."""
-        return TranscriptTurn(
-            id=identity,
-            number=number,
-            time=self.time,
-            user=str(self._user),
-            assistant=str(self._assistant),
-            tools=tuple(self._tools),
-            sidechain=self.sidechain,
-            interrupted=self.interrupted,
-            truncated=bool(
-                self._user.omitted_chars
-                or self._assistant.omitted_chars
-                or self._omitted_calls
-                or any(tool.truncated for tool in self._tools)
-            ),
-            tools_left_out=self._omitted_calls,
         )
 
 
@@ -404,7 +366,7 @@ class TurnNumbering:
 
     def add(self, builder: TurnBuilder) -> ParsedTurn | None:
         """Return the next turn; None if it is empty, which does not count."""
-        if not builder.has_request and not builder.has_answer:
+        if not builder.request and not builder.has_answer:
             return None
         self._number += 1
         base = "".join(builder.identity.split())[:_MAX_ID_CHARS] or f"turn-{self._number}"
@@ -413,7 +375,7 @@ class TurnNumbering:
             copy += 1
             identity = f"{base}#{copy}"
         self._used.add(identity)
-        parsed = builder.parsed_turn(self._number, identity, None if builder.sidechain else self._previous)
+        parsed = builder.build(self._number, identity, None if builder.sidechain else self._previous)
         if not builder.sidechain:
             self._previous = builder.ending()
         return parsed
@@ -451,6 +413,12 @@ class OneTurnReader:
     def __init__(self, stats: TranscriptStats) -> None:
         self._stats = stats
         self._turn: TurnBuilder | None = None
+
+    def _begin(self, identity: object, time: object, request: str = "") -> Iterator[TurnBuilder]:
+        """Begin the next turn, and yield the one before it."""
+        yield from self.flush()
+        self._turn = TurnBuilder(identity, time)
+        self._turn.add_request(request)
 
     def open_turns(self) -> list[TurnBuilder]:
         return [self._turn] if self._turn else []
@@ -518,26 +486,20 @@ def truncate_text(text: str, limit: int) -> tuple[str, bool]:
 
 def describe_arguments(arguments: object) -> str:
     """Return the most descriptive argument of a call, else all arguments as JSON."""
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments) if arguments.lstrip()[:1] in {"{", "["} else arguments
-        except (ValueError, RecursionError):
-            return arguments
     if isinstance(arguments, dict):
         value = next((arguments[key] for key in _DESCRIPTIVE_ARGUMENTS if arguments.get(key)), None)
         if isinstance(value, list) and all(isinstance(word, str) for word in value):
             return " ".join(value)
         if isinstance(value, str):
             return value
-    if arguments is None or arguments in ({}, []):
-        return ""
-    return arguments if isinstance(arguments, str) else _to_json(arguments)
+    return _to_json(arguments) if arguments else ""
 
 
 def result_text(result: object) -> str:
     """Return a tool's result as text: hosts wrap it in blocks, objects, or JSON within a string."""
     if isinstance(result, str):
-        return _unwrap_output(result)
+        output = as_object(parse_arguments(result)).get("output") if result.startswith('{"output"') else None
+        return output if isinstance(output, str) else result
     if isinstance(result, list):
         texts = (
             to_text(block.get("text"))
@@ -551,6 +513,12 @@ def result_text(result: object) -> str:
             if result.get(key):
                 return result_text(result[key])
     return "" if result is None else _to_json(result)
+
+
+def timestamp(value: object) -> float | None:
+    """Return a time as seconds since 1970; None if it is not a time."""
+    when = parse_time(value)
+    return None if when is None else when.timestamp()
 
 
 def iso_time(value: object) -> str:
@@ -575,18 +543,8 @@ def parse_time(value: object) -> datetime | None:
         return None
 
 
-def _unwrap_output(text: str) -> str:
-    if text.startswith('{"output"'):
-        try:
-            output = as_object(json.loads(text)).get("output")
-        except (ValueError, RecursionError):
-            return text
-        return output if isinstance(output, str) else text
-    return text
-
-
 def _to_json(value: object) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False)
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     except (ValueError, TypeError, RecursionError):
         return ""

@@ -8,11 +8,14 @@
 
 The hosts' tools and texts are similar, so one reader serves all. It takes the structured form of an answer where there is
 one, because a question may contain any text. Text that the host itself put around the words is removed.
+
+lorelog's own words are recognised, too: memories that hooks add to the result of a call, in front of it or after it, and the reasons of stopped
+calls. Without that, a shown memory would be captured as an error, a note or the user's words, shown again, and so on. A call that a guard
+blocked, or that was held once because of a rule, was not rejected by the user and is not an error.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -21,6 +24,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lorelog.core.session import UserStatement
+from lorelog.ingest.transcripts.actions import parse_arguments
 from lorelog.ingest.transcripts.statements import rejection_kind
 
 MAX_WORDS_CHARS = 20_000
@@ -52,6 +56,18 @@ _NO_ANSWERS = frozenset({"", "unanswered", "(notes only)", "(no answer)", "(no o
 _NOTE_PREFIX = "user_note: "
 _PROPOSED_PLAN = re.compile(r"<proposed_plan>\s*(.*?)\s*(?:</proposed_plan>|\Z)", re.DOTALL)
 
+_BLOCK = re.compile(
+    r"(?<!`)<lorelog-memory>[ \t]*(?:\n|\\n|\Z).*?(?:</lorelog-memory>|\Z)[ \t]*", re.DOTALL | re.IGNORECASE
+)
+"""A block to its end, or to the end of a text that the host cut off. The opening tag ends a line."""
+_HELD = r"<lorelog-memory>.{0,4000}?</lorelog-memory>\s{0,20}Held once\."
+_GUARDED = r"Blocked by lorelog guard [\w-]{1,80}:"
+_STOPPED = re.compile(rf".{{0,300}}?(?:{_HELD}|{_GUARDED})", re.DOTALL)
+_STOPPED_AT_START = re.compile(
+    rf"\s*(?:Error: |Tool call blocked: |(?:[\w ]{{1,40}} )?blocked by PreToolUse hook: |PreToolUse[^\n]{{0,80}}: )?(?:{_HELD}|{_GUARDED})",
+    re.DOTALL | re.IGNORECASE,
+)
+
 
 class PendingCall(Struct, frozen=True):
     """A tool call whose result may hold words of the user."""
@@ -78,8 +94,7 @@ class PendingCall(Struct, frozen=True):
 def pending_call(tool: str, arguments: object, subject: str) -> PendingCall:
     """Return the parts of a call that are needed to understand its result."""
     call = PendingCall(tool, subject.strip()[:_MAX_SUBJECT_CHARS])
-    if isinstance(arguments, str) and arguments.lstrip()[:1] == "{" and (call.asks or call.shows_plan):
-        arguments = _parse_json(arguments)
+    arguments = parse_arguments(arguments)
     if not isinstance(arguments, dict):
         return call
     if call.asks or call.shows_plan:
@@ -125,6 +140,20 @@ def rejection_words(text: str) -> str:
     match = _REJECTION_WORDS.search(text)
     words = _HOST_ADVICE.sub("", match[1]) if match else ""
     return "" if words.lstrip().startswith(_CLARIFY) else words.strip()[:MAX_WORDS_CHARS]
+
+
+def strip_shown_memory(text: str) -> str:
+    """Return a tool's result, or a request, without the memories that lorelog added to it."""
+    return _BLOCK.sub("", text).strip("\n") if "<lorelog-memory>" in text.lower() else text
+
+
+def is_stopped_call(text: str, *, failed: bool) -> bool:
+    """Return whether a result says that lorelog stopped the call, and not that it ran.
+
+    Hosts put a few words in front of the reason. If the host does not mark the result as failed, the reason must be at
+    its beginning: a command may print such a text.
+    """
+    return bool((_STOPPED if failed else _STOPPED_AT_START).match(text))
 
 
 def proposed_plans(text: str) -> list[str]:
@@ -202,7 +231,7 @@ def _answer_details(result: CallResult) -> dict[str, Any]:
         return result.details
     text = result.text.strip()
     start = text if text.startswith("{") else text[text.rfind("\n\n{") + 2 :] if "\n\n{" in text else ""
-    parsed = _parse_json(start) if start else None
+    parsed = parse_arguments(start)
     return parsed if isinstance(parsed, dict) else {}
 
 
@@ -255,11 +284,3 @@ def _clarified_answers(call: PendingCall, text: str) -> Iterator[tuple[str, str]
         lines = _CLARIFIED_LINE.findall(rest[start + len(question) : end])
         if words := [line.strip() for line in lines if line.strip()]:
             yield question, ", ".join(words)
-
-
-def _parse_json(text: str) -> object:
-    try:
-        parsed: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return parsed

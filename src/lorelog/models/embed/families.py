@@ -15,8 +15,8 @@ import re
 
 from msgspec import Struct
 
-from lorelog.core.digests import sha256
 from lorelog.core.errors import ConfigError
+from lorelog.core.ids import sha256
 from lorelog.core.options import AUTO_PROVIDER, EmbedOptions
 
 

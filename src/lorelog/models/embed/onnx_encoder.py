@@ -32,8 +32,8 @@ import onnxruntime
 from msgspec import Struct
 from onnxruntime.capi import onnxruntime_pybind11_state as foreign
 
-from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelFault, ModelUnavailable
+from lorelog.core.ids import blake2b
 from lorelog.core.ports import Vector
 from lorelog.core.processes import acquire_file_lock
 from lorelog.models.embed.families import PromptPrefixes, find_family, prefixes_from_prompts

@@ -224,8 +224,7 @@ def answer_question(text: str, scope: CodeScope) -> CodeReply | None:
 
 
 def _run_question(question: CodeQuestion, navigator: CodeNavigator, root: str) -> CodeReply | None:
-    from lorelog.services.code.lookup import SymbolQuery
-    from lorelog.services.code.navigation import CodeQueryOptions
+    from lorelog.services.code.navigation import CodeQueryOptions, SymbolQuery
 
     path = f"{root.rstrip('/')}/{question.path.strip('/')}" if question.path else ""
     if question.verb is CodeVerb.OUTLINE:

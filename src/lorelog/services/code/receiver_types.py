@@ -5,6 +5,10 @@ Results distinguish three cases: definitions of this working tree; an empty tupl
 
 Scopes, imports and inheritance are resolved for every language. Types of values (annotations, constructors, attributes,
 return types) are inferred for Python only.
+
+Annotations are parsed out of the signatures that the index stores for display, so no type information is stored
+separately. One that is not understood gives an empty result. Base classes of all languages go through `type_names`,
+which therefore also accepts `::`, `&` and `*`.
 """
 
 from __future__ import annotations
@@ -12,18 +16,11 @@ from __future__ import annotations
 import builtins
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 
 from lorelog.code.tables import StoredDefinition
 from lorelog.core.code import ImportStatement, Symbol, SymbolKind
-from lorelog.services.code.annotations import (
-    element_annotation,
-    parameter_types,
-    return_type,
-    type_names,
-    value_origin,
-    variable_annotation,
-)
 from lorelog.services.code.view import (
     CLASSES,
     FUNCTIONS,
@@ -37,6 +34,169 @@ from lorelog.services.code.view import (
     definition_key,
     scope_chain,
 )
+
+_NAME = re.compile(r"[^\W\d][\w$]*(?:(?:\.|::)[^\W\d][\w$]*)*")
+_OPEN, _CLOSE = "([{<", ")]}>"
+_TRANSPARENT_WRAPPERS = re.compile(
+    r"Optional|Annotated|Final|ClassVar|[Tt]ype|Required|NotRequired|ReadOnly|Awaitable|Coroutine"
+)
+"""Generic types whose members are those of their argument."""
+_MAPPINGS = re.compile(r"dict|Dict|Mapping|MutableMapping|defaultdict|DefaultDict|OrderedDict")
+_COLLECTIONS = re.compile(
+    r"list|List|tuple|Tuple|set|Set|frozenset|FrozenSet|deque|Deque|Sequence|MutableSequence|Iterable|Iterator|Collection|"
+    r"Container|AbstractSet|Generator|AsyncIterable|AsyncIterator|AsyncGenerator"
+)
+
+
+@lru_cache(maxsize=20_000)
+def parameter_types(signature: str) -> dict[str, str]:
+    """Return the parameters of a function with their annotations; an empty annotation where there is none."""
+    start = signature.find("(")
+    if start < 0:
+        return {}
+    inside = signature[start + 1 : _closing_bracket(signature, start)]
+    return {name: annotation for name, annotation in map(_parse_parameter, _split_top_level(inside, ",")) if name}
+
+
+@lru_cache(maxsize=20_000)
+def return_type(signature: str) -> str:
+    """Return the return annotation of a function, or an empty string."""
+    start = signature.find("(")
+    if start < 0:
+        return ""
+    rest = signature[_closing_bracket(signature, start) + 1 :].strip()
+    return rest[2:].strip().rstrip("{:;=").strip() if rest.startswith("->") else ""
+
+
+@lru_cache(maxsize=20_000)
+def variable_annotation(signature: str) -> tuple[str, str]:
+    """Return the annotation and the assigned value of a variable as written; either may be empty."""
+    equals = _find_top_level(signature, "=")
+    head, value = (signature[:equals], signature[equals + 1 :].strip()) if equals >= 0 else (signature, "")
+    colon = _find_top_level(head, ":")
+    return (head[colon + 1 :].strip() if colon >= 0 else ""), value
+
+
+@lru_cache(maxsize=20_000)
+def type_names(annotation: str) -> tuple[str, ...]:
+    """Return the type names: `Optional["Foo"]` gives Foo, `A | None` gives A, `list[Foo]` gives list."""
+    text = annotation.strip().strip("\"'").strip().lstrip("&*").strip()
+    parts = _split_top_level(text, "|")
+    if len(parts) > 1:
+        return tuple(dict.fromkeys(name for part in parts for name in type_names(part)))
+    match = _NAME.match(text)
+    if match is None or text == "None":
+        return ()
+    name, rest = match[0].replace("::", "."), text[match.end() :].strip()
+    last = name.rpartition(".")[2]
+    if rest.startswith("[") and (last == "Union" or _TRANSPARENT_WRAPPERS.fullmatch(last)):
+        inner = _split_top_level(rest[1 : _closing_bracket(rest, 0)], ",")
+        if last == "Coroutine":
+            inner = inner[-1:]
+        elif last != "Union":
+            inner = inner[:1]
+        return tuple(dict.fromkeys(type_name for part in inner for type_name in type_names(part)))
+    return (name,)
+
+
+@lru_cache(maxsize=20_000)
+def element_annotation(annotation: str, *, key: bool = False) -> str:
+    """Return the element type of a collection (`Foo` for `list[Foo]`), or the type of a mapping's values or keys."""
+    for part in _split_top_level(annotation.strip().strip("\"'"), "|"):
+        match = _NAME.match(part.strip())
+        rest = part.strip()[match.end() :].strip() if match else ""
+        if match is None or not rest.startswith("["):
+            continue
+        inner = [argument.strip() for argument in _split_top_level(rest[1 : _closing_bracket(rest, 0)], ",")]
+        last = match[0].rpartition(".")[2]
+        if last == "Optional":
+            return element_annotation(inner[0], key=key)
+        if _MAPPINGS.fullmatch(last):
+            return inner[0] if key else inner[-1]
+        return inner[0] if _COLLECTIONS.fullmatch(last) else ""
+    return ""
+
+
+@lru_cache(maxsize=20_000)
+def value_origin(value: str) -> tuple[str, str]:
+    """Return `("call", "pkg.Foo")` for a call, `("name", "self.x")` for a plain name, else two empty strings."""
+    text = value.strip().removeprefix("await ").strip()
+    match = _NAME.match(text)
+    if match is None:
+        return "", ""
+    rest = text[match.end() :].strip()
+    if not rest or rest[0] in ",;":
+        return "name", match[0]
+    # Signatures may be truncated, so an unclosed bracket counts as the whole call.
+    is_call = rest[0] == "(" and _closing_bracket(rest, 0) >= len(rest.rstrip(";")) - 1
+    return ("call", match[0]) if is_call else ("", "")
+
+
+def _parse_parameter(text: str) -> tuple[str, str]:
+    parameter = text.strip()
+    equals = _find_top_level(parameter, "=")
+    head = parameter[:equals] if equals >= 0 else parameter
+    colon = _find_top_level(head, ":")
+    name, annotation = (head[:colon], head[colon + 1 :]) if colon >= 0 else (head, "")
+    if parameter.startswith("*"):
+        annotation = "dict" if parameter.startswith("**") else "tuple"
+    return name.strip().lstrip("*").strip(), annotation.strip()
+
+
+def _closing_bracket(text: str, start: int) -> int:
+    """Return the position of the bracket that closes the one at `start`, or the length of the text."""
+    depth, quote = 0, ""
+    for position in range(start, len(text)):
+        letter = text[position]
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        elif letter in _OPEN:
+            depth += 1
+        elif letter in _CLOSE and text[position - 1 : position + 1] != "->":
+            depth -= 1
+            if depth == 0:
+                return position
+    return len(text)
+
+
+def _split_top_level(text: str, separator: str) -> list[str]:
+    """Split a text at separators outside of brackets and quotes."""
+    parts, start = [], 0
+    for position in _top_level_positions(text, separator):
+        parts.append(text[start:position])
+        start = position + 1
+    return [*parts, text[start:]]
+
+
+def _find_top_level(text: str, mark: str) -> int:
+    """Return the first position of `=` or `:` outside of brackets and operators, or -1."""
+    for position in _top_level_positions(text, mark):
+        around = text[max(0, position - 1) : position + 2]
+        if mark == "=" and (around[:1] in "!<>=+-*/%&|^~" or around.endswith("==")):
+            continue
+        if mark == ":" and ":=" in around:
+            return -1
+        return position
+    return -1
+
+
+def _top_level_positions(text: str, mark: str) -> list[int]:
+    positions, depth, quote = [], 0, ""
+    for position, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        elif letter in _OPEN:
+            depth += 1
+        elif letter in _CLOSE and text[position - 1 : position + 1] != "->":
+            depth -= 1
+        elif letter == mark and depth <= 0:
+            positions.append(position)
+    return positions
+
 
 _MAPPING_VIEWS = ("values", "keys")
 _SELF_NAMES = frozenset({"self", "cls", "this", "Self", "static", "$this"})
@@ -55,10 +215,8 @@ class TypeResolver:
 
     def __init__(self, code: CodeView) -> None:
         self._code = code
-        self._members: dict[tuple[DefinitionKey, str], tuple[StoredDefinition, ...]] = {}
         self._orders: dict[DefinitionKey, tuple[StoredDefinition, ...]] = {}
         self._resolved_names: dict[tuple[str, str, str], ResolvedDefinitions] = {}
-        self._enclosing_symbols: dict[DefinitionKey, Symbol | None] = {}
 
     # -- names ------------------------------------------------------------------------------------------------------
 
@@ -84,7 +242,10 @@ class TypeResolver:
         return self.resolve_import(name, scope)
 
     def resolve_import(self, name: str, scope: NameScope) -> ResolvedDefinitions:
-        """Resolve a name that a file uses at its top level and does not define."""
+        """Resolve a name that a file uses at its top level and does not define.
+
+        Where names are visible without an import, it is the definition in the same folder, else the only one.
+        """
         imports = self._code.imported_as(scope.path, name)
         original_names = {statement.name for statement in imports if statement.name} or {name}
         matches = [
@@ -97,10 +258,8 @@ class TypeResolver:
             return tuple(matches)
         if imports or (scope.language == "python" and name in _BUILTINS):
             return ()
-        return None if scope.language in IMPORT_SCOPED else self._visible_without_import(name, scope)
-
-    def _visible_without_import(self, name: str, scope: NameScope) -> ResolvedDefinitions:
-        """Return the definitions in the same folder, else the only definition of the name."""
+        if scope.language in IMPORT_SCOPED:
+            return None
         candidates = [
             definition
             for definition in self._code.definitions(name)
@@ -161,19 +320,19 @@ class TypeResolver:
 
     def members(self, cls: StoredDefinition, name: str) -> tuple[StoredDefinition, ...]:
         """Return the definitions of a member: those of the first class in lookup order that has it."""
-        key = (definition_key(cls), name)
-        if key not in self._members:
-            self._members[key] = ()
-            for ancestor in self.linearized_bases(cls):
-                matches = tuple(
+
+        def find() -> tuple[StoredDefinition, ...]:
+            by_ancestor = (
+                tuple(
                     candidate
                     for candidate in self._code.definitions(name)
                     if candidate.symbol.container == ancestor.symbol.qualified_name and _belongs(candidate, ancestor)
                 )
-                if matches:
-                    self._members[key] = matches
-                    break
-        return self._members[key]
+                for ancestor in self.linearized_bases(cls)
+            )
+            return next(filter(None, by_ancestor), ())
+
+        return self._code.cached(("members", definition_key(cls), name), find)
 
     def member_definitions(self, classes: ResolvedDefinitions, name: str) -> tuple[StoredDefinition, ...]:
         """Return the definitions of a member in all of some classes."""
@@ -197,17 +356,13 @@ class TypeResolver:
                 if match.symbol.kind in CLASSES:
                     classes.append(match)
                 elif match.symbol.kind in VARIABLES:
-                    targets = self._alias_target(match, depth)
+                    _, value = variable_annotation(match.symbol.signature)
+                    is_alias = value and value_origin(value)[0] != "call"  # a type variable is unknown
+                    around = NameScope(match.path, match.language, None)
+                    targets = self.resolve_type(value, around, depth - 1) if is_alias else None
                     has_unknown = has_unknown or targets is None
                     classes += targets or ()
         return tuple(classes) if classes or not has_unknown else None
-
-    def _alias_target(self, alias: StoredDefinition, depth: int) -> ResolvedDefinitions:
-        """Resolve a type alias; a type variable is unknown."""
-        _, value = variable_annotation(alias.symbol.signature)
-        if not value or value_origin(value)[0] == "call":
-            return None
-        return self.resolve_type(value, NameScope(alias.path, alias.language, None), depth - 1)
 
     def resolve_dotted(self, name: str, scope: NameScope) -> ResolvedDefinitions:
         """Resolve a dotted name through modules and classes."""
@@ -253,19 +408,20 @@ class TypeResolver:
         parts = name.split(".")
         if depth <= 0:
             return None
-        resolved = self._first_part(parts[0], (mark, hint), scope, depth)
+        resolved = self._first_part(parts[0], mark, hint, scope=scope, depth=depth)
         for count in range(1, len(parts)):
+            if resolved is None or resolved == ():
+                return resolved
             if isinstance(resolved, ModuleReceiver):
                 matches = self.module_members(".".join(parts[:count]), parts[count], scope)
                 resolved = (
-                    self._instance_types(matches, depth)
+                    self._types_of(matches, depth)
                     if matches
                     else ModuleReceiver(tuple(self.modules(".".join(parts[: count + 1]), scope)))
                 )
             else:
-                resolved = self._member_type(resolved, parts[count], depth)
-            if resolved is None or resolved == ():
-                return resolved
+                members = self.member_definitions(resolved, parts[count])
+                resolved = self._types_of(members, depth) if members else None
         return resolved
 
     def resolve_named_receiver(self, receiver: str, scope: NameScope) -> ResolvedDefinitions | ModuleReceiver:
@@ -279,14 +435,27 @@ class TypeResolver:
         return ModuleReceiver(tuple(modules)) if modules else None
 
     def _first_part(
-        self, name: str, hint: tuple[str, str], scope: NameScope, depth: int
+        self, name: str, mark: str, value: str, *, scope: NameScope, depth: int
     ) -> ResolvedDefinitions | ModuleReceiver:
+        """Resolve the first name of a receiver, and a hint of `code.languages.python_scopes` about it."""
         if name in _SELF_NAMES or name in _SUPER_NAMES:
             return self._self_or_super(name, scope)
-        mark, value = hint
-        if mark:
-            return self._hinted_type(mark, value, scope, depth)
-        return None if name == "?" else self._plain_receiver(name, scope, depth)
+        annotated: tuple[str, NameScope] | None
+        if mark == ":":
+            annotated = (value, scope)
+        elif mark == "*":
+            annotated = self._element_type(value, scope, depth - 1)
+        elif mark == "=":
+            return self.call_result(value, scope, depth - 1)
+        elif mark == "~":
+            return self.resolve_receiver(value, scope, depth - 1)
+        else:
+            annotated = self._parameter(name, scope)
+            if annotated is None and name != "?":
+                matches = self.resolve_name(name, scope)
+                modules = self.modules(name, scope) if not matches else []
+                return ModuleReceiver(tuple(modules)) if modules else matches and self._types_of(matches, depth)
+        return self.resolve_type(*annotated, depth - 1) if annotated and annotated[0] else None
 
     def _self_or_super(self, name: str, scope: NameScope) -> ResolvedDefinitions:
         classes = self.enclosing_class(scope)
@@ -294,42 +463,19 @@ class TypeResolver:
             return classes
         return tuple(base for cls in classes for base in self.bases(cls))
 
-    def _hinted_type(self, mark: str, value: str, scope: NameScope, depth: int) -> ResolvedDefinitions | ModuleReceiver:
-        """Resolve a hint of `code.languages.python_scopes` about a local variable: call, name, annotation, element."""
-        if mark == ":":
-            return self.resolve_type(value, scope, depth)
-        if mark == "*":
-            element = self._element_type(value, scope, depth - 1)
-            return self.resolve_type(*element, depth - 1) if element else None
-        if mark == "=":
-            return self.call_result(value, scope, depth - 1)
-        return self.resolve_receiver(value, scope, depth - 1)
-
-    def _plain_receiver(self, name: str, scope: NameScope, depth: int) -> ResolvedDefinitions | ModuleReceiver:
-        """Resolve an unqualified receiver: a parameter, a name of the file, or a module."""
-        for function in self._functions(scope):
+    def _parameter(self, name: str, scope: NameScope) -> tuple[str, NameScope] | None:
+        """Return the annotation of a parameter of an enclosing function, and the scope it is written in."""
+        functions = [scope.around] if scope.around is not None and scope.around.kind in FUNCTIONS else []
+        for level in scope_chain(scope.around)[1:-1]:
+            if not level.rpartition(".")[2][:1].isupper():  # nearly always a class
+                functions += [
+                    match.symbol for match in self.definitions_at(level, scope.path) if match.symbol.kind in FUNCTIONS
+                ]
+        for function in functions:
             parameters = parameter_types(function.signature)
             if name in parameters:
-                annotation = parameters[name]
-                around = NameScope(scope.path, scope.language, function)
-                return self.resolve_type(annotation, around, depth - 1) if annotation else None
-        matches = self.resolve_name(name, scope)
-        if matches:
-            return self._instance_types(matches, depth)
-        modules = self.modules(name, scope)
-        return ModuleReceiver(tuple(modules)) if modules else matches
-
-    def _functions(self, scope: NameScope) -> Iterator[Symbol]:
-        """Yield the functions around a scope, innermost first; a capitalized name is nearly always a class."""
-        if scope.around is None:
-            return
-        if scope.around.kind in FUNCTIONS:
-            yield scope.around
-        for level in scope_chain(scope.around)[1:-1]:
-            if not level.rpartition(".")[2][:1].isupper():
-                yield from (
-                    match.symbol for match in self.definitions_at(level, scope.path) if match.symbol.kind in FUNCTIONS
-                )
+                return parameters[name], NameScope(scope.path, scope.language, function)
+        return None
 
     def call_result(self, name: str, scope: NameScope, depth: int) -> ResolvedDefinitions:
         """Return the classes that calling a dotted name gives: the class itself, or a function's return type."""
@@ -347,51 +493,26 @@ class TypeResolver:
             callees = self.resolve_name(last, scope)
             if callees == () and not (last[:1].isupper() or last in _BUILTINS):
                 return None  # a third-party function may return anything
-        return None if callees is None else self._return_types(callees, depth)
+        return None if callees is None else self._types_of(callees, depth, called=True)
 
-    def _return_types(self, callees: tuple[StoredDefinition, ...], depth: int) -> ResolvedDefinitions:
-        classes: list[StoredDefinition] = []
-        for callee in callees:
-            if callee.symbol.kind in CLASSES:
-                classes.append(callee)
-                continue
-            annotation = return_type(callee.symbol.signature) if callee.symbol.kind in FUNCTIONS else ""
-            scope = NameScope(callee.path, callee.language, callee.symbol)
-            result = self.resolve_type(annotation, scope, depth - 1) if annotation else None
-            if result is None:
-                return None
-            classes += result
-        return tuple(classes)
-
-    def _instance_types(self, definitions: tuple[StoredDefinition, ...], depth: int) -> ResolvedDefinitions:
-        """Return the classes among some definitions, and the types of the variables among them."""
+    def _types_of(
+        self, definitions: Sequence[StoredDefinition], depth: int, *, called: bool = False
+    ) -> ResolvedDefinitions:
+        """Return the types of definitions, or of the results of calling them; a method without a call is a property."""
         classes: list[StoredDefinition] = []
         for definition in definitions:
-            if definition.symbol.kind in CLASSES:
-                classes.append(definition)
-                continue
-            types = self._variable_type(definition, depth - 1) if definition.symbol.kind in VARIABLES else None
-            if types is None:
-                return None
-            classes += types
-        return tuple(classes)
-
-    def _member_type(self, receivers: ResolvedDefinitions, name: str, depth: int) -> ResolvedDefinitions:
-        """Return the type of a member of some classes."""
-        if not receivers:
-            return receivers
-        members = self.member_definitions(receivers, name)
-        if not members:
-            return None
-        classes: list[StoredDefinition] = []
-        for member in members:
-            if member.symbol.kind in CLASSES:
-                classes.append(member)
-                continue
-            if member.symbol.kind in FUNCTIONS:  # not called: a property
-                types = self._return_types((member,), depth)
-            else:
-                types = self._variable_type(member, depth - 1)
+            symbol = definition.symbol
+            types: ResolvedDefinitions = None
+            if symbol.kind in CLASSES:
+                types = (definition,)
+            elif symbol.kind is SymbolKind.METHOD or (called and symbol.kind is SymbolKind.FUNCTION):
+                annotation, scope = (
+                    return_type(symbol.signature),
+                    NameScope(definition.path, definition.language, symbol),
+                )
+                types = self.resolve_type(annotation, scope, depth - 1) if annotation else None
+            elif symbol.kind in VARIABLES and not called:
+                types = self._variable_type(definition, depth - 1)
             if types is None:
                 return None
             classes += types
@@ -415,19 +536,17 @@ class TypeResolver:
 
     def _enclosing_symbol(self, variable: StoredDefinition) -> Symbol | None:
         """Return the innermost function or class around a variable's line: attributes are assigned in methods."""
-        key = definition_key(variable)
-        if key in self._enclosing_symbols:
-            return self._enclosing_symbols[key]
-        innermost: Symbol | None = None
-        line = variable.symbol.name_line
-        for definition in self._code.symbols(variable.path):
-            span = definition.symbol.span
-            if definition.symbol.kind in VARIABLES or not span.start_line <= line <= span.end_line:
-                continue
-            if innermost is None or span.start_line >= innermost.span.start_line:
-                innermost = definition.symbol
-        self._enclosing_symbols[key] = innermost
-        return innermost
+
+        def find() -> Symbol | None:
+            around = (
+                definition.symbol
+                for definition in reversed(self._code.symbols(variable.path))
+                if definition.symbol.kind not in VARIABLES
+                and definition.symbol.span.start_line <= variable.symbol.name_line <= definition.symbol.span.end_line
+            )
+            return max(around, key=lambda symbol: symbol.span.start_line, default=None)
+
+        return self._code.cached(("around", definition_key(variable)), find)
 
     # -- elements ---------------------------------------------------------------------------------------------------
 
@@ -447,23 +566,12 @@ class TypeResolver:
             return None
         before, _, last = name.rpartition(".")
         if not before:
-            return self._parameter_annotation(last, scope) or self._first_annotation(
-                self.resolve_name(last, scope) or (), depth
-            )
+            parameter = self._parameter(last, scope)
+            return parameter or self._first_annotation(self.resolve_name(last, scope) or (), depth)
         receiver = self.resolve_receiver(before, scope, depth - 1)
         if isinstance(receiver, ModuleReceiver):
             return self._first_annotation(self.module_members(before, last, scope), depth)
         return self._first_annotation(self.member_definitions(receiver, last), depth)
-
-    def _parameter_annotation(self, name: str, scope: NameScope) -> tuple[str, NameScope] | None:
-        for level in scope_chain(scope.around)[:-1]:
-            for definition in self.definitions_at(level, scope.path):
-                symbol = definition.symbol
-                parameters = parameter_types(symbol.signature) if symbol.kind in FUNCTIONS else {}
-                if name in parameters:
-                    annotation = parameters[name]
-                    return (annotation, NameScope(scope.path, scope.language, symbol)) if annotation else None
-        return None
 
     def _first_annotation(self, definitions: Sequence[StoredDefinition], depth: int) -> tuple[str, NameScope] | None:
         if not definitions:

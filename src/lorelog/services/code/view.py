@@ -145,48 +145,49 @@ class CodeView:
         self.root = root
         self._cache: dict[tuple[object, ...], object] = {}
 
-    def _cached(self, key: tuple[object, ...], make: Callable[[], CachedValue]) -> CachedValue:
+    def cached(self, key: tuple[object, ...], make: Callable[[], CachedValue]) -> CachedValue:
+        """Return the value that `make` returned for a key at first."""
         if key not in self._cache:
             self._cache[key] = make()
         return self._cache[key]  # type: ignore[return-value]
 
     def definitions(self, name: str) -> list[StoredDefinition]:
         """Return all definitions of a name, in all files."""
-        return self._cached(("definitions", name), lambda: self._tables.definitions(name, self._roots))
+        return self.cached(("definitions", name), lambda: self._tables.definitions(name, self._roots))
 
     def defined_at(self, name: str, path: str) -> list[StoredDefinition]:
         """Return the definitions of a name in one file."""
-        by_path = self._cached(("by path", name), lambda: _by_path(self.definitions(name)))
+        by_path = self.cached(("by path", name), lambda: _by_path(self.definitions(name)))
         return by_path.get(path, [])
 
     def symbols(self, path: str) -> list[StoredDefinition]:
         """Return all definitions of a file."""
-        return self._cached(("symbols", path), lambda: self._tables.definitions_in(self.root, path))
+        return self.cached(("symbols", path), lambda: self._tables.definitions_in(self.root, path))
 
     def uses(self, name: str) -> list[StoredUse]:
         """Return the uses of a name, in all files."""
-        return self._cached(("uses", name), lambda: self._tables.uses(name, self._roots))
+        return self.cached(("uses", name), lambda: self._tables.uses(name, self._roots))
 
     def imports(self, path: str) -> list[ImportStatement]:
         """Return the imports of a file."""
-        return self._cached(("imports", path), lambda: self._tables.imports_of(self.root, path))
+        return self.cached(("imports", path), lambda: self._tables.imports_of(self.root, path))
 
     def imported_as(self, path: str, name: str) -> list[ImportStatement]:
         """Return the imports of a file that bind a name."""
-        by_name = self._cached(("bound", path), lambda: _by_bound(self.imports(path)))
+        by_name = self.cached(("bound", path), lambda: _by_bound(self.imports(path)))
         return by_name.get(name, [])
 
     def importers_of_name(self, name: str) -> list[StoredImport]:
         """Return the imports that take a name from a module."""
-        return self._cached(("importers", name), lambda: self._tables.importers_of_name(name, self._roots))
+        return self.cached(("importers", name), lambda: self._tables.importers_of_name(name, self._roots))
 
     def exists(self, path: str) -> bool:
         """Return True if a file is indexed."""
-        return self._cached(("file", path), lambda: self._tables.file(self.root, path) is not None)
+        return self.cached(("file", path), lambda: self._tables.file(self.root, path) is not None)
 
     def is_module_file(self, importer: str, module: str, file: str, language: str) -> bool:
         """Return True if a module, imported by a file, is another file."""
-        return self._cached(
+        return self.cached(
             ("denotes", importer, module, file),
             lambda: is_module_file(importer, module, file, language, self.exists),
         )
@@ -211,12 +212,12 @@ class CodeView:
                     sites[name, ending].append(path)
             return sites
 
-        return self._cached(("ends", definition.path, definition.ordinal), make)
+        return self.cached(("ends", definition.path, definition.ordinal), make)
 
     def export_sites(self, definition: StoredDefinition) -> frozenset[tuple[str, str]]:
         """Return the files with a definition at their top level, and its name there: its own file, and importers."""
         key = ("places", definition.path, definition.ordinal)
-        return self._cached(key, lambda: frozenset(self._find_export_sites(definition)))
+        return self.cached(key, lambda: frozenset(self._find_export_sites(definition)))
 
     def _find_export_sites(self, definition: StoredDefinition) -> set[tuple[str, str]]:
         first = (definition.path, definition.symbol.name)
@@ -250,7 +251,7 @@ class CodeView:
                 by_ending[ending].append(stored)
             return by_ending
 
-        by_ending = self._cached(("taken", name), make)
+        by_ending = self.cached(("taken", name), make)
         return [stored for ending in (*_module_endings(path), _ANY_MODULE) for stored in by_ending.get(ending, ())]
 
 

@@ -20,8 +20,7 @@ from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import StoredChunk, short_hash
-from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError, plural
 from lorelog.core.memory import NO_LLM, AddReply, CompactOptions, CompactReply, NewMemory
 from lorelog.core.ports import Progress
 from lorelog.core.processes import acquire_file_lock
@@ -48,7 +47,7 @@ from lorelog.services.memories.journal import has_entry, journal_path
 from lorelog.services.memories.lifecycle import AddMemories, existing_reply, least_trusted_origin
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.memory_state.tombstones import Tombstones
-from lorelog.services.sessions.capture_context import CaptureContext
+from lorelog.services.sessions.capture import CaptureContext
 
 _MAX_PROMPT_BYTES = 40_000
 _MAX_DRAFT_AGE_S = 7 * 86400.0

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from lorelog.core.document import StoredChunk
 from lorelog.core.query import Explanation, Filters, Hit, ScorePart
 from lorelog.core.record import CANDIDATE_TRUST, UNTRUSTED_ORIGINS
+from lorelog.core.serializable import ReplyItems, Serializable
 from lorelog.light.wildcard import matches_path
 from lorelog.records.digests import content_words
 from lorelog.records.tables import RecordQuery
@@ -44,13 +45,13 @@ _MAX_AGENTS, _MAX_MEMORIES, _MAX_TASKS, _MAX_TASK_REASONS = 100, 100, 300, 3
 _DONE_STATUSES = ("completed", "success")
 
 
-class AgentSuggestion(Struct, frozen=True):
-    """An agent with its score and the reasons."""
+class AgentSuggestion(Serializable, Struct, frozen=True):
+    """An agent, its score, and the reasons."""
 
-    agent: str
+    agent_name: str
     score: float
     reasons: tuple[str, ...]
-    triggers: tuple[str, ...] = ()
+    matched_triggers: tuple[str, ...]
     """Patterns that match a changed file."""
 
 
@@ -84,7 +85,7 @@ def suggest_agents(
         )
         for name, case in cases.items()
     ]
-    return sorted(suggestions, key=lambda suggestion: (-suggestion.score, suggestion.agent))[:k], len(suggestions)
+    return sorted(suggestions, key=lambda suggestion: (-suggestion.score, suggestion.agent_name))[:k], len(suggestions)
 
 
 def _score_memory(memory: StoredChunk, words: frozenset[str], files: Sequence[str]) -> _AgentScore:
@@ -147,12 +148,14 @@ _MIN_FETCHED = 40
 _SNIPPET_CHARS = 300
 
 
-class RelevantHits(Struct, frozen=True):
-    """Hits for a task, and the number of hot ones among them."""
+class RelevantContext(ReplyItems[Hit], Struct, frozen=True):
+    """Context of a task: hot memories first, then the best hits."""
 
-    hits: tuple[Hit, ...]
-    hot_count: int
-    notes: tuple[str, ...] = ()
+    items_field = "results"
+
+    results: tuple[Hit, ...]
+    hot_included: int
+    notes: tuple[str, ...]
 
 
 def hot_hits(scope: ContextScope, limit: int) -> tuple[Hit, ...]:
@@ -168,7 +171,7 @@ def newest_hits(scope: ContextScope, limit: int) -> tuple[Hit, ...]:
 
 def find_relevant(
     scope: ContextScope, task: str, k: int, keys: Sequence[str] = (), *, include_hot: bool = True
-) -> RelevantHits:
+) -> RelevantContext:
     """Return hits for a task without duplicates, hot ones first."""
     hot = hot_hits(scope, min(k, MAX_HOT)) if include_hot else ()
     notes: list[str] = []
@@ -179,7 +182,7 @@ def find_relevant(
         notes += [note for note in reply.notes if note not in notes]
         hits += [hit for hit in reply.hits if filters.types or filters.tags or _is_eligible(scope, hit, keys)]
     hits.sort(key=lambda hit: -hit.relevance)
-    return RelevantHits(tuple(dedupe_hits([*hot, *hits])[:k]), len(hot), tuple(notes))
+    return RelevantContext(tuple(dedupe_hits([*hot, *hits])[:k]), len(hot), tuple(notes))
 
 
 def dedupe_hits(hits: Iterable[Hit]) -> list[Hit]:

@@ -19,6 +19,7 @@ from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters
 from lorelog.core.record import Record
+from lorelog.core.serializable import Serializable
 from lorelog.records.tables import RecordQuery
 from lorelog.services.records.projection import records_folder
 from lorelog.services.records.record_scope import RecordScope
@@ -85,19 +86,19 @@ _MAX_RECORDS = 200
 """Newest records per subsystem: listing fifty subsystems must not read the whole ledger."""
 
 
-class Subsystem(Struct, frozen=True):
-    """A part of a project, with the number of its memories, records and files."""
+class Subsystem(Serializable, Struct, frozen=True):
+    """A subsystem of a project, and the number of its chunks, records and files."""
 
     key: str
-    memories: int
-    records: int
-    files: int
+    chunk_count: int
+    record_count: int
+    file_count: int
 
 
-class SubsystemFiles(Struct, frozen=True):
+class SubsystemFiles(Serializable, Struct, frozen=True):
     """The files of a subsystem; for an unknown one, a note with similar names."""
 
-    key: str
+    subsystem_key: str
     files: tuple[str, ...]
     notes: tuple[str, ...] = ()
 

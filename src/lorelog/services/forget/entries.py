@@ -22,8 +22,7 @@ from msgspec import Struct, field
 
 from lorelog.code.git import Git
 from lorelog.core.document import GLOBAL_PROJECT, TURN_TYPE, Anchor, Chunk, Document, FileStamp, SourceFile
-from lorelog.core.errors import NotFound, SourceError, UsageError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import NotFound, SourceError, UsageError, plural
 from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import is_below, join_path
 from lorelog.core.ports import Store
@@ -484,7 +483,7 @@ def _unwritable_reason(source: str) -> str:
     try:
         status = os.lstat(source)
     except FileNotFoundError:
-        return ""  # there is nothing to take out
+        return ""  # there is nothing to erase
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
     reasons = {

@@ -19,8 +19,7 @@ from msgspec import Struct, field, json
 from msgspec.structs import asdict, replace
 
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.errors import NotFound, StoreDamaged, StoreUnwritable, UsageError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import NotFound, StoreDamaged, StoreUnwritable, UsageError, plural
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.serializable import Serializable
 from lorelog.services.forget.residues import Canaries, Quotes, ResidueReport
@@ -29,28 +28,37 @@ from lorelog.services.places.workspace import PLAN_SUFFIX, RECEIPT_FOLDER
 _MAX_BYTES = 64 << 20
 
 
-class ForgottenEntry(Serializable, Struct, frozen=True, kw_only=True):
-    """One section of a file that is erased, or a summary that is reworded without it."""
+class ForgottenSection(Serializable, Struct, frozen=True, kw_only=True):
+    """A section that is erased from a file, or a summary that is reworded without it."""
 
-    key: str
-    """As in its tombstone."""
     memory: str
     """The memory's id; empty for a section without one."""
     source: str
-    project: str
-    root: str
+    start_line: int = 0
+    end_line: int = 0
+    day: str = ""
     action: str
     """`cut`, or `reword` for a summary that keeps the lines about other sources."""
+    preview: str = ""
+    """Its first line, for the dry run; never stored."""
+
+
+class ForgottenEntry(ForgottenSection, frozen=True, kw_only=True):
+    """A section to forget, as the plan has it."""
+
+    key: str
+    """As in its tombstone."""
+    project: str
+    root: str
     ids: tuple[str, ...] = ()
     contents: tuple[str, ...] = ()
     """Content hashes of its chunks."""
     session: str = ""
     transcript: str = ""
-    start_line: int = 0
-    end_line: int = 0
-    day: str = ""
-    preview: str = ""
-    """Its first line, for the dry run; never stored."""
+
+    def section(self) -> ForgottenSection:
+        """Return the part that a reply shows."""
+        return ForgottenSection(**{name: getattr(self, name) for name in ForgottenSection.__struct_fields__})
 
 
 class ForgetPlan(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable, UsageError
@@ -45,6 +45,7 @@ from lorelog.services.forget.entries import (
 from lorelog.services.forget.forget_plan import (
     ForgetPlan,
     ForgottenEntry,
+    ForgottenSection,
     Receipt,
     find_receipt,
     make_receipt,
@@ -86,11 +87,11 @@ _KEPT_FILES = ("catalog.db", "records.db", "captures.db", "tombstones.jsonl", "r
 """Files with a step of their own, or without text of memories: they are never edited by what is found in them."""
 
 
-class ForgetReply(Serializable, Struct, frozen=True, kw_only=True):
+class ForgetReply(Serializable, Struct, frozen=True, kw_only=True, rename={"proof": "message"}):
     """What a forget would erase, or erased, and the proof."""
 
     dry_run: bool
-    entries: tuple[ForgottenEntry, ...] = ()
+    entries: tuple[ForgottenSection, ...] = ()
     records: tuple[str, ...] = ()
     selected: Mapping[str, int] = field(default_factory=dict)
     """Counts by kind."""
@@ -112,11 +113,11 @@ class ForgetReply(Serializable, Struct, frozen=True, kw_only=True):
     residues: tuple[Residue, ...] = ()
     unreadable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    ok: bool = True
+    """True if nothing is left."""
 
-    @property
-    def ok(self) -> bool:
-        """True if nothing is left."""
-        return not self.residues and not self.unreadable
+    def __post_init__(self) -> None:
+        force_setattr(self, "ok", not self.residues and not self.unreadable)
 
 
 class ForgetDeps(Struct, frozen=True, kw_only=True):
@@ -155,7 +156,7 @@ class Forgetter:
     # -- commands ----------------------------------------------------------------------------------------------------
 
     def preview(self, query: ForgetQuery, *, edit_files: bool = False, host_transcripts: bool = False) -> ForgetReply:
-        """Return what `forget` would take out. Nothing is changed."""
+        """Return what `forget` would erase. Nothing is changed."""
         plan, also_in = self._make_plan(query, host_transcripts=host_transcripts)
         entries = plan.entries
         if query.match:  # shown is the first line that matches
@@ -167,8 +168,8 @@ class Forgetter:
             entries = tuple(replace(entry, preview=lines.get(entry.key) or entry.preview) for entry in entries)
         return _make_reply(
             plan,
+            entries,
             dry_run=True,
-            entries=entries,
             references=scrub.count_references(self._folder, plan),
             refused=self._refused(plan.entries, edit_files=edit_files),
             also_in=also_in,
@@ -228,7 +229,7 @@ class Forgetter:
         return book.ledger.read() if book.exists() else ()
 
     def _entries(self, selection: Selection) -> tuple[ForgottenEntry, ...]:
-        """Return the entries to take out; a summary keeps its other lines if it can be reworded."""
+        """Return the entries to erase; a summary keeps its other lines if it can be reworded."""
         entries = [section.entry() for section in selection.sections.values()]
         for section in selection.summaries.values():
             entry = section.entry("reword")
@@ -373,7 +374,7 @@ class Forgetter:
 
     def _scrub_databases(self, plan: ForgetPlan) -> None:
         """Delete rows of the traces, and empty the cache of mentions, whose rows do not say which memory they are of."""
-        from lorelog.services.freshness.targets import CACHE_FILE
+        from lorelog.services.freshness.mentions import CACHE_FILE
 
         for database in sorted(self._folder.glob("traces*.db")):
             scrub.scrub_database(database, plan)
@@ -407,7 +408,7 @@ class Forgetter:
         self._deps.refresh()
 
     def _scrub_found(self, plan: ForgetPlan, report: ResidueReport) -> None:
-        """Take out what a search still finds: in logs, waiting events, context files, backups, temporary files."""
+        """Erase what a search still finds: in logs, waiting events, context files, backups, temporary files."""
         home = self._deps.workspace.home
         disposable = [home / "spool", home / "summaries", home / "backups", self._folder / "compact"]
         disposable += [self._deps.workspace.cache_folder, *(place / "wiki" for place in self._project_folders())]
@@ -462,6 +463,7 @@ class Forgetter:
         path.unlink(missing_ok=True)
         return _make_reply(
             plan,
+            plan.entries,
             dry_run=False,
             notes=tuple(f"{path} held it and was deleted" for path in sorted(backups - self._backups())),
             proof=receipt.text,
@@ -472,6 +474,6 @@ class Forgetter:
         )
 
 
-def _make_reply(plan: ForgetPlan, **more: Any) -> ForgetReply:
-    same = {name: getattr(plan, name) for name in ("entries", "records", "selected", "unreached", "transcripts")}
-    return ForgetReply(**(same | more))
+def _make_reply(plan: ForgetPlan, entries: tuple[ForgottenEntry, ...], **more: Any) -> ForgetReply:
+    same = {name: getattr(plan, name) for name in ("records", "selected", "unreached", "transcripts")}
+    return ForgetReply(entries=tuple(entry.section() for entry in entries), **(same | more))

@@ -17,17 +17,25 @@ from msgspec.structs import replace
 
 from lorelog.core.document import Chunk
 from lorelog.core.errors import StoreError
-from lorelog.core.freshness import UNCHECKED_VERDICT, Freshness, FreshnessFinding, FreshnessVerdict
 from lorelog.core.ports import Store
-from lorelog.core.query import Explanation, Filters, Hit, ScorePart
-from lorelog.services.freshness.checkout import CheckoutState, ProjectGit
-from lorelog.services.freshness.targets import (
+from lorelog.core.query import (
+    UNCHECKED_VERDICT,
+    Explanation,
+    Filters,
+    Freshness,
+    FreshnessFinding,
+    FreshnessVerdict,
+    Hit,
+    ScorePart,
+)
+from lorelog.services.freshness.mentions import (
     GitUnavailable,
     MentionCache,
     MentionTarget,
     TimeBudgetExceeded,
     cache_key,
 )
+from lorelog.services.freshness.project_code import CheckoutState, ProjectGit
 from lorelog.services.places.workspace import Workspace
 
 if TYPE_CHECKING:

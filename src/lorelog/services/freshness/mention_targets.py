@@ -25,7 +25,14 @@ from functools import lru_cache
 from hashlib import sha256
 
 from lorelog.core.code import Symbol
-from lorelog.services.freshness.mentions import Mention, MentionKind
+from lorelog.services.freshness.mentions import (
+    Mention,
+    MentionKind,
+    MentionTarget,
+    TargetEvidence,
+    TimeBudgetExceeded,
+    unknown_target,
+)
 from lorelog.services.freshness.project_code import (
     LocatedSymbol,
     Snapshot,
@@ -35,7 +42,6 @@ from lorelog.services.freshness.project_code import (
     source_of,
     text_sketch,
 )
-from lorelog.services.freshness.targets import MentionTarget, TargetEvidence, TimeBudgetExceeded, unknown_target
 
 _MAX_FILES_PARSED = 40
 _MAX_UNSURE_FILES = 8

@@ -3,15 +3,29 @@
 They are candidates: `mention_targets` looks them up in the project, and what neither exists nor existed there does not
 count.
 Many words of prose are also names of functions, so a bare word counts only if it is formatted as code.
+
+The things they meant, as they were when the memory was made, are kept in a file beside the index, since history does
+not change. A row says how its state is known (`TargetEvidence`); a row without that, or of an older recipe, is not read.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
+from pathlib import Path
+from threading import Lock
+from typing import Generic, TypeVar
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct
+from msgspec.json import decode, encode
+
+from lorelog.core.errors import StoreError
+from lorelog.core.ids import sha256
+from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, transaction
+from lorelog.retrieval.cache import register_cache
 
 
 class MentionKind(StrEnum):
@@ -201,3 +215,152 @@ def _is_name(name: str) -> bool:
 def _looks_like_code(name: str) -> bool:
     """Return True for snake_case, camelCase and Class.member; dots alone may be a host name."""
     return bool(_MEMBER.match(name)) or any(map(_CODE_NAME.search, name.split(".")))
+
+
+CACHE_FILE = "freshness.db"
+_RECIPE = 2
+"""Raise it when the same memory would resolve to other targets."""
+_DATABASE = DatabaseSchema(
+    "CREATE TABLE targets (key TEXT PRIMARY KEY, targets TEXT NOT NULL) WITHOUT ROWID",
+    _RECIPE,
+    is_derived=True,
+    has_log=False,
+    hint="delete it: it is derived",
+    pragmas=("synchronous = OFF",),
+    busy_s=0.05,  # an entry that is not stored is resolved again
+)
+
+
+CachedValue = TypeVar("CachedValue")
+
+
+class GitUnavailable(Exception):
+    """Git gave no answer in time. Nothing is judged without it: not finding something does not mean that it is gone."""
+
+
+class TimeBudgetExceeded(Exception):
+    """The time for resolving a memory ran out."""
+
+
+class TargetEvidence(StrEnum):
+    """How the state of a thing at the time of a memory is known."""
+
+    COMMIT = "commit"
+    """It was read from the commit that was checked out at that time."""
+    TREE = "tree"
+    """It was read from the working tree, in a file that had not changed after that time."""
+    UNKNOWN = "unknown"
+    """It is not known: the search of the commit was cut, or the file changed after that time."""
+
+
+class MentionTarget(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The thing that a memory mentions, as it was at that time."""
+
+    evidence: TargetEvidence
+    """How it is known that this is its state at that time."""
+    kind: str
+    name: str
+    """As the memory writes it."""
+    path: str = ""
+    """The file; for a setting, the files that had it, one per line."""
+    content: str = ""
+    """Git's id of the file's content; empty for a folder."""
+    first_line: int = 0
+    last_line: int = 0
+    lines: str = ""
+    """Digest of these lines."""
+    qualified: str = ""
+    symbol_kind: str = ""
+    signature: str = ""
+    digest: str = ""
+    shape: str = ""
+    """Digest of its syntax, where formatters change tokens too; empty where they do not."""
+    sketch: tuple[int, ...] = ()
+    siblings: tuple[str, ...] = ()
+    """Other definitions in the file, which cannot be the new name of this one."""
+    commit: str = ""
+    """The commit it was found in; empty for the working tree."""
+
+
+def unknown_target(kind: str, name: str) -> MentionTarget:
+    """Return the target of a mention whose state at that time cannot be told."""
+    return MentionTarget(evidence=TargetEvidence.UNKNOWN, kind=kind, name=name)
+
+
+def cache_key(content_hash: str, project: str, since: str) -> str:
+    """Return the cache key of a memory: its content, project and time."""
+    return sha256("\0".join((str(_RECIPE), content_hash, project, since)).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+class ProcessCache(Generic[CachedValue]):
+    """Values by key for this process; the oldest is dropped first. Threads may share it."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = Lock()
+        self._values: dict[object, CachedValue] = {}
+        register_cache(self)
+
+    def get(self, key: object) -> CachedValue | None:
+        """Return the value of a key; None if it is not kept."""
+        return self._values.get(key)
+
+    def put(self, key: object, value: CachedValue) -> None:
+        """Keep a value."""
+        with self._lock:
+            while len(self._values) >= self._limit:
+                self._values.pop(next(iter(self._values)))
+            self._values[key] = value
+
+    def clear(self) -> None:
+        """Drop all values."""
+        with self._lock:
+            self._values.clear()
+
+
+_TARGETS: ProcessCache[tuple[MentionTarget, ...]] = ProcessCache(2_048)
+"""Targets read lately, by file and key: what a key stands for never changes."""
+
+
+class MentionCache:
+    """Stores the targets of memories. Thread-safe. Errors of the disk are ignored."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / CACHE_FILE
+        self._file = SqliteFile(self.path, _DATABASE)
+        self._lock = Lock()
+
+    def get(self, keys: Iterable[str]) -> dict[str, tuple[MentionTarget, ...]]:
+        """Return the stored targets by key."""
+        unique_keys = list(dict.fromkeys(keys))
+        try:
+            status = self.path.stat()
+        except OSError:
+            return {}
+        file = (str(self.path), status.st_dev, status.st_ino)
+        remembered = {key: targets for key in unique_keys if (targets := _TARGETS.get((file, key))) is not None}
+        unique_keys = [key for key in unique_keys if key not in remembered]
+        if not unique_keys:
+            return remembered
+        marks = ",".join("?" * len(unique_keys))
+        rows: list[tuple[str, str]] = []
+        with self._lock, suppress(StoreError), self._open() as db:
+            rows = db.execute(f"SELECT key, targets FROM targets WHERE key IN ({marks})", unique_keys).fetchall()  # noqa: S608
+        for key, text in rows:
+            with suppress(DecodeError):  # without its evidence it is not trusted
+                remembered[key] = decode(text, type=tuple[MentionTarget, ...])
+                _TARGETS.put((file, key), remembered[key])
+        return remembered
+
+    def put(self, targets_by_key: Mapping[str, tuple[MentionTarget, ...]]) -> None:
+        """Store targets by key."""
+        rows = [(key, encode(targets).decode()) for key, targets in targets_by_key.items()]
+        if not rows or not self.path.parent.exists():
+            return
+        with self._lock, suppress(StoreError), self._open() as db, transaction(db):
+            db.executemany("INSERT OR REPLACE INTO targets VALUES (?, ?)", rows)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        with self._file.translated(), closing(self._file.open()) as db:
+            yield db

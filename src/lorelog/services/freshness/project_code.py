@@ -1,9 +1,12 @@
-"""The code of a project: its working tree now, and its files at one commit, with their contents and definitions.
+"""The code of a project: its working tree now, its files at one commit, and the answers of Git about both.
 
 Most of the working tree's state comes from the code index. A file that changed since it was indexed is parsed here, so
 that a verdict is about the current state and not about the last index run. Results are cached by the stamp of the file.
 
 What Git did not answer is never taken for an empty answer: it raises `GitUnavailable`, and nothing is concluded.
+
+HEAD and the index are read from Git's own files without a process. `git checkout` changes the files of the working tree,
+then writes the index, and at last HEAD. It holds `index.lock` until the index is written.
 """
 
 from __future__ import annotations
@@ -11,30 +14,30 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property, lru_cache
-from hashlib import blake2b, sha1, sha256
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from lorelog.core.code import Symbol
 from lorelog.core.document import FileStamp
 from lorelog.core.extras import missing_package
-from lorelog.services.freshness.targets import GitUnavailable
+from lorelog.light.git_location import git_folders, read_head
+from lorelog.services.freshness.mentions import GitUnavailable, ProcessCache
 
 if TYPE_CHECKING:
     from lorelog.code.git import GitHistory
     from lorelog.code.tables import CodeTables
+    from lorelog.core.code import Symbol
+
 
 PROSE_SUFFIXES = (".md", ".markdown", ".rst", ".txt", ".adoc", ".lock", ".svg", ".ipynb", ".csv", ".jsonl")
 """Files that describe settings but do not contain them: a changelog mentions settings that were removed long ago."""
 _MAX_BYTES = 2 << 20
 """Larger files are not read."""
-_SHA256_LENGTH = 64
-"""Length of an object id in a SHA-256 repository."""
 _MAX_PARSE_BYTES = 500_000
 _DETECTION_BYTES = 4096
 _DATA_SUFFIXES = (".json", ".xml", ".html", ".css", ".yaml", ".yml", ".toml", ".po", ".map")
@@ -68,17 +71,12 @@ class WorkingTree:
     def content(self, path: str) -> str:
         """Return Git's id of a file's content; empty if the file is missing or too large."""
         status = self._status(path)
-        return "" if status is None else _content_id(self._absolute(path), *status)
+        return "" if status is None else _content_ids(self._absolute(path), *status)[0]
 
     def has_content(self, path: str, content: str) -> bool:
         """Return True if a file has the content with an id. A difference in line endings does not count."""
         status = self._status(path)
-        if status is None or not content:
-            return False
-        absolute = self._absolute(path)
-        if len(content) == _SHA256_LENGTH:
-            return content in _sha256_ids(absolute, *status)
-        return content in {_content_id(absolute, *status), _lf_content_id(absolute, *status)}
+        return status is not None and bool(content) and content in _content_ids(self._absolute(path), *status)
 
     def modified_s(self, path: str) -> float | None:
         """Return the time a file was last modified, in seconds since 1970; None if it is missing."""
@@ -104,7 +102,7 @@ class WorkingTree:
             if indexed is None or indexed.stamp != FileStamp(*status):
                 return _cached_symbols(self._absolute(path), *status)
             known = tuple(self._tables.symbols_of(self.root, path))
-            _remember_symbols(key, known)
+            _INDEXED_SYMBOLS.put(key, known)
         return known
 
     def definitions(self, name: str) -> list[LocatedSymbol]:
@@ -250,17 +248,14 @@ def can_parse(path: str, source: bytes) -> bool:
     return path.endswith(_DATA_SUFFIXES) or (len(source) <= _MAX_PARSE_BYTES and not missing_package("code"))
 
 
-def content_id(source: bytes) -> str:
-    """Return Git's id of a content."""
-    return sha1(b"blob %d\0" % len(source) + source, usedforsecurity=False).hexdigest()
-
-
 @lru_cache(maxsize=1024)
 def text_sketch(text: str) -> frozenset[int]:
     """Return a set of hashes by which texts can be compared: the more two texts share, the more similar they are.
 
     Quotes, commas, semicolons and parentheses do not count: formatters change them.
     """
+    from hashlib import blake2b
+
     words = re.findall(r"\w+|[^\w\s,;()'\"`]", text)
     shingles = {
         " ".join(words[start : start + _SHINGLE_WORDS]) for start in range(max(1, len(words) - _SHINGLE_WORDS + 1))
@@ -293,36 +288,22 @@ def source_of(text: str, symbol: Symbol) -> str:
     return "\n".join(text.splitlines()[symbol.span.start_line - 1 : symbol.span.end_line])
 
 
-_INDEXED_SYMBOLS: dict[tuple[str | int, ...], Sequence[Symbol]] = {}
-"""Definitions that the code index has of a file with a certain stamp, for this process. The oldest is dropped first."""
-_INDEXED_SYMBOLS_LOCK = Lock()
-_MAX_INDEXED = 256
-
-
-def _remember_symbols(key: tuple[str | int, ...], symbols: Sequence[Symbol]) -> None:
-    with _INDEXED_SYMBOLS_LOCK:
-        while len(_INDEXED_SYMBOLS) >= _MAX_INDEXED:
-            _INDEXED_SYMBOLS.pop(next(iter(_INDEXED_SYMBOLS)))
-        _INDEXED_SYMBOLS[key] = symbols
+_INDEXED_SYMBOLS: ProcessCache[Sequence[Symbol]] = ProcessCache(256)
+"""Definitions that the code index has of a file with a certain stamp."""
 
 
 @lru_cache(maxsize=4096)
-def _content_id(absolute: str, size: int, mtime_ns: int, inode: int) -> str:
+def _content_ids(absolute: str, size: int, mtime_ns: int, inode: int) -> Sequence[str]:
+    """Return Git's ids of a content, as it is and with other line endings, in repositories of both kinds."""
+    from hashlib import sha1, sha256
+
     source = _read_file(absolute)
-    return "" if source is None else content_id(source)
-
-
-@lru_cache(maxsize=4096)
-def _lf_content_id(absolute: str, size: int, mtime_ns: int, inode: int) -> str:
-    source = _read_file(absolute)
-    return "" if source is None else content_id(source.replace(b"\r\n", b"\n"))
-
-
-@lru_cache(maxsize=4096)
-def _sha256_ids(absolute: str, size: int, mtime_ns: int, inode: int) -> frozenset[str]:
-    source = _read_file(absolute) or b""
-    variants = (source, source.replace(b"\r\n", b"\n"))
-    return frozenset(sha256(b"blob %d\0" % len(variant) + variant).hexdigest() for variant in variants)
+    if source is None:
+        return ("",)
+    blobs = [b"blob %d\0" % len(text) + text for text in (source, source.replace(b"\r\n", b"\n"))]
+    return [sha1(blob, usedforsecurity=False).hexdigest() for blob in blobs] + [
+        sha256(blob).hexdigest() for blob in blobs
+    ]
 
 
 @lru_cache(maxsize=64)
@@ -342,3 +323,191 @@ def _read_file(absolute: str) -> bytes | None:
             return file.read(_MAX_BYTES + 1)
     except OSError:
         return None
+
+
+_MAX_LOCK_AGE_S = 600.0
+"""An older lock was left behind by a process that died."""
+_YOUNG_S = 20.0
+"""Git moves HEAD within this time after it has written the index, also on a busy machine."""
+_GIT_TIMEOUT_S = 30.0
+_FILTER_ATTRIBUTES = re.compile(r"\b(?:filter|ident|working-tree-encoding)\b")
+_CACHE_S = 10.0
+"""Changes that are not staged are noticed after this time."""
+_MAX_SNAPSHOTS = 16
+_GIT_CACHE: ProcessCache[object] = ProcessCache(512)
+"""Answers of Git by everything they depend on."""
+
+GitAnswer = TypeVar("GitAnswer")
+
+
+class CheckoutState(Struct, frozen=True):
+    """HEAD and the index of a working tree at one moment."""
+
+    branch: str = ""
+    commit: str = ""
+    index: tuple[int, int, int] = (0, 0, 0)
+    """Time of modification in nanoseconds, size and inode; zeros if there is none."""
+    is_changing: bool = False
+    """Git holds the lock of the index."""
+
+    @classmethod
+    def read(cls, root: str) -> CheckoutState:
+        """Return the present state."""
+        folders = git_folders(root)
+        if not folders[0]:
+            return cls()
+        # The lock before the rest: it ends when the index is replaced.
+        locked_s = _stamp(f"{folders[0]}/index.lock")[0] / 1e9
+        is_changing = time.time() - locked_s < _MAX_LOCK_AGE_S
+        return cls(*read_head(root, folders), _stamp(f"{folders[0]}/index"), is_changing)
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Changes with every commit and with staging."""
+        return self.commit, self.index[0]
+
+    @property
+    def is_young(self) -> bool:
+        """Whether the index was written just now, so that HEAD may not be written yet."""
+        return time.time() - self.index[0] / 1e9 < _YOUNG_S
+
+
+def _stamp(path: str) -> tuple[int, int, int]:
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return (0, 0, 0)
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+class ProjectGit:
+    """Answers of Git about one working tree. Each raises `GitUnavailable` if Git gives no answer, or there is no time."""
+
+    def __init__(self, root: str, budget_s: float) -> None:
+        self.root = root
+        self.state = CheckoutState()
+        self.budget_s = budget_s
+        self._spent = 0.0
+        self._started = 0.0
+        self._snapshots: dict[str, Snapshot] = {}
+
+    @cached_property
+    def history(self) -> GitHistory | None:
+        """The history of the project; None without Git."""
+        if not git_folders(self.root)[1]:
+            return None
+        from lorelog.code.git import Git, GitHistory
+
+        return GitHistory(Git(self.root), remaining_s=self.remaining_s)
+
+    def has_time(self) -> bool:
+        """Return True if the time limit is not reached."""
+        return self._spent < self.budget_s
+
+    def remaining_s(self) -> float:
+        """Return the timeout of the next Git command, inside of `timed`."""
+        return min(_GIT_TIMEOUT_S, max(0.0, self.budget_s - self._spent - (time.monotonic() - self._started)))
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the time of a block."""
+        self._started = time.monotonic()
+        try:
+            yield
+        finally:
+            self._spent += time.monotonic() - self._started
+
+    def snapshot(self, commit: str) -> Snapshot:
+        """Return the project at a commit; empty without history."""
+        if commit not in self._snapshots:
+            while len(self._snapshots) >= _MAX_SNAPSHOTS:
+                self._snapshots.pop(next(iter(self._snapshots)))
+            self._snapshots[commit] = Snapshot(self.history, commit)
+        return self._snapshots[commit]
+
+    def is_merged(self, commit: str) -> bool:
+        """Return True if a commit is part of what is checked out, or is missing here."""
+        full_id = self._answer(lambda history: history.commit(commit), "", "commit", commit, now=False)
+        head = self.state.commit
+        if not full_id:
+            return True
+        return self._answer(
+            lambda git: git.is_merged(full_id, head or "HEAD"), True, "merged", full_id, head, now=False
+        )
+
+    def renames(self, commit: str) -> Mapping[str, str]:
+        """Return the current names of a commit's renamed files."""
+        return self._answer(lambda history: history.renames(commit), {}, "renames", commit) if commit else {}
+
+    def renames_by_steps(self, commit: str) -> Mapping[str, str]:
+        """Return the current names of a commit's renamed files, followed commit by commit."""
+        return self._answer(lambda history: history.renames_by_steps(commit), {}, "steps", commit) if commit else {}
+
+    def files_with_word(self, word: str) -> Sequence[str]:
+        """Return the files of the working tree that contain a word."""
+        return self._answer(lambda history: history.files_with_now(word), (), "word", word, _time_bucket())
+
+    def files(self) -> Sequence[str]:
+        """Return the files of the working tree."""
+        return self._answer(lambda history: history.files_now(), (), "files", _time_bucket())
+
+    def sparse_files(self) -> Collection[str]:
+        """Return the tracked files that are not in the working tree (sparse checkout): whether they changed is unknown."""
+        if not Path(git_folders(self.root)[0], "info", "sparse-checkout").exists():
+            return ()
+        return self._answer(lambda history: history.sparse_files(), (), "left out")
+
+    def staged(self, path: str, attributes: str) -> str:
+        """Return the id of a file's content if a filter of the attributes changes it on checkout (LFS); else empty.
+
+        Such a file cannot be compared directly.
+        """
+        if not _FILTER_ATTRIBUTES.search(attributes):
+            return ""
+        if not self._answer(lambda history: history.is_filtered(path), False, "filtered", path):
+            return ""
+        return self._answer(lambda history: history.content_now(path), "", "staged", path)
+
+    def is_settling(self, path: str) -> bool:
+        """Return True if a file may be missing only because a checkout is under way: Git writes HEAD last."""
+        is_young = self.state.is_young
+        return is_young and self._answer(lambda git: git.is_staged_otherwise(path), False, "settling", path)
+
+    def has_known(self, path: str) -> bool:
+        """Return True if the checked-out commit or one of its ancestors has, or had, a file."""
+        return self._answer(lambda git: git.has_known(path), True, "known", path, self.state.commit, now=False)
+
+    def defined_then(self, commit: str, path: str) -> Collection[str]:
+        """Return the qualified names that a file defined at a commit."""
+
+        def names(_: GitHistory) -> Collection[str] | None:
+            symbols = self.snapshot(commit).symbols(path)
+            return None if symbols is None else frozenset(symbol.qualified_name for symbol in symbols)
+
+        return self._answer(names, (), "defined", commit, path, now=False)
+
+    def _answer(
+        self, query: Callable[[GitHistory], GitAnswer | None], without: GitAnswer, *key: object, now: bool = True
+    ) -> GitAnswer:
+        """Return the answer of a query, cached by a key, and if it is about `now` also by what is checked out.
+
+        Without Git it is `without`.
+        """
+        if self.history is None:
+            return without
+        whole_key = (self.root, *key, *(self.state.key if now else ()))
+        cached: GitAnswer | None = _GIT_CACHE.get(whole_key)  # type: ignore[assignment]
+        if cached is not None:
+            return cached
+        if not self.has_time():
+            raise GitUnavailable
+        with self.timed():
+            answer = query(self.history)
+        if answer is None:
+            raise GitUnavailable
+        _GIT_CACHE.put(whole_key, answer)
+        return answer
+
+
+def _time_bucket() -> int:
+    return int(time.monotonic() / _CACHE_S)

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from lorelog.core.code import Symbol
-from lorelog.core.freshness import Freshness, FreshnessFinding
-from lorelog.services.freshness.checkout import ProjectGit
+from lorelog.core.query import Freshness, FreshnessFinding
 from lorelog.services.freshness.mention_targets import (
     command_files,
     defines_command,
@@ -20,9 +19,11 @@ from lorelog.services.freshness.mention_targets import (
     has_word,
     text_digest,
 )
+from lorelog.services.freshness.mentions import GitUnavailable, MentionTarget, TargetEvidence
 from lorelog.services.freshness.project_code import (
     PROSE_SUFFIXES,
     LocatedSymbol,
+    ProjectGit,
     WorkingTree,
     joint_digest,
     lines_of,
@@ -30,7 +31,6 @@ from lorelog.services.freshness.project_code import (
     source_of,
     text_sketch,
 )
-from lorelog.services.freshness.targets import GitUnavailable, MentionTarget, TargetEvidence
 
 MIN_SIMILARITY = 0.5
 """Similarity from which a definition counts as a missing one under another name."""

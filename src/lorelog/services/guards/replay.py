@@ -27,7 +27,6 @@ from lorelog.core.query import Filters
 from lorelog.ingest.transcripts.actions import parse_action
 from lorelog.ingest.transcripts.conversation import Conversation, open_conversation, read_conversation_head
 from lorelog.ingest.transcripts.json_files import read_records
-from lorelog.ingest.transcripts.shown_memory import is_stopped_call, strip_shown_memory
 from lorelog.ingest.transcripts.turns import (
     JsonObject,
     TranscriptStats,
@@ -39,6 +38,7 @@ from lorelog.ingest.transcripts.turns import (
     result_text,
     to_text,
 )
+from lorelog.ingest.transcripts.user_replies import is_stopped_call, strip_shown_memory
 from lorelog.light.guard_check import MAX_CONTENT_CHARS, CallView
 from lorelog.services.guards.guard_log import Guard, GuardConditions
 

@@ -119,9 +119,10 @@ class VectorMaker:
         self._counters.problems += [FileProblem(source, message, self.error.hint) for source in sources]
         return False
 
-    def pending(self, fetch: Callable[[int], Sequence[PendingText]], limit: int) -> list[PendingText]:
-        """Return up to `limit` texts without a vector that were not refused; `fetch` returns a number of them."""
-        return [text for text in fetch(limit + len(self._refused)) if text.vector_key not in self._refused]
+    def pending(self, limit: int, *, shadow: bool = False) -> list[PendingText]:
+        """Return up to `limit` texts without a vector that were not refused."""
+        texts = self._store.pending(limit + len(self._refused), shadow=shadow)
+        return [text for text in texts if text.vector_key not in self._refused]
 
     def count_missing(self) -> int:
         """Return the number of chunks without a vector."""
@@ -140,7 +141,7 @@ class VectorMaker:
 
         def keep(vectors: Mapping[str, Vector]) -> None:
             with self._open_writer() as writer:
-                (writer.put_shadow_vectors if beside else writer.put_vectors)(vectors)
+                writer.put_vectors(vectors, shadow=beside)
             self._counters.embedded += len(vectors)
             self._progress("vectors", self._counters.embedded, total)
 
@@ -441,7 +442,7 @@ class IndexRun:
         if self._embedder is None:
             return
         while self._vectors.error is None:
-            pending = self._vectors.pending(self._store.pending, _TEXTS_PER_ROUND)
+            pending = self._vectors.pending(_TEXTS_PER_ROUND)
             if not pending:
                 return
             if not self._vectors.embed(pending, [pending[0].source]):
@@ -469,7 +470,7 @@ class IndexRun:
         """Make the missing new vectors, compare, and switch to them unless they are clearly worse."""
         state = self._store.reembed_state()
         self._counters.reembedding = ReembedReport(state.served, state.begun, 0)
-        while pending := self._vectors.pending(self._store.pending_shadow_vectors, _TEXTS_PER_ROUND):
+        while pending := self._vectors.pending(_TEXTS_PER_ROUND, shadow=True):
             if not self._vectors.embed(pending, [pending[0].source], beside=True):
                 self._counters.notes.append(
                     f"searches keep using the vectors of {state.served}; the next 'lorelog index' continues from here"

@@ -25,8 +25,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lorelog.core.atomic_file import AtomicFile, sync_folder
-from lorelog.core.digests import sha256
 from lorelog.core.errors import ConfigError
+from lorelog.core.ids import sha256
 from lorelog.core.paths import is_below
 
 MAX_BYTES = 50_000_000

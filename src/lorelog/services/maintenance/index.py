@@ -240,8 +240,7 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
 
     def health(self, tombstones: Tombstones, due: Callable[[], Sequence[str]], *, duplicates: int) -> HealthReply:
         """Check the index, its files and the home. `due` returns the memories that are due for review."""
-        from lorelog.services.indexing.health import check_files, check_health
-        from lorelog.services.maintenance.home_health import check_home
+        from lorelog.services.maintenance.health import check_files, check_health, check_home
 
         job = self.job(())
         roots = job.known_roots

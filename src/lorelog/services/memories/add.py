@@ -29,9 +29,8 @@ from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.memories.journal import JournalEntry, append_entries, check_memory, has_entry, to_anchor_word
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
-from lorelog.services.places.project_folder import FOLDER
 from lorelog.services.places.roots import Root, find_innermost_root
-from lorelog.services.places.workspace import Workspace
+from lorelog.services.places.workspace import FOLDER, Workspace
 
 SHORT_DAYS = 14
 TRACE_DAYS = 30

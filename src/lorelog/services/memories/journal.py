@@ -26,7 +26,7 @@ from lorelog.core.ids import new_id
 from lorelog.core.memory import NewMemory
 from lorelog.core.processes import acquire_file_lock
 from lorelog.ingest.outline import Outline, read_outline
-from lorelog.services.places.project_folder import FOLDER, create_project_folder
+from lorelog.services.places.workspace import FOLDER, create_project_folder
 
 if TYPE_CHECKING:
     from lorelog.core.session import HookEvent

@@ -21,11 +21,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from lorelog.core.document import GLOBAL_PROJECT, ChunkKey, StoredChunk, short_hash
-from lorelog.core.errors import NotFound, UsageError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import NotFound, UsageError, plural
 from lorelog.core.memory import (
     AddReply,
     Duplicate,
@@ -196,7 +195,8 @@ class MemoryLifecycle(Struct, frozen=True, kw_only=True):
             memory, type=memory.type or chunk.type, tags=memory.tags or chunk.tags, cues=cues, supersedes=(old,)
         )
         to_global = stored.project == GLOBAL_PROJECT
-        return SupersedeReply(old, self.add([memory], to_global=to_global, keep_secrets=keep_secrets)[0])
+        (added,) = self.add([memory], to_global=to_global, keep_secrets=keep_secrets)
+        return SupersedeReply(**asdict(added), supersedes=old)
 
     def set_expiry(self, identity: str, expires: str | None, review_after: str | None) -> ExpiryReply:
         """Set until when a memory is shown and when it is due for review: None keeps a date, empty removes it."""

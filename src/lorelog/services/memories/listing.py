@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from lorelog.core.document import Document, StoredChunk
-from lorelog.core.errors import UsageError
-from lorelog.core.grammar import nearest_name
+from lorelog.core.errors import UsageError, nearest_name
 from lorelog.core.memory import ListReply
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below

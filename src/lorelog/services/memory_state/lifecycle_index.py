@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
-from lorelog.core.grammar import plural
+from lorelog.core.errors import plural
 from lorelog.core.options import ListOptions, SearchOptions
 from lorelog.core.paths import cache_folder, is_below
 from lorelog.core.ports import Store, SummaryLink, Supersession

@@ -45,7 +45,7 @@ class Tombstone(Struct, frozen=True):
     deleted: bool = True
     """False on a line that undoes an earlier one."""
     forgotten: bool = False
-    """True if the text was taken out for good: it cannot be restored, and must not be captured again."""
+    """True if the text was erased permanently: it cannot be restored, and must not be captured again."""
 
     @property
     def name(self) -> str:

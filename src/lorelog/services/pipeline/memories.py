@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.errors import StoreError, StoreUnwritable
-from lorelog.core.freshness import UNCHECKED_VERDICT, FreshnessVerdict
 from lorelog.core.options import ListOptions
-from lorelog.core.query import Filters, LifecycleState
+from lorelog.core.query import UNCHECKED_VERDICT, Filters, FreshnessVerdict, LifecycleState
 from lorelog.services.pipeline.scope import ProjectScope
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import CODE_DATABASE

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lorelog.core.query import SearchReply
     from lorelog.services.code.scope import CodeScope
 
-_INTERRUPTED_FORGET = "a forget was interrupted: its text may still be found; 'lorelog forget --complete' takes it out"
+_INTERRUPTED_FORGET = "a forget was interrupted: its text may still be found; 'lorelog forget --complete' erases it"
 _INDEX_IS_NEW = "nothing is indexed: the index is new or was deleted; 'lorelog index' reads the registered paths again"
 
 Annotator = Callable[[tuple[Hit, ...]], tuple[Hit, ...]]

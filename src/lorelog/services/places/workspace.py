@@ -1,8 +1,14 @@
-"""The workspace: a project and a tenant, and the paths of the tenant's files."""
+"""The workspace: a project and a tenant, and the paths of the tenant's files.
+
+A project's `.lorelog` folder is ignored by Git, open to its owner only, and never created through a link out of the
+project.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,8 +18,59 @@ from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.paths import cache_folder, data_folder, is_below, tenant_folder
 from lorelog.services.places.project import Project
-from lorelog.services.places.project_folder import ignore_folder
 from lorelog.services.places.roots import Root
+
+FOLDER = ".lorelog"
+GITIGNORE_TEXT = (
+    "# Conversations with agents are kept here and stay out of the repository. Delete this file to share them.\n*\n"
+)
+
+
+def ignore_folder(folder: str) -> None:
+    """Write a `.gitignore` that keeps a folder out of commits, unless there is one."""
+    try:  # no look before: another process may create it in between
+        with open(os.path.join(folder, ".gitignore"), "x", encoding="utf-8", opener=_open_private) as file:
+            file.write(GITIGNORE_TEXT)
+    except FileExistsError:
+        return
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def create_project_folder(directory: str) -> str:
+    """Create a project's folder with a `.gitignore` if it is missing, and return its path.
+
+    Both appear at once: a folder without that file was left so by the user, who shares it by Git. Outside a repository the file does
+    no harm, and the folder stays ignored if it becomes part of one. Raise StoreUnwritable if the folder cannot be created,
+    or is a link out of the project.
+    """
+    folder = os.path.join(directory, FOLDER)
+    new = ""
+    try:
+        if not os.path.lexists(folder):
+            from tempfile import mkdtemp
+
+            new = mkdtemp(prefix=f"{FOLDER}.", suffix=".new", dir=directory)
+            ignore_folder(new)
+            os.rename(new, folder)
+    except OSError as error:
+        if new:
+            from shutil import rmtree
+
+            rmtree(new, ignore_errors=True)
+        if not os.path.lexists(folder):  # another process may have created it
+            raise StoreUnwritable(
+                f"{folder} cannot be created: {error.strerror or error}", hint="make the project writable"
+            ) from error
+    if not os.path.isdir(folder) or not is_below(os.path.realpath(folder), os.path.realpath(directory)):
+        raise StoreUnwritable(
+            f"{folder} is not a directory inside the project",
+            hint="replace it with a directory; lorelog does not follow links out of a project",
+        )
+    return folder
+
 
 JOURNALS = Path(".lorelog") / "memory"
 """Journals of the default tenant, where other tools that read journals expect them."""
@@ -114,3 +171,48 @@ class Workspace(Struct, frozen=True):
                 f"{error.filename or self.home} cannot be created: {error.strerror}",
                 hint="make its parent writable or point LORELOG_HOME elsewhere",
             ) from error
+
+
+_FILES = {
+    "memories": ("tombstones.jsonl", "lifecycle.jsonl", "authored.jsonl"),
+    "records": ("ledger.jsonl",),
+    "sessions": ("captures.db", "captures.db-wal"),
+    "deliveries": ("deliveries", "guards.jsonl"),
+    "costs": ("receipts.jsonl",),
+}
+_CATALOG = ("catalog.db", "catalog.db-wal")
+
+
+def read_revision(home: str, tenant_folder: str) -> Mapping[str, str]:
+    """Return texts that change when the memories, records, sessions, deliveries, costs or settings of a tenant change.
+
+    Only sizes and times of files are read, so that it can be asked every second. A file that is missing counts, too.
+    """
+    cache = cache_folder(tenant_folder)
+    catalog = [f"{cache}/{name}" for name in _CATALOG]
+    paths = {subject: [f"{tenant_folder}/{name}" for name in names] for subject, names in _FILES.items()}
+    paths["memories"] += catalog
+    paths["settings"] = [f"{home}/config.toml"]
+    return {subject: "-".join(_stamps(files)) for subject, files in paths.items()}
+
+
+def _stamps(paths: Iterable[str]) -> Iterable[str]:
+    for path in paths:
+        yield _stamp(path)
+        if path.endswith("/deliveries"):
+            yield _newest(path)
+
+
+def _newest(folder: str) -> str:
+    """Return the time of the last change of any file in a folder: a session appends to the file it has."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return f"{max((entry.stat().st_mtime_ns for entry in entries), default=0):x}"
+    return ""
+
+
+def _stamp(path: str) -> str:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ""
+    return f"{status.st_mtime_ns:x}.{status.st_size:x}"

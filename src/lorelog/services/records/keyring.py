@@ -36,7 +36,7 @@ from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import ConfigError, MissingExtra, NotFound, StoreError, StoreUnwritable, UsageError
 from lorelog.core.extras import require_extra
 from lorelog.core.ids import new_id
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.processes import FileLock
 from lorelog.core.record import Record, RecordDraft, signed_bytes
 from lorelog.records.chain import LedgerVerification
 from lorelog.records.trust import writer_identity
@@ -45,6 +45,9 @@ from lorelog.services.records.store import RecordStore
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+PASSPHRASE_VARIABLE = "LORELOG_IDENTITY_PASSPHRASE"  # noqa: S105  (the name of a variable)
+_SIGNATURE_BYTES = 64
+_MAX_CACHED_CHECKS = 100_000
 SCHEME = "ed25519"
 KEYS_VERSION = 1
 _PUBLIC_KEY_BYTES = 32
@@ -90,6 +93,38 @@ class KeyIdentity(Struct, frozen=True):
     """Public key of that file."""
 
 
+class SignatureState(StrEnum):
+    """Result of checking a record's signature."""
+
+    NONE = "none"
+    VALID = "valid"
+    UNKNOWN_KEY = "unknown key"
+    WRONG_NAME = "wrong name"
+    BROKEN = "broken"
+
+
+class SignatureStatus(Struct, frozen=True):
+    """State of a record's signature, and its key."""
+
+    state: SignatureState
+    key: str = ""
+    """Fingerprint of the key in the signature; empty if there is none."""
+
+    @property
+    def meaning(self) -> str:
+        """The state as a sentence."""
+        return _STATE_TEXTS[self.state]
+
+
+_STATE_TEXTS = {
+    SignatureState.NONE: "it is not signed",
+    SignatureState.VALID: "it is signed with its writer's trusted key",
+    SignatureState.UNKNOWN_KEY: "it is signed with a key that is not trusted here",
+    SignatureState.WRONG_NAME: "it is signed with a key that is trusted under another name",
+    SignatureState.BROKEN: "its signature does not match its content",
+}
+
+
 def parse_public_key(text: str) -> str:
     """Return the public key in `ed25519:…` or in a whole public line. Raise UsageError for anything else."""
     word = (text.split() or [""])[0]
@@ -129,14 +164,22 @@ def format_public_line(name: str, key: str) -> str:
     return f"{SCHEME}:{key} {name}"
 
 
-class KeyFolder:
-    """The folder with a home's identities. Reading creates no file."""
+class Keyring:
+    """The identities of one home; signs as `name`, or not at all if empty. Reading creates no file.
 
-    def __init__(self, folder: Path) -> None:
+    Safe to share between threads.
+    """
+
+    def __init__(self, folder: Path, name: str = "", passphrase: str = "") -> None:
         self.folder = folder
+        self.name = name
+        self._passphrase = passphrase
+        self._private_key: Ed25519PrivateKey | None = None
         self._file = folder / "known.json"
         self._stamp: tuple[int, int, int] | None = None
         self._known: tuple[TrustedKey, ...] = ()
+        self._checked: dict[bytes, bool] = {}
+        """Results by hash of signature and content: verifying a signature takes longer than hashing it."""
 
     def trusted_keys(self) -> tuple[TrustedKey, ...]:
         """Return the trusted keys. A damaged file is an error: ignoring it would distrust every key."""
@@ -160,7 +203,9 @@ class KeyFolder:
             before = identities.get(folded, KeyIdentity(trusted.name, ()))
             identities[folded] = KeyIdentity(before.name, (*before.keys, trusted))
         for path in sorted(self.folder.glob("*.key")):
-            public = self._read_public_key(path.with_suffix(".pub"))
+            public = ""
+            with suppress(OSError, UnicodeDecodeError):
+                public = path.with_suffix(".pub").read_text("utf-8")[:1000].strip()
             name = public.partition(" ")[2] or path.stem
             before = identities.get(writer_identity(name), KeyIdentity(name, ()))
             key = public.partition(" ")[0].rpartition(":")[2]
@@ -252,16 +297,110 @@ class KeyFolder:
             trusted for trusted in self.trusted_keys() if writer_identity(trusted.name) == writer_identity(name)
         )
 
-    def _read_public_key(self, path: Path) -> str:
-        try:
-            return path.read_text("utf-8")[:1000].strip()
-        except (OSError, UnicodeDecodeError):
-            return ""
-
     def _write_known(self, keys: Sequence[TrustedKey]) -> None:
         values = {"version": KEYS_VERSION, "keys": [to_builtins(trusted) for trusted in keys]}
         write_atomic(self._file, json.dumps(values, ensure_ascii=False, indent=1).encode() + b"\n")
         self._stamp = None
+
+    def sign(self, draft: RecordDraft) -> RecordDraft:
+        """Return the draft signed as `name`, with id and time set; unchanged if no name is configured."""
+        if not self.name:
+            return draft
+        if writer_identity(draft.agent) != writer_identity(self.name):
+            raise UsageError(
+                f"{draft.agent!r} cannot sign as the identity {self.name!r}",
+                hint="write as that identity, or select another one (records.identity; empty signs nothing)",
+            )
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        draft = replace(draft, id=draft.id or new_id(), at=draft.at or now, signature="")
+        try:
+            payload = signed_bytes(draft)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(
+                f"this {draft.kind} cannot be signed: {error}",
+                hint="use UTF-8 text, finite numbers and plain JSON values",
+            ) from error
+        private = self._load_private_key()
+        public = encode_base64url(private.public_key().public_bytes_raw())
+        if not any(trusted.key == public for trusted in self.keys_of(self.name)):
+            raise ConfigError(
+                f"the key of {self.name!r} is not trusted any more",
+                hint=f"lorelog identity trust {self.name} {SCHEME}:{public}, or select another identity",
+            )
+        return replace(draft, signature=f"{SCHEME}:{public}:{encode_base64url(private.sign(payload))}")
+
+    def signing_key(self, record: RecordDraft | Record) -> str:
+        """Return the fingerprint of the trusted key that signed a record as its writer; empty if there is none."""
+        if not record.signature:
+            return ""
+        try:
+            status = self.signature_status(record)
+        except (ConfigError, MissingExtra):  # neither a damaged known.json nor a missing package must fail a search
+            return ""
+        return status.key if status.state is SignatureState.VALID else ""
+
+    def signature_status(self, record: RecordDraft | Record) -> SignatureStatus:
+        """Return the state of a record's signature, and its key."""
+        if not record.signature:
+            return SignatureStatus(SignatureState.NONE)
+        scheme, _, rest = record.signature.partition(":")
+        key, _, signature = rest.partition(":")
+        raw, proof = decode_base64url(key), decode_base64url(signature)
+        if scheme != SCHEME or not raw or not proof or (len(raw), len(proof)) != (_PUBLIC_KEY_BYTES, _SIGNATURE_BYTES):
+            return SignatureStatus(SignatureState.BROKEN)
+        names = [trusted.name for trusted in self.trusted_keys() if trusted.key == key]
+        if not self._signature_fits(record, raw, proof):
+            state = SignatureState.BROKEN
+        elif not names:
+            state = SignatureState.UNKNOWN_KEY
+        elif writer_identity(record.agent) not in map(writer_identity, names):
+            state = SignatureState.WRONG_NAME
+        else:
+            state = SignatureState.VALID
+        return SignatureStatus(state, fingerprint(key))
+
+    def _signature_fits(self, record: RecordDraft | Record, key: bytes, proof: bytes) -> bool:
+        try:
+            payload = signed_bytes(record)
+        except (TypeError, ValueError, RecursionError):
+            return False
+        digest = hashlib.sha256(key + proof + payload).digest()
+        if digest not in self._checked:
+            require_extra("signing", "the check of a signature")
+            from cryptography.exceptions import InvalidSignature
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+            if len(self._checked) >= _MAX_CACHED_CHECKS:
+                self._checked.clear()
+            try:
+                Ed25519PublicKey.from_public_bytes(key).verify(proof, payload)
+                self._checked[digest] = True
+            except (InvalidSignature, ValueError):
+                self._checked[digest] = False
+        return self._checked[digest]
+
+    def _load_private_key(self) -> Ed25519PrivateKey:
+        """Return the private key. Error messages contain neither the key nor the passphrase."""
+        if self._private_key is not None:
+            return self._private_key
+        require_extra("signing", "a signature")
+        text = self.read_private_key(self.name)
+        if is_encrypted(text) and not self._passphrase:
+            raise ConfigError(
+                f"the key of {self.name!r} needs its passphrase",
+                hint=f"set the environment variable {PASSPHRASE_VARIABLE}",
+            )
+        try:
+            private = load_private_key(text, self._passphrase)
+        except ValueError:
+            why = "its file is not a private key"
+            if is_encrypted(text):
+                why = f"the passphrase in {PASSPHRASE_VARIABLE} does not decrypt it"
+            raise ConfigError(
+                f"the key of {self.name!r} cannot be used: {why}", hint="'lorelog identity show' prints its path"
+            ) from None
+        self._private_key = private
+        return private
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
@@ -270,12 +409,8 @@ class KeyFolder:
             self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
             self.folder.chmod(0o700)
-            descriptor = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            try:
-                acquire_file_lock(descriptor)
+            with FileLock(self.folder / ".lock"):
                 yield
-            finally:
-                os.close(descriptor)
         except OSError as error:
             raise StoreUnwritable(
                 f"{error.filename or self.folder} cannot be written: {error.strerror}", hint="nothing was changed"
@@ -316,163 +451,6 @@ def _parse_known(path: Path) -> tuple[TrustedKey, ...]:
 
 def _unreadable_error(path: Path, error: OSError) -> ConfigError:
     return ConfigError(f"{path} cannot be read: {error.strerror or error}", hint="make it a file that you can read")
-
-
-PASSPHRASE_VARIABLE = "LORELOG_IDENTITY_PASSPHRASE"  # noqa: S105  (the name of a variable)
-_SIGNATURE_BYTES = 64
-_MAX_CACHED_CHECKS = 100_000
-
-
-class SignatureState(StrEnum):
-    """Result of checking a record's signature."""
-
-    NONE = "none"
-    VALID = "valid"
-    UNKNOWN_KEY = "unknown key"
-    WRONG_NAME = "wrong name"
-    BROKEN = "broken"
-
-
-class SignatureStatus(Struct, frozen=True):
-    """State of a record's signature, and its key."""
-
-    state: SignatureState
-    key: str = ""
-    """Fingerprint of the key in the signature; empty if there is none."""
-
-    @property
-    def meaning(self) -> str:
-        """The state as a sentence."""
-        return _STATE_TEXTS[self.state]
-
-
-_STATE_TEXTS = {
-    SignatureState.NONE: "it is not signed",
-    SignatureState.VALID: "it is signed with its writer's trusted key",
-    SignatureState.UNKNOWN_KEY: "it is signed with a key that is not trusted here",
-    SignatureState.WRONG_NAME: "it is signed with a key that is trusted under another name",
-    SignatureState.BROKEN: "its signature does not match its content",
-}
-_UNSIGNED = SignatureStatus(SignatureState.NONE)
-
-
-class Keyring:
-    """The keys of one home; signs as `name`, or not at all if empty. Safe to share between threads."""
-
-    def __init__(self, folder: Path, name: str = "", passphrase: str = "") -> None:
-        self.folder = folder
-        self.name = name
-        self.files = KeyFolder(folder)
-        self._passphrase = passphrase
-        self._private_key: Ed25519PrivateKey | None = None
-        self._checked: dict[bytes, bool] = {}
-        """Results by hash of signature and content: verifying a signature takes longer than hashing it."""
-
-    def sign(self, draft: RecordDraft) -> RecordDraft:
-        """Return the draft signed as `name`, with id and time set; unchanged if no name is configured."""
-        if not self.name:
-            return draft
-        if writer_identity(draft.agent) != writer_identity(self.name):
-            raise UsageError(
-                f"{draft.agent!r} cannot sign as the identity {self.name!r}",
-                hint="write as that identity, or select another one (records.identity; empty signs nothing)",
-            )
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        draft = replace(draft, id=draft.id or new_id(), at=draft.at or now, signature="")
-        try:
-            payload = signed_bytes(draft)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise UsageError(
-                f"this {draft.kind} cannot be signed: {error}",
-                hint="use UTF-8 text, finite numbers and plain JSON values",
-            ) from error
-        private = self._load_private_key()
-        public = encode_base64url(private.public_key().public_bytes_raw())
-        if not any(trusted.key == public for trusted in self.files.keys_of(self.name)):
-            raise ConfigError(
-                f"the key of {self.name!r} is not trusted any more",
-                hint=f"lorelog identity trust {self.name} {SCHEME}:{public}, or select another identity",
-            )
-        return replace(draft, signature=f"{SCHEME}:{public}:{encode_base64url(private.sign(payload))}")
-
-    def signing_key(self, record: RecordDraft | Record) -> str:
-        """Return the fingerprint of the trusted key that signed a record as its writer; empty if there is none."""
-        if not record.signature:
-            return ""
-        try:
-            status = self.signature_status(record)
-        except (ConfigError, MissingExtra):  # neither a damaged known.json nor a missing package must fail a search
-            return ""
-        return status.key if status.state is SignatureState.VALID else ""
-
-    def signature_status(self, record: RecordDraft | Record) -> SignatureStatus:
-        """Return the state of a record's signature, and its key."""
-        if not record.signature:
-            return _UNSIGNED
-        scheme, _, rest = record.signature.partition(":")
-        key, _, signature = rest.partition(":")
-        raw, proof = decode_base64url(key), decode_base64url(signature)
-        if scheme != SCHEME or not raw or not proof or (len(raw), len(proof)) != (_PUBLIC_KEY_BYTES, _SIGNATURE_BYTES):
-            return SignatureStatus(SignatureState.BROKEN)
-        names = [trusted.name for trusted in self.files.trusted_keys() if trusted.key == key]
-        if not self._signature_fits(record, raw, proof):
-            return SignatureStatus(SignatureState.BROKEN, fingerprint(key))
-        if not names:
-            return SignatureStatus(SignatureState.UNKNOWN_KEY, fingerprint(key))
-        if writer_identity(record.agent) not in {writer_identity(name) for name in names}:
-            return SignatureStatus(SignatureState.WRONG_NAME, fingerprint(key))
-        return SignatureStatus(SignatureState.VALID, fingerprint(key))
-
-    def _signature_fits(self, record: RecordDraft | Record, key: bytes, proof: bytes) -> bool:
-        try:
-            payload = signed_bytes(record)
-        except (TypeError, ValueError, RecursionError):
-            return False
-        digest = hashlib.sha256(key + proof + payload).digest()
-        fits = self._checked.get(digest)
-        if fits is None:
-            if len(self._checked) >= _MAX_CACHED_CHECKS:
-                self._checked.clear()
-            fits = self._checked[digest] = _verify_signature(key, proof, payload)
-        return fits
-
-    def _load_private_key(self) -> Ed25519PrivateKey:
-        """Return the private key. Error messages contain neither the key nor the passphrase."""
-        if self._private_key is not None:
-            return self._private_key
-
-        require_extra("signing", "a signature")
-        text = self.files.read_private_key(self.name)
-        if is_encrypted(text) and not self._passphrase:
-            raise ConfigError(
-                f"the key of {self.name!r} needs its passphrase",
-                hint=f"set the environment variable {PASSPHRASE_VARIABLE}",
-            )
-        try:
-            private = load_private_key(text, self._passphrase)
-        except ValueError:
-            why = (
-                f"the passphrase in {PASSPHRASE_VARIABLE} does not decrypt it"
-                if is_encrypted(text)
-                else "its file is not a private key"
-            )
-            raise ConfigError(
-                f"the key of {self.name!r} cannot be used: {why}", hint="'lorelog identity show' prints its path"
-            ) from None
-        self._private_key = private
-        return private
-
-
-def _verify_signature(key: bytes, proof: bytes, payload: bytes) -> bool:
-    require_extra("signing", "the check of a signature")
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    try:
-        Ed25519PublicKey.from_public_bytes(key).verify(proof, payload)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
 
 
 class UnprovenSignature(Struct, frozen=True):

@@ -6,37 +6,51 @@ filters leave too few results, the search is repeated with a larger limit.
 Similar tasks have the same goal but for one name: that of a service, a dataset or a tool. The record that answers a query
 often does not repeat the name, but the task's start does. So a query is compared with the words of the whole task, and
 a word weighs more the fewer candidates contain it.
+
+A record supports a claim if a search for the claim finds it and it does not reject anything; it conflicts if it, or a
+reply to a supporting record, rejects. The statuses and confidence values are memd's. The recorded result says that it
+came from a search and verifies nothing.
 """
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from functools import cache
 from itertools import islice
 from math import log
-from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lorelog.core.errors import UsageError
 from lorelog.core.query import Filters, Hit, Lane, SupportingRecord, TrustFilter
-from lorelog.core.record import CANDIDATE_TRUST, Record, Trust
+from lorelog.core.record import CANDIDATE_TRUST, Record, RecordDraft, Trust
 from lorelog.records.digests import one_line
 from lorelog.records.kinds import search_text
-from lorelog.records.tables import RecordTables, Task
-from lorelog.services.records.filters import RecordFilter, ref_names
+from lorelog.records.tables import Task
+from lorelog.services.records.pages import meets_trust
 from lorelog.services.records.projection import decode_anchor_id, records_folder
-from lorelog.services.records.record_scope import RatedRecord, RecordScope, RecordSearch, rate_records
+from lorelog.services.records.record_scope import (
+    RatedRecord,
+    RecordFilter,
+    RecordScope,
+    RecordSearch,
+    rate_records,
+    ref_names,
+    resolve_record,
+)
+from lorelog.services.records.writer import WrittenRecord, append_record
 
 if TYPE_CHECKING:
     from lorelog.language.analyser import WordAnalyser
 
 
-_TOPIC_WEIGHT = 1.0
 _MENTION_WEIGHT = 0.6
-"""A task often mentions a sibling ("unlike the other service"), so topic words weigh more than mentioned words."""
+"""Weight of a word that a task mentions, next to 1 for a topic: a task often mentions a sibling ("unlike the other
+service")."""
 _MAX_CACHED = 4096
 _STATUS_SYNONYMS = {
     "in_progress": "open unfinished ongoing progress",
@@ -46,125 +60,6 @@ _STATUS_SYNONYMS = {
     "cancelled": "cancelled abandoned",
 }
 """Common words for each status."""
-
-
-class TaskProfile(Struct, frozen=True):
-    """A task with its records and their words."""
-
-    task: Task
-    records: tuple[Record, ...]
-    topic_words: frozenset[str]
-    """Words of the goal, datasets, entities and tools."""
-    words: frozenset[str]
-
-    def weight(self, word: str) -> float:
-        """Return the weight of a word in this task."""
-        if word in self.topic_words:
-            return _TOPIC_WEIGHT
-        return _MENTION_WEIGHT if word in self.words else 0.0
-
-
-class TaskProfileCache:
-    """Task profiles, kept until the task changes."""
-
-    def __init__(self) -> None:
-        self._cache: OrderedDict[tuple[str, str], TaskProfile] = OrderedDict()
-        self._lock = Lock()
-
-    def load(self, tables: RecordTables, tenant: str, ids: Iterable[str]) -> dict[str, TaskProfile]:
-        """Return the profiles of existing tasks. `tenant` separates the tasks of different tenants."""
-        profiles: dict[str, TaskProfile] = {}
-        for id_, task in tables.tasks_by_ids(ids).items():
-            with self._lock:
-                profile = self._cache.get((tenant, id_))
-            if profile is None or profile.task != task:
-                profile = _build_profile(task, tables.by_task(id_))
-                self._cache_profile((tenant, id_), profile)
-            profiles[id_] = profile
-        return profiles
-
-    def _cache_profile(self, key: tuple[str, str], profile: TaskProfile) -> None:
-        with self._lock:
-            self._cache[key] = profile
-            self._cache.move_to_end(key)
-            while len(self._cache) > _MAX_CACHED:
-                self._cache.popitem(last=False)
-
-
-@cache
-def task_profiles() -> TaskProfileCache:
-    """Return the profile cache of this process."""
-    return TaskProfileCache()
-
-
-@cache
-def word_analyser() -> WordAnalyser:
-    """Return the analyser that the index uses."""
-    from lorelog.language.analyser import WordAnalyser
-
-    return WordAnalyser()
-
-
-def score_distinction(query: str, candidates: Sequence[TaskProfile]) -> dict[str, float]:
-    """Return for each task its share, 0 to 1, of the query words that distinguish the candidates.
-
-    Words that no candidate contains count in the total. So a query in different words than the records is left to
-    semantic search.
-    """
-    terms = [term.text for term in word_analyser().query_terms(query)]
-    frequency = Counter(word for candidate in candidates for word in terms if word in candidate.words)
-    rarity = {word: log(1.0 + (len(candidates) - frequency[word] + 0.5) / (frequency[word] + 0.5)) for word in terms}
-    total = sum(rarity.values()) or 1.0
-    return {
-        candidate.task.id: sum(rarity[word] * candidate.weight(word) for word in rarity) / total
-        for candidate in candidates
-    }
-
-
-def max_word_share(query: str, candidates: Sequence[TaskProfile]) -> float:
-    """Return the largest share of the query's words that one task contains, 0 to 1."""
-    terms = [term.text for term in word_analyser().query_terms(query)]
-    return max(
-        (sum(word in candidate.words for word in terms) / len(terms) for candidate in candidates if terms), default=0.0
-    )
-
-
-def match_status_words(query: str, candidates: Sequence[TaskProfile]) -> set[str]:
-    """Return the tasks whose status the query names; empty if all candidates have the same status."""
-    terms = {term.text for term in word_analyser().query_terms(query)}
-    matches = {
-        candidate.task.status: terms.intersection(_status_words(candidate.task.status)) for candidate in candidates
-    }
-    return (
-        {candidate.task.id for candidate in candidates if matches[candidate.task.status]} if len(matches) > 1 else set()
-    )
-
-
-@cache
-def _status_words(status: str) -> frozenset[str]:
-    return frozenset(word_analyser().words(f"{status.replace('_', ' ')} {_STATUS_SYNONYMS.get(status, '')}")) - {"in"}
-
-
-def _build_profile(task: Task, records: list[Record]) -> TaskProfile:
-    words = word_analyser().words
-    topic = set(words(task.goal))
-    mentioned: set[str] = set()
-    for record in records:
-        topic.update(words(" ".join(_topic_texts(record))))
-        mentioned.update(words(search_text(record)))
-    return TaskProfile(task, tuple(records), frozenset(topic), frozenset(topic | mentioned))
-
-
-def _topic_texts(record: Record) -> tuple[str, ...]:
-    return (
-        *ref_names(record, "dataset_refs"),
-        *ref_names(record, "entity_refs"),
-        record.text("tool_name"),
-        record.text("challenge_id"),
-        record.text("goal"),
-    )
-
-
 OPEN_STATUS = "open"
 """Status filter for tasks that are not finished."""
 _FETCH_FACTOR = 2
@@ -182,6 +77,12 @@ _EXTRA_RECORD_WEIGHT = 0.05
 _MAX_MATCHES = 3
 _PAGE_SIZE = 200
 _MAX_SNIPPET_CHARS = 240
+CLAIM_ROLE = "claim_grounding"
+NEGATIVE_VERDICTS = frozenset({"rejected", "failed", "conflicted", "unsupported", "insufficient_grounding", "invalid"})
+"""Verification statuses that reject a record."""
+_MIN_RELEVANCE = 0.2
+"""Records less relevant than this are ignored."""
+_CLAIM_FETCH_FACTOR = 4
 
 ResultT = TypeVar("ResultT")
 
@@ -225,9 +126,80 @@ class RecordSearchResult(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class _RecordCandidate(Struct, frozen=True):
-    record: Record
-    hit: Hit
+class TaskProfile(Struct, frozen=True):
+    """A task with its records and their words."""
+
+    task: Task
+    records: tuple[Record, ...]
+    topic_words: frozenset[str]
+    """Words of the goal, datasets, entities and tools."""
+    words: frozenset[str]
+
+
+class TaskScores(Struct, frozen=True):
+    """How well a query fits each of the candidate tasks as a whole."""
+
+    distinction: Mapping[str, float]
+    """By task: its share, 0 to 1, of the query words that distinguish the candidates."""
+    named_statuses: frozenset[str]
+    """The statuses that the query names; empty if all candidates have the same status."""
+    chance: float
+    """How far lexical matches may be accidental, 0 to 1: more, the fewer query words the best task contains."""
+
+
+@cache
+def word_analyser() -> WordAnalyser:
+    """Return the analyser that the index uses."""
+    from lorelog.language.analyser import WordAnalyser
+
+    return WordAnalyser()
+
+
+def score_tasks(query: str, candidates: Sequence[TaskProfile]) -> TaskScores:
+    """Compare a query with the words of whole tasks.
+
+    Words that no candidate contains count in the total. So a query in different words than the records is left to
+    semantic search.
+    """
+    if not candidates:
+        return TaskScores({}, frozenset(), 0.0)
+    terms = [term.text for term in word_analyser().query_terms(query)]
+    frequency = Counter(word for candidate in candidates for word in terms if word in candidate.words)
+    rarity = {word: log(1.0 + (len(candidates) - frequency[word] + 0.5) / (frequency[word] + 0.5)) for word in terms}
+    total = sum(rarity.values()) or 1.0
+    distinction = {
+        candidate.task.id: sum(
+            weight * (1.0 if word in candidate.topic_words else _MENTION_WEIGHT)
+            for word, weight in rarity.items()
+            if word in candidate.words
+        )
+        / total
+        for candidate in candidates
+    }
+    statuses = {candidate.task.status for candidate in candidates}
+    named = {status for status in statuses if len(statuses) > 1 and _status_words(status).intersection(terms)}
+    contained = max(sum(word in candidate.words for word in terms) for candidate in candidates)
+    chance = max(0.0, 1.0 - contained / max(1, len(terms)) / _OWN_WORDS_SHARE)
+    return TaskScores(distinction, frozenset(named), chance)
+
+
+@cache
+def _status_words(status: str) -> frozenset[str]:
+    return frozenset(word_analyser().words(f"{status.replace('_', ' ')} {_STATUS_SYNONYMS.get(status, '')}")) - {"in"}
+
+
+def _build_profile(task: Task, records: list[Record]) -> TaskProfile:
+    words = word_analyser().words
+    topic, mentioned = set(words(task.goal)), set[str]()
+    for record in records:
+        names = (*ref_names(record, "dataset_refs"), *ref_names(record, "entity_refs"))
+        topic.update(words(" ".join((*names, *map(record.text, ("tool_name", "challenge_id", "goal"))))))
+        mentioned.update(words(search_text(record)))
+    return TaskProfile(task, tuple(records), frozenset(topic), frozenset(topic | mentioned))
+
+
+_profiles: dict[tuple[str, str], TaskProfile] = {}
+"""Profiles by the tenant's folder and the task, valid while the task is unchanged."""
 
 
 def find_tasks(scope: RecordScope, filter_: RecordFilter) -> RecordSearchResult:
@@ -235,15 +207,20 @@ def find_tasks(scope: RecordScope, filter_: RecordFilter) -> RecordSearchResult:
     if not scope.records.exists():
         return RecordSearchResult()
     searcher = _RecordSearcher(scope, filter_)
+    notes: tuple[str, ...] = ()
     if not filter_.query.strip():
-        return RecordSearchResult(tasks=tuple(searcher.newest_tasks()))
-    # A query in the records' own words needs no embedding, which would take longer than everything else.
-    tasks, notes = (
-        searcher.search_until_enough(searcher.rank_tasks, scope.search_words) if scope.search_words else ([], ())
-    )
-    if not tasks or searcher.is_by_chance:
-        tasks, notes = searcher.search_until_enough(searcher.rank_tasks, scope.search_raw or scope.search)
-    return RecordSearchResult(tasks=searcher.rate_tasks(tasks[: filter_.k]), notes=notes)
+        tasks = list(islice(searcher.newest_tasks(), filter_.k))
+    else:
+        # A query in the records' own words needs no embedding, which would take longer than everything else.
+        tasks = []
+        if scope.search_words:
+            tasks, notes = searcher.search_until_enough(searcher.rank_tasks, scope.search_words)
+        if not tasks or searcher.is_by_chance:
+            tasks, notes = searcher.search_until_enough(searcher.rank_tasks, scope.search_raw or scope.search)
+    tasks = tasks[: filter_.k]
+    rated = iter(_rate_matches(scope, [match for hit in tasks for match in hit.matches]))
+    hits = [replace(hit, matches=tuple(islice(rated, len(hit.matches)))) for hit in tasks]
+    return RecordSearchResult(tasks=tuple(hits), notes=notes)
 
 
 def find_records(scope: RecordScope, filter_: RecordFilter) -> RecordSearchResult:
@@ -251,39 +228,58 @@ def find_records(scope: RecordScope, filter_: RecordFilter) -> RecordSearchResul
     if not scope.records.exists():
         return RecordSearchResult()
     searcher = _RecordSearcher(scope, filter_)
+    notes: tuple[str, ...] = ()
     if not filter_.query.strip():
-        return RecordSearchResult(records=tuple(searcher.to_hits(searcher.newest_records())))
-    matches, notes = searcher.search_until_enough(searcher.rank_records, scope.search_raw or scope.search)
-    return RecordSearchResult(records=tuple(searcher.to_hits(matches[: filter_.k])), notes=notes)
+        matches = list(islice(searcher.newest_records(), filter_.k))
+    else:
+        matches, notes = searcher.search_until_enough(searcher.rank_records, scope.search_raw or scope.search)
+    return RecordSearchResult(records=tuple(to_record_hits(scope, matches[: filter_.k])), notes=notes)
 
 
 def to_record_hits(scope: RecordScope, matches: Iterable[RecordMatch]) -> list[RecordHit]:
     """Return matches with trust, goal and supporting records."""
-    return list(_RecordSearcher(scope, RecordFilter()).to_hits(matches))
+    tables = scope.records.tables()
+    rated = _rate_matches(scope, matches)
+    tasks = tables.tasks_by_ids(match.rated.record.task for match in rated if match.rated.record.task)
+    verifier_ids = {id_ for match in rated for id_ in match.rated.trust.verified_by}
+    verifiers = {
+        verifier.record.id: verifier.grounding for verifier in rate_records(scope.records, tables.by_ids(verifier_ids))
+    }
+    hits = list[RecordHit]()
+    for match in rated:
+        task = tasks.get(match.rated.record.task)
+        verified_by = [verifiers[id_] for id_ in match.rated.trust.verified_by if id_ in verifiers]
+        hits.append(RecordHit(match, task.goal if task else "", (match.rated.grounding, *verified_by)))
+    return hits
+
+
+def _rate_matches(scope: RecordScope, matches: Iterable[RecordMatch]) -> list[RecordMatch]:
+    """Return matches with their records' trust, loaded for all of them at once."""
+    matches = list(matches)
+    rated = rate_records(scope.records, [match.rated.record for match in matches])
+    return [replace(match, rated=record) for match, record in zip(matches, rated, strict=True)]
 
 
 class _RecordSearcher:
-    """One search."""
+    """One search. Its results are not rated yet."""
 
     def __init__(self, scope: RecordScope, filter_: RecordFilter) -> None:
         self._scope = scope
         self._filter = filter_
-        self._records = scope.records
-        self._tables: RecordTables = scope.records.tables()
+        self._tables = scope.records.tables()
         self._has_left_out = False
         """Whether a filter removed a match."""
         self.is_by_chance = False
         """Whether lexical matches may be accidental: no task contains enough of the query's words."""
 
     def search_until_enough(
-        self, rank: Callable[[Sequence[_RecordCandidate]], list[ResultT]], search: RecordSearch
+        self, rank: Callable[[Mapping[str, Hit]], list[ResultT]], search: RecordSearch
     ) -> tuple[list[ResultT], tuple[str, ...]]:
         """Return the ranked results, searching with larger limits while filters leave too few."""
         filter_ = self._filter
-        limit = max(_MIN_FETCHED, _FETCH_FACTOR * filter_.k)
         options = replace(
             self._scope.options,
-            k=limit,
+            k=max(_MIN_FETCHED, _FETCH_FACTOR * filter_.k),
             filters=Filters(
                 projects=filter_.projects,
                 source_prefix=str(records_folder(self._scope.workspace.tenant_folder)),
@@ -300,124 +296,82 @@ class _RecordSearcher:
         )
         while True:
             reply = search(filter_.query, options)
-            results = rank(self._join_records(reply.hits))
+            best: dict[str, Hit] = {}
+            for hit in reply.hits:
+                if hit.anchor is not None and hit.anchor.memory:
+                    best.setdefault(decode_anchor_id(hit.anchor.memory), hit)
+            results = rank(best)
             # If no filter removed anything, further hits would only be worse.
             is_all = len(reply.hits) < options.k or options.k >= _MAX_FETCHED
             if len(results) >= filter_.k or is_all or not self._has_left_out:
                 return results, reply.notes
             options = replace(options, k=min(options.k * _WIDEN_FACTOR, _MAX_FETCHED))
 
-    def rank_tasks(self, candidates: Sequence[_RecordCandidate]) -> list[TaskHit]:
-        """Return the tasks of the candidates that pass the filter, best first, still unrated."""
-        by_task: dict[str, list[_RecordCandidate]] = {}
-        for candidate in self._filter_candidates(candidates, of_task=True):
-            if candidate.record.task:
-                by_task.setdefault(candidate.record.task, []).append(candidate)
+    def rank_tasks(self, hits: Mapping[str, Hit]) -> list[TaskHit]:
+        """Return the tasks that pass the filter, best first. Hits are by record."""
+        by_task: dict[str, list[Record]] = {}
+        for record in self._admitted(hits, of_task=True):
+            if record.task:
+                by_task.setdefault(record.task, []).append(record)
         profiles = [profile for profile in self._load_profiles(by_task) if self._matches_filter(profile)]
         self._has_left_out |= len(profiles) < len(by_task)
-        distinction = score_distinction(self._filter.query, profiles)
-        named_status = match_status_words(self._filter.query, profiles)
-        bonus = {
-            id_: _DISTINCTION_WEIGHT * share + (_STATUS_BONUS if id_ in named_status else 0.0)
-            for id_, share in distinction.items()
-        }
-        chance = _chance_share(max_word_share(self._filter.query, profiles))
-        self.is_by_chance = chance > 0.0
-        hits = [
-            _make_task_hit(profile.task, by_task[profile.task.id], bonus[profile.task.id], chance)
-            for profile in profiles
-        ]
-        return sorted(hits, key=lambda hit: -hit.score)
+        scores = score_tasks(self._filter.query, profiles)
+        self.is_by_chance = scores.chance > 0.0
+        ranked = list[TaskHit]()
+        for task in (profile.task for profile in profiles):
+            matches = _rank_matches([_make_match(record, hits, scores.chance) for record in by_task[task.id]])
+            bonus = _DISTINCTION_WEIGHT * scores.distinction[task.id]
+            bonus += _STATUS_BONUS if task.status in scores.named_statuses else 0.0
+            further = _EXTRA_RECORD_WEIGHT * sum(match.score for match in matches[1 : _MAX_MATCHES + 1])
+            score = matches[0].score + further + bonus
+            ranked.append(TaskHit(task, tuple(matches[:_MAX_MATCHES]), score, matches[0].relevance))
+        return sorted(ranked, key=lambda hit: -hit.score)
 
-    def rank_records(self, candidates: Sequence[_RecordCandidate]) -> list[RecordMatch]:
-        """Return the records that pass the filter, best first, still unrated."""
-        admitted = self._filter_candidates(candidates)
-        profiles = self._load_profiles(candidate.record.task for candidate in admitted if candidate.record.task)
-        distinction = score_distinction(self._filter.query, profiles)
-        chance = _chance_share(max_word_share(self._filter.query, profiles)) if profiles else 0.0
-        matches = [
-            _make_match(
-                candidate,
-                _adjusted_score(candidate.hit, chance)
-                + _DISTINCTION_WEIGHT * distinction.get(candidate.record.task, 0.0),
-            )
-            for candidate in admitted
-        ]
+    def rank_records(self, hits: Mapping[str, Hit]) -> list[RecordMatch]:
+        """Return the records that pass the filter, best first. Hits are by record."""
+        admitted = self._admitted(hits)
+        profiles = {profile.task.id: profile for profile in self._load_profiles(record.task for record in admitted)}
+        scores = score_tasks(self._filter.query, list(profiles.values()))
         if self._filter.parent_task:
-            parents = {profile.task.id: profile.task.parent for profile in profiles}
-            matches = [match for match in matches if parents.get(match.rated.record.task) == self._filter.parent_task]
-            self._has_left_out |= len(matches) < len(admitted)
-        return _rank_below_verified(matches)
-
-    def to_hits(self, matches: Iterable[RecordMatch]) -> Iterator[RecordHit]:
-        """Yield matches with trust, goal and supporting records."""
-        rated = self._rate_matches(matches)
-        tasks = self._tables.tasks_by_ids(match.rated.record.task for match in rated if match.rated.record.task)
-        verifier_ids = {id_ for match in rated for id_ in match.rated.trust.verified_by}
-        verifiers = {
-            verifier.record.id: verifier.grounding
-            for verifier in rate_records(self._records, self._tables.by_ids(verifier_ids))
-        }
-        for match in rated:
-            task = tasks.get(match.rated.record.task)
-            verified_by = [verifiers[id_] for id_ in match.rated.trust.verified_by if id_ in verifiers]
-            yield RecordHit(match, task.goal if task else "", (match.rated.grounding, *verified_by))
-
-    def rate_tasks(self, hits: Sequence[TaskHit]) -> tuple[TaskHit, ...]:
-        """Return the tasks with rated records, loading the trust of all of them at once."""
-        rated = iter(self._rate_matches(match for hit in hits for match in hit.matches))
-        return tuple(replace(hit, matches=tuple(islice(rated, len(hit.matches)))) for hit in hits)
+            parents = {id_: profile.task.parent for id_, profile in profiles.items()}
+            of_parent = [record for record in admitted if parents.get(record.task) == self._filter.parent_task]
+            self._has_left_out |= len(of_parent) < len(admitted)
+            admitted = of_parent
+        matches = list[RecordMatch]()
+        for record in admitted:
+            match = _make_match(record, hits, scores.chance)
+            bonus = _DISTINCTION_WEIGHT * scores.distinction.get(record.task, 0.0)
+            matches.append(replace(match, score=match.score + bonus))
+        return _rank_matches(matches)
 
     def newest_tasks(self) -> Iterator[TaskHit]:
         """Yield the tasks that pass the filter, last changed first."""
-        count, limit = 0, _PAGE_SIZE
-        seen: set[str] = set()
+        limit, seen = _PAGE_SIZE, set[str]()
         while True:
             page = self._tables.tasks(projects=self._filter.projects, limit=limit)
-            new = [task.id for task in page if task.id not in seen]
-            seen.update(new)
-            for profile in self._load_profiles(new):
-                last = self._newest_record(profile) if self._matches_filter(profile) else None
-                if last is not None:
-                    yield TaskHit(
-                        profile.task,
-                        self._rate_matches([RecordMatch(RatedRecord(last, CANDIDATE_TRUST), _first_text(last))]),
-                    )
-                    count += 1
-                    if count == self._filter.k:
-                        return
+            for profile in self._load_profiles(task.id for task in page if task.id not in seen):
+                records = self._filter_records(profile.records, of_task=True) if self._matches_filter(profile) else ()
+                if records:
+                    yield TaskHit(profile.task, (_newest_match(records[-1]),))
             if len(page) < limit:
                 return
+            seen.update(task.id for task in page)
             limit *= _WIDEN_FACTOR
 
     def newest_records(self) -> Iterator[RecordMatch]:
         """Yield the records that pass the filter, newest first."""
         query = replace(self._filter.table_query(), limit=_PAGE_SIZE)
-        count = 0
         while page := self._tables.find(query):
-            for record in self._filter_records(page):
-                yield RecordMatch(RatedRecord(record, CANDIDATE_TRUST), _first_text(record))
-                count += 1
-                if count == self._filter.k:
-                    return
+            yield from map(_newest_match, self._filter_records(page))
             query = replace(query, before=page[-1].seq)
 
-    def _join_records(self, hits: Sequence[Hit]) -> list[_RecordCandidate]:
-        """Return the records of hits, each once, with its best hit."""
-        best: dict[str, Hit] = {}
-        for hit in hits:
-            if hit.anchor is not None and hit.anchor.memory:
-                best.setdefault(decode_anchor_id(hit.anchor.memory), hit)
-        records = {record.id: record for record in reversed(self._tables.by_ids(best))}
-        return [_RecordCandidate(records[id_], hit) for id_, hit in best.items() if id_ in records]
-
-    def _filter_candidates(
-        self, candidates: Sequence[_RecordCandidate], *, of_task: bool = False
-    ) -> list[_RecordCandidate]:
-        records = [candidate.record for candidate in candidates]
-        admitted = {record.id for record in self._filter_records(records, of_task=of_task)}
-        self._has_left_out |= len(admitted) < len(candidates)
-        return [candidate for candidate in candidates if candidate.record.id in admitted]
+    def _admitted(self, hits: Mapping[str, Hit], *, of_task: bool = False) -> list[Record]:
+        """Return the records of hits that pass the filter, in the order of the hits."""
+        records = {record.id: record for record in reversed(self._tables.by_ids(hits))}
+        found = [records[id_] for id_ in hits if id_ in records]
+        admitted = self._filter_records(found, of_task=of_task)
+        self._has_left_out |= len(admitted) < len(found)
+        return admitted
 
     def _filter_records(self, records: Sequence[Record], *, of_task: bool = False) -> list[Record]:
         admitted = [record for record in records if self._filter.admits(record, of_task=of_task)]
@@ -425,66 +379,188 @@ class _RecordSearcher:
             superseded = self._tables.superseded_by([record.id for record in admitted])
             admitted = [record for record in admitted if record.id not in superseded]
         if self._filter.trust is not TrustFilter.ANY and admitted:
-            trust = self._records.trust(record.id for record in admitted)
+            trust = self._scope.records.trust(record.id for record in admitted)
             admitted = [
-                record for record in admitted if record.id in trust and self._filter.admits_trust(trust[record.id])
+                record
+                for record in admitted
+                if record.id in trust and meets_trust(trust[record.id], self._filter.trust)
             ]
         return admitted
 
     def _load_profiles(self, task_ids: Iterable[str]) -> list[TaskProfile]:
-        unique_ids = list(dict.fromkeys(task_ids))
-        profiles = task_profiles().load(self._tables, str(self._scope.workspace.tenant_folder), unique_ids)
-        return [profiles[id_] for id_ in unique_ids if id_ in profiles]
+        """Return the profiles of existing tasks, in the given order."""
+        tenant, ids = str(self._scope.workspace.tenant_folder), list(dict.fromkeys(task_ids))
+        tasks = self._tables.tasks_by_ids(ids)
+        profiles = list[TaskProfile]()
+        for task in (tasks[id_] for id_ in ids if id_ in tasks):
+            profile = _profiles.get((tenant, task.id))
+            if profile is None or profile.task != task:
+                profile = _build_profile(task, self._tables.by_task(task.id))
+                if len(_profiles) >= _MAX_CACHED:
+                    _profiles.clear()
+                _profiles[tenant, task.id] = profile
+            profiles.append(profile)
+        return profiles
 
     def _matches_filter(self, profile: TaskProfile) -> bool:
-        if self._filter.parent_task and profile.task.parent != self._filter.parent_task:
-            return False
         task = profile.task
+        if self._filter.parent_task and task.parent != self._filter.parent_task:
+            return False
         is_open = self._filter.status == OPEN_STATUS and not task.finished_at
         return self._filter.admits_task(profile.records, OPEN_STATUS if is_open else task.status)
 
-    def _newest_record(self, profile: TaskProfile) -> Record | None:
-        return next(iter(reversed(self._filter_records(profile.records, of_task=True))), None)
 
-    def _rate_matches(self, matches: Iterable[RecordMatch]) -> tuple[RecordMatch, ...]:
-        matches = list(matches)
-        rated = rate_records(self._records, [match.rated.record for match in matches])
-        return tuple(replace(match, rated=record) for match, record in zip(matches, rated, strict=True))
-
-
-def _make_task_hit(task: Task, candidates: Sequence[_RecordCandidate], bonus: float, chance: float) -> TaskHit:
-    matches = [_make_match(candidate, _adjusted_score(candidate.hit, chance)) for candidate in candidates]
-    best, *further = matches = _rank_below_verified(matches)
-    score = best.score + _EXTRA_RECORD_WEIGHT * sum(match.score for match in further[:_MAX_MATCHES]) + bonus
-    return TaskHit(task, tuple(matches[:_MAX_MATCHES]), score, best.relevance)
+def _make_match(record: Record, hits: Mapping[str, Hit], chance: float) -> RecordMatch:
+    """Return a match whose lexical score is reduced by `chance`: lexical scores are relative to the best match."""
+    hit = hits[record.id]
+    lexical = sum(part.value for part in hit.explanation.parts if part.name == Lane.LEXICAL)
+    return RecordMatch(RatedRecord(record, hit.trust), hit.snippet, hit.score - chance * lexical, hit.relevance)
 
 
-def _rank_below_verified(matches: Sequence[RecordMatch]) -> list[RecordMatch]:
+def _newest_match(record: Record) -> RecordMatch:
+    text = next(filter(None, map(record.text, ("summary", "goal", "next_step", "command"))), "")
+    return RecordMatch(RatedRecord(record, CANDIDATE_TRUST), one_line(text, _MAX_SNIPPET_CHARS))
+
+
+def _rank_matches(matches: Sequence[RecordMatch]) -> list[RecordMatch]:
     """Return matches, best first, with each verification after the record that it verifies."""
     scores = {match.rated.record.id: match.score for match in matches}
     ranked = []
     for match in matches:
         record = match.rated.record
         verified = scores.get(record.reply_to, match.score) if record.kind == "verification" else match.score
-        ranked.append(replace(match, score=verified) if verified < match.score else match)
+        ranked.append(replace(match, score=min(verified, match.score)))
     return sorted(ranked, key=lambda match: (-match.score, match.rated.record.kind == "verification"))
 
 
-def _make_match(candidate: _RecordCandidate, score: float) -> RecordMatch:
-    hit = candidate.hit
-    return RecordMatch(RatedRecord(candidate.record, hit.trust), hit.snippet, score, hit.relevance)
+class GroundingStatus(StrEnum):
+    """Support that a claim has among the records."""
+
+    VERIFIED = "verified_record"
+    CANONICAL = "canonically_grounded"
+    INSUFFICIENT = "insufficient_grounding"
+    CONFLICTED = "conflicted"
 
 
-def _chance_share(word_share: float) -> float:
-    """Return how far lexical matches may be accidental, 0 to 1: more, the fewer query words the best task contains."""
-    return max(0.0, 1.0 - word_share / _OWN_WORDS_SHARE)
+_STATUS_TEXTS = {
+    GroundingStatus.VERIFIED: "a verified record speaks for it",
+    GroundingStatus.CANONICAL: "records speak for it",
+    GroundingStatus.INSUFFICIENT: "no record speaks for it",
+    GroundingStatus.CONFLICTED: "records speak against it",
+}
+"""Summaries of a recorded lookup."""
 
 
-def _adjusted_score(hit: Hit, chance: float) -> float:
-    """Return a hit's score with its lexical part reduced by `chance`: lexical scores are relative to the best match."""
-    return hit.score - chance * sum(part.value for part in hit.explanation.parts if part.name == Lane.LEXICAL)
+class ClaimQuery(Struct, frozen=True):
+    """A claim and the records to look in."""
+
+    text: str
+    conditions: RecordFilter
+    candidates: Sequence[str] = ()
+    """Ids of the only records to consider; empty for all that the search finds."""
 
 
-def _first_text(record: Record) -> str:
-    texts = (record.text(name) for name in ("summary", "goal", "next_step", "command"))
-    return one_line(next(filter(None, texts), ""), _MAX_SNIPPET_CHARS)
+class ClaimRecordTarget(Struct, frozen=True):
+    """Task and writer under which the result is recorded."""
+
+    task: str = ""
+    agent: str | None = None
+
+
+class ClaimEvidence(Struct, frozen=True, kw_only=True):
+    """Records for and against a claim."""
+
+    claim: str
+    status: GroundingStatus
+    confidence: float
+    supporting: tuple[RecordHit, ...] = ()
+    conflicting: tuple[RecordHit, ...] = ()
+    notes: tuple[str, ...] = ()
+    written: WrittenRecord | None = None
+
+
+def find_claim_evidence(
+    scope: RecordScope, claim: ClaimQuery, target: ClaimRecordTarget | None = None
+) -> ClaimEvidence:
+    """Return the records for and against a claim; with `target`, record the result as well."""
+    k = claim.conditions.k
+    hits = _find_records_about(scope, claim)
+    supporting = tuple(hit for hit in hits if not _rejects(hit.match.rated.record))[:k]
+    against = {hit.match.rated.record.id: hit for hit in hits if _rejects(hit.match.rated.record)}
+    tables = scope.records.tables()
+    objections: dict[str, Record] = {}  # whether or not the search finds them
+    for hit in supporting:
+        for reply in tables.replies(hit.match.rated.record.id):
+            if _rejects(reply) and reply.id not in against and not tables.superseding(reply.id):
+                objections[reply.id] = reply
+    conflicting = (*against.values(), *_to_hits(scope, objections.values()))[:k]
+    note = "" if hits else "no record is about this claim"
+    if any(hit.match.rated.trust.tainted for hit in hits):
+        note = "some of these records come from a tool or an import"
+    verified = sum(meets_trust(hit.match.rated.trust, TrustFilter.VERIFIED) for hit in supporting)
+    if conflicting:
+        status, confidence = GroundingStatus.CONFLICTED, max(0.18, round(0.38 - 0.04 * len(conflicting), 2))
+    elif verified:
+        status, confidence = GroundingStatus.VERIFIED, min(0.99, round(0.92 + 0.03 * min(verified, 3), 2))
+    elif supporting:
+        status, confidence = GroundingStatus.CANONICAL, min(0.94, round(0.82 + 0.03 * min(len(supporting), 4), 2))
+    else:
+        status, confidence = GroundingStatus.INSUFFICIENT, 0.12
+    evidence = ClaimEvidence(
+        claim=claim.text,
+        status=status,
+        confidence=confidence,
+        supporting=supporting,
+        conflicting=conflicting,
+        notes=(note,) if note else (),
+    )
+    if target is None:
+        return evidence
+    return replace(evidence, written=_write_verification(scope, evidence, claim, target))
+
+
+def _find_records_about(scope: RecordScope, claim: ClaimQuery) -> list[RecordHit]:
+    """Return the records about the claim. Named candidates count without a relevance check."""
+    tables = scope.records.tables()
+    named = {resolve_record(tables, candidate).id for candidate in claim.candidates}
+    limit = max(_CLAIM_FETCH_FACTOR * claim.conditions.k, len(named))
+    hits = find_records(scope, replace(claim.conditions, query=claim.text, k=limit)).records
+    if not named:
+        relevant = [hit for hit in hits if hit.match.relevance >= _MIN_RELEVANCE]
+        return [hit for hit in relevant if hit.match.rated.record.text("artifact_role") != CLAIM_ROLE]
+    matches = [hit for hit in hits if hit.match.rated.record.id in named]
+    missing = named.difference(hit.match.rated.record.id for hit in matches)
+    return [*matches, *_to_hits(scope, tables.by_ids(missing))]
+
+
+def _to_hits(scope: RecordScope, records: Iterable[Record]) -> list[RecordHit]:
+    return to_record_hits(
+        scope, [RecordMatch(RatedRecord(record, CANDIDATE_TRUST), record.text("summary")) for record in records]
+    )
+
+
+def _rejects(record: Record) -> bool:
+    return record.supports_claim is False or record.text("verification_status").strip().lower() in NEGATIVE_VERDICTS
+
+
+def _write_verification(
+    scope: RecordScope, evidence: ClaimEvidence, claim: ClaimQuery, target: ClaimRecordTarget
+) -> WrittenRecord:
+    """Write a verification that replies to nothing and supports nothing, so that it cannot verify a record."""
+    consulted = [hit.match.rated.record for hit in (*evidence.supporting, *evidence.conflicting)]
+    task = target.task or claim.conditions.task or next((record.task for record in consulted if record.task), "")
+    if not task:
+        raise UsageError("the result cannot be recorded without a task", hint="give record_task_id")
+    counts = f"{len(evidence.supporting)} for, {len(evidence.conflicting)} against"
+    draft = RecordDraft(
+        "verification",
+        task=task,
+        fields={
+            "summary": f"{_STATUS_TEXTS[evidence.status]} ({counts}): {claim.text}",
+            "artifact_role": CLAIM_ROLE,
+            "verification_status": str(evidence.status),
+            "confidence": evidence.confidence,
+            "related_artifact_ids": [record.id for record in consulted],
+        },
+    )
+    return append_record(scope, draft, agent=target.agent)

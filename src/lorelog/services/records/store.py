@@ -11,9 +11,8 @@ when it grows.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 from lorelog.core.atomic_file import append_line, write_atomic
 from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
 from lorelog.core.paths import cache_folder
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.processes import FileLock
 from lorelog.core.record import UNTRUSTED_ORIGINS, Record, RecordDraft, Trust
 from lorelog.light.recent_journals import MAX_OPEN_TASKS_BYTES, OPEN_TASKS_FILE, merge_task_lines
 from lorelog.records.ledger import DraftSigner, Ledger
@@ -29,6 +28,7 @@ from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.records.trust import SigningKeyLookup, assess_records, no_signing_key
 
 _MAX_OPEN_TASKS = 100
+_OPEN_TASKS_LOCK = "open-tasks.lock"
 _MAX_TEXT_CHARS = 300
 _TASK_KINDS = frozenset({"task_start", "task_progress", "task_finish"})
 
@@ -38,7 +38,7 @@ def append_open_tasks(folder: Path, records: Iterable[Record]) -> None:
     lines = [_task_line(record) for record in records if record.kind in _TASK_KINDS and record.task]
     if not lines:
         return
-    with suppress(OSError), _open_tasks_lock(folder):
+    with suppress(OSError), FileLock(folder / _OPEN_TASKS_LOCK):
         file = folder / OPEN_TASKS_FILE
         append_line(file, _encode_lines(lines).rstrip(b"\n"))
         if file.stat().st_size > MAX_OPEN_TASKS_BYTES // 2:
@@ -47,7 +47,7 @@ def append_open_tasks(folder: Path, records: Iterable[Record]) -> None:
 
 def rewrite_open_tasks(folder: Path, tables: RecordTables) -> None:
     """Rewrite the file with the open tasks that were changed last."""
-    with suppress(OSError, LorelogError), _open_tasks_lock(folder):
+    with suppress(OSError, LorelogError), FileLock(folder / _OPEN_TASKS_LOCK):
         tasks = [
             _current_task_line(tables, task.id)
             for task in tables.find_tasks(None, open_=True, limit=_MAX_OPEN_TASKS)[0]
@@ -87,16 +87,6 @@ def _current_task_line(tables: RecordTables, identity: str) -> dict[str, Any]:
     if task is not None:
         line |= {"project": task.project, "goal": task.goal[:_MAX_TEXT_CHARS], "status": task.status[:_MAX_TEXT_CHARS]}
     return {"seq": 0, **line, "id": identity}
-
-
-@contextmanager
-def _open_tasks_lock(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder / "open-tasks.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        acquire_file_lock(descriptor)  # held for one small write
-        yield
-    finally:
-        os.close(descriptor)
 
 
 class RecordStore:

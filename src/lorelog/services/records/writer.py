@@ -14,16 +14,20 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.errors import StoreError, UsageError
-from lorelog.core.grammar import with_article
+from lorelog.core.errors import StoreError, UsageError, with_article
 from lorelog.core.ids import new_id
 from lorelog.core.record import CANDIDATE_TRUST, Json, Promotion, Record, RecordDraft
 from lorelog.ingest.redaction.redact import redact
 from lorelog.records.kinds import KINDS, check_fields, complete_draft, is_reply
 from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.records.trust import writer_identity
-from lorelog.services.records.filters import resolve_record, resolve_task_id
-from lorelog.services.records.record_scope import RatedRecord, RecordScope, rate_records
+from lorelog.services.records.record_scope import (
+    RatedRecord,
+    RecordScope,
+    rate_records,
+    resolve_record,
+    resolve_task_id,
+)
 
 _REDACTED_FIELDS = ("agent", "session", "thread", "relation", "status")
 """Texts to redact beside the fields. Ids of records and tasks are not redacted: they were looked up."""

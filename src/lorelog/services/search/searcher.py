@@ -22,8 +22,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lorelog.core.document import DATE_OF_FILE, ChunkKey, StoredChunk
-from lorelog.core.errors import ModelError, ModelFault, StoreDamaged, UsageError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import ModelError, ModelFault, StoreDamaged, UsageError, plural
 from lorelog.core.options import RerankOptions, SearchOptions
 from lorelog.core.ports import Embedder, Reranker, Store, Vector
 from lorelog.core.query import (
@@ -575,7 +574,7 @@ class Searcher:
         if filters.projects is None:
             return []
         others = tuple(project for project in self._store.projects() if project not in filters.projects)
-        if others and self._store.lexical(terms, replace(filters, projects=others), 1):
+        if others and self._store.propose(terms, None, replace(filters, projects=others), 1)[0]:
             return ["no match in this project, but in other projects: use --all-projects"]
         return []
 

@@ -63,7 +63,7 @@ _DATABASE = DatabaseSchema(
 _COLUMNS = ("memory", "host", "session", "turn", "time", "journal", "texts", "calls", "state", "entry")
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM turns"  # noqa: S608
 WRITING, DONE, EMPTY, FORGOTTEN = "writing", "done", "empty", "forgotten"
-"""States of a turn: being written to a journal, written, without content to remember, or taken out for good."""
+"""States of a turn: being written to a journal, written, without content to remember, or erased permanently."""
 
 
 class CaptureRow(Struct, frozen=True, kw_only=True):

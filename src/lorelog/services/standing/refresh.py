@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import TURN_TYPE, Anchor, StoredChunk
-from lorelog.core.freshness import Freshness
 from lorelog.core.paths import is_below
 from lorelog.core.processes import acquire_file_lock
-from lorelog.core.query import Filters
+from lorelog.core.query import Filters, Freshness
 from lorelog.services.standing.memories import read_memories
 from lorelog.services.standing.own_entries import untracked_files
 from lorelog.services.standing.ownership import memory_body

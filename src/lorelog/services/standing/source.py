@@ -13,8 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lorelog.core.digests import blake2b
 from lorelog.core.document import ChunkKey
+from lorelog.core.ids import blake2b
 from lorelog.core.ports import Store
 from lorelog.light.delivery_files import project_key
 from lorelog.services.memory_state.authored import AuthoredMemories

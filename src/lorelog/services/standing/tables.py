@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.freshness import Freshness
+from lorelog.core.query import Freshness
 from lorelog.light import cue_table
 from lorelog.light.delivery_files import project_key
 from lorelog.light.wildcard import has_wildcard

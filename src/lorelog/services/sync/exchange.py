@@ -32,7 +32,7 @@ from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnreachable, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.paths import join_path
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.processes import FileLock
 from lorelog.ingest.redaction.redact import redact
 from lorelog.services.backup.restore import write_whole_file
 from lorelog.services.places.project import shared_name
@@ -406,13 +406,8 @@ class SyncFolder:
     def locked(self) -> Iterator[None]:
         """Hold the lock of syncs of this tenant. Raise StoreBusy if another process does."""
         self._create()
-        descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            if not acquire_file_lock(descriptor, 0.0):
-                raise StoreBusy("another sync is running", hint="wait until it has finished")
+        with FileLock(self.folder / "lock", StoreBusy("another sync is running", hint="wait until it has finished")):
             yield
-        finally:
-            os.close(descriptor)
 
     def _create(self) -> None:
         try:

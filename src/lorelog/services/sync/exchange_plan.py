@@ -10,7 +10,7 @@ The exchange is a set of files:
     writers/<writer>/forgotten.jsonl      ids of what was forgotten there; no text
     writers/<writer>/writer.json          the name of its user
 
-A machine writes its own writer's files, and merges the journals. It changes another writer's files only to take out what was
+A machine writes its own writer's files, and merges the journals. It changes another writer's files only to erase what was
 forgotten. Files of projects and writers that it does not know stay as they are.
 """
 
@@ -84,7 +84,7 @@ class MachineState(Struct, frozen=True, kw_only=True):
 
 
 class ExchangePlan(Struct, frozen=True, kw_only=True):
-    """What to do."""
+    """Files to push, and changes to apply here."""
 
     files: Mapping[str, bytes]
     """All files of the exchange, afterwards."""
@@ -279,7 +279,7 @@ class _Planner:
         state, there = self._state, self._there
         projects: dict[str, _ProjectPlan] = {}
         for name, entries in there.projects.items():
-            if name not in state.entries:  # not chosen here: only what was forgotten is taken out
+            if name not in state.entries:  # not chosen here: only what was forgotten is erased
                 self._write_journals(name, entries, merge_entries({}, {}, entries, self._forgotten).entries)
         for name, here in state.entries.items():
             other, before = there.projects.get(name, {}), state.base.get(name, {})
@@ -338,12 +338,12 @@ class _Planner:
         if own:
             self._problems.append(
                 f"others forgot {len(own)} of your memories or records, which stay here: {', '.join(own[:3])}; "
-                "'lorelog forget' takes them out"
+                "'lorelog forget' erases them"
             )
         return tuple(key for key in dict.fromkeys(wanted) if key not in own)
 
     def _is_own_record(self, key: str) -> bool:
-        """Return True for a record that this machine wrote: it is in its own chain, or in nobody's."""
+        """Return True for a record that this machine wrote: it is in its own chain or in none."""
         writers = {
             writer
             for writer, chain in self._there.chains.items()

@@ -1,4 +1,4 @@
-"""Read what a machine has, and write what it gets: journals, logs and records of the chosen projects.
+"""The side of this machine in a sync: read and apply journals, logs and records of the chosen projects.
 
 Every file is replaced as a whole, under the lock that other writers honour. Adding an entry twice changes nothing, so an exchange
 that was killed is completed by the next one.
@@ -23,9 +23,8 @@ from lorelog.services.backup.archive import project_workspace, read_consistently
 from lorelog.services.backup.restore import ForgottenMemories, forgotten_lines, open_locked, write_whole_file
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memory_key
-from lorelog.services.places.project_folder import create_project_folder
 from lorelog.services.places.roots import Root
-from lorelog.services.places.workspace import Workspace
+from lorelog.services.places.workspace import Workspace, create_project_folder
 from lorelog.services.records.exports import parse_import_line, record_to_json
 from lorelog.services.records.keyring import Keyring
 from lorelog.services.records.record_importer import ImportOptions, ImportReport, RecordImporter
@@ -112,7 +111,7 @@ class LocalFiles(Struct):
             self._edit(Path(root.path) / file, partial(_add_missing, file=file, added=own, replaced=replaced))
 
     def cut_entries(self, project: str, keys: Collection[str]) -> None:
-        """Take entries out of the journals of a project."""
+        """Erase entries in the journals of a project."""
         folder = Path(self.root(project).path)
         for file, text in self.journals(project).items():
             if cut_from_journal(text, keys) != text:

@@ -209,7 +209,7 @@ def _as_conflict(entry: SyncEntry) -> SyncEntry:
 def merge_journal_texts(base: str, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
     """Return the merged text of one journal in three versions, and the ids that both sides changed. For Git's merge driver.
 
-    Other than in an exchange, the base is the common ancestor: an entry that one side took out, and the other one left as it
+    Other than in an exchange, the base is the common ancestor: an entry that one side removed, and the other one left as it
     was, is gone. Headings and text of a person's own stay where they are in our version.
     """
     line_end = "\r\n" if "\r\n" in (ours or theirs) else "\n"
@@ -222,7 +222,7 @@ def merge_journal_texts(base: str, ours: str, theirs: str) -> tuple[str, tuple[s
         if single[key].digest == former.digest:
             del single[key]
         else:
-            conflicts.append(key)  # taken out there and edited here: the text stays
+            conflicts.append(key)  # removed there and edited here: the text stays
     merged = merge_entries({key: entry.digest for key, entry in before.items()}, here, there)
     text = _place_entries(ours.replace("\r\n", "\n"), theirs.replace("\r\n", "\n"), merged.entries)
     return text.replace("\n", line_end), tuple(dict.fromkeys((*merged.conflicts, *conflicts)))

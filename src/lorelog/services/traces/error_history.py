@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from lorelog.core.document import StoredChunk
 from lorelog.core.query import Hit, SearchReply
-from lorelog.core.stack_trace import LocatedTrace, StackTrace
+from lorelog.core.session import LocatedTrace, StackTrace
 from lorelog.ingest.tracebacks.blocks import message_trace
 from lorelog.ingest.tracebacks.finder import (
     bare_type,

@@ -31,9 +31,8 @@ from msgspec.structs import asdict, astuple, replace
 from lorelog.core.errors import LorelogError, StoreError
 from lorelog.core.options import TraceOptions
 from lorelog.core.processes import acquire_file_lock
-from lorelog.core.session import HookEvent, ToolAction
+from lorelog.core.session import HookEvent, LocatedTrace, StackFrame, StackTrace, ToolAction
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, is_corruption, transaction
-from lorelog.core.stack_trace import LocatedTrace, StackFrame, StackTrace
 from lorelog.services.memory_state.tombstones import Tombstones, memory_key
 from lorelog.services.traces import SPOOL_FILE
 

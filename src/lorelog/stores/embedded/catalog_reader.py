@@ -152,7 +152,7 @@ class CatalogReader:
             f"{_SELECT_CHUNKS} WHERE c.piece = 0 AND {where} ORDER BY {_NEWEST_FIRST} LIMIT ?", (*values, limit)
         )
 
-    def recent_keys(self, filters: Filters, limit: int, mark: str) -> tuple[list[ChunkKey], str]:
+    def recent_keys(self, filters: Filters, limit: int, *, mark: str = "") -> tuple[list[ChunkKey], str]:
         # Rows are never reused. Staged ones are not visible yet, so they are not passed by.
         (last,) = self.database.execute(
             "SELECT min(coalesce((SELECT min(row) - 1 FROM chunks WHERE NOT live), last), last)"
@@ -200,6 +200,8 @@ class CatalogReader:
         return dict(counts.fetchall())
 
     def session_chunks(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
+        if not session:
+            return []
         where, values = sql_conditions(filters)
         anchored = "c.piece = 0 AND c.anchor IS NOT NULL AND json_extract(c.anchor, '$.session') = ?"
         return self._chunks(
@@ -323,6 +325,8 @@ class CatalogReader:
         return list(unique.values())
 
     def find(self, id_prefix: str) -> list[StoredChunk]:
+        if not id_prefix:
+            return []
         # Ranges, so that no character is a wildcard.
         end = id_prefix + "\U0010ffff"
         by_id = self._chunks(
@@ -474,13 +478,11 @@ class CatalogReader:
             waiting += [row for (row,) in self.database.execute(statement, part)]
         return waiting
 
-    def pending(self, limit: int) -> list[PendingText]:
-        if not self.is_current_space():
+    def pending(self, limit: int, *, shadow: bool = False) -> list[PendingText]:
+        space = self.fact("beside") if shadow else self.is_current_space()
+        if not space:
             return []
-        return self._pending_texts("NOT embedded", (limit,))
-
-    def _pending_texts(self, condition: str, values: Sequence[object]) -> list[PendingText]:
-        """Return the texts of live chunks that match a condition, each vector key once; the last value is the limit."""
+        condition, values = (_WITHOUT_VECTOR, (space, limit)) if shadow else ("NOT embedded", (limit,))
         texts = self.database.execute(
             "SELECT c.vector_key, c.context, coalesce(c.text, c.content), d.source FROM chunks c "
             "JOIN documents d ON d.id = c.document WHERE c.row IN ("
@@ -506,10 +508,6 @@ class CatalogReader:
             waiting=waiting,
             declined=space_owner(self.fact("declined") or ""),
         )
-
-    def pending_shadow_vectors(self, limit: int) -> list[PendingText]:
-        shadow = self.fact("beside")
-        return self._pending_texts(_WITHOUT_VECTOR, (shadow, limit)) if shadow else []
 
     def vector_pairs(self, count: int) -> list[VectorPair]:
         served, shadow = self.fact("space"), self.fact("beside")

@@ -300,12 +300,14 @@ class CatalogWriter:
         return removed
 
     @translate_method_errors
-    def put_vectors(self, vectors: Mapping[str, Vector]) -> None:
-        """Store vectors, mark the chunks that needed them, and let the dense lane follow."""
+    def put_vectors(self, vectors: Mapping[str, Vector], *, shadow: bool = False) -> None:
+        """Store vectors; unless they are `shadow` ones, mark the chunks that needed them, and let the dense lane follow."""
         if not vectors:
             return
         with self._write_transaction():
-            self._shadow.store(self._space, vectors)
+            self._shadow.store(self._shadow.shadow_space() if shadow else self._space, vectors)
+            if shadow:
+                return
             waiting = self._catalog.rows_waiting_for(list(vectors))
             self._database.executemany("UPDATE chunks SET embedded = 1 WHERE row = ?", [(row,) for row in waiting])
             change_log.append_changes(self._database, change_log.VECTOR, waiting)
@@ -315,12 +317,6 @@ class CatalogWriter:
     def begin_shadow_vectors(self, dimension: int) -> None:
         with self._write_transaction():
             self._shadow.begin(self._caller_model, dimension)
-
-    @translate_method_errors
-    def put_shadow_vectors(self, vectors: Mapping[str, Vector]) -> None:
-        if vectors:
-            with self._write_transaction():
-                self._shadow.store(self._shadow.shadow_space(), vectors)
 
     @translate_method_errors
     def swap_vectors(self) -> None:

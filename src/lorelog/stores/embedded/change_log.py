@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar, cast
 from msgspec import Struct, to_builtins
 
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.digests import blake2b
+from lorelog.core.ids import blake2b
 
 ADD, REMOVE, VECTOR, MOVE = "add", "remove", "vector", "move"
 

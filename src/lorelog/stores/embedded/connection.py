@@ -146,7 +146,7 @@ def _out_of_descriptors(path: Path) -> StoreUnwritable:
 
 
 def find_catalog_damage(path: Path) -> str:
-    """Read the whole catalog; return what is wrong with it, or an empty string. Another version is no damage."""
+    """Read the whole catalog; return what is wrong with it, or an empty string. Another version is not damage."""
     if not path.is_file():
         return ""
     try:

@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.digests import sha256
 from lorelog.core.document import ChunkKey
 from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
+from lorelog.core.ids import sha256
 from lorelog.core.ports import Vector
 from lorelog.core.query import Candidate, make_candidates
 from lorelog.core.vectors import needs_numpy

@@ -13,8 +13,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core import document
-from lorelog.core.digests import sha256
 from lorelog.core.document import Anchor, Chunk, Document, FileStamp, StoredChunk
+from lorelog.core.ids import sha256
 from lorelog.core.query import Filters
 
 if TYPE_CHECKING:

@@ -14,16 +14,13 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock, RLock, local
-from typing import TypeVar, cast
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
-from lorelog.core.document import ChunkKey, Document, StoredChunk
+from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreError, StoreUnwritable
 from lorelog.core.ports import (
     REPAIR_NOTE,
     Analyser,
-    ChunkNeighbours,
-    IndexedSection,
-    PendingText,
     ReembedState,
     StoreComparison,
     StoreStats,
@@ -31,7 +28,6 @@ from lorelog.core.ports import (
     SummaryLink,
     Supersession,
     Vector,
-    VectorPair,
 )
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
 from lorelog.stores.embedded import vector_file
@@ -51,12 +47,25 @@ from lorelog.stores.embedded.dense import EXACT_UP_TO, DenseLane
 from lorelog.stores.embedded.lexical import LexicalLane
 from lorelog.stores.embedded.migrations import SCHEMA_VERSION
 
+Params = ParamSpec("Params")
 ReadT = TypeVar("ReadT")
 
 _RESET_WAIT_S, _SWAP_WAIT_S, _MEND_WAIT_S = 2.0, 30.0, 1.0
-_MAX_IDLE_READERS = 4
 _OPEN_TRIES, _OPEN_PAUSE_S = 5, 0.02
+_MAX_IDLE_READERS = 4
 """Connections that are kept for the next readers; each has a page cache of up to two megabytes."""
+
+
+def _reads(
+    method: Callable[Concatenate[CatalogReader, Params], ReadT], otherwise: Callable[[], ReadT]
+) -> Callable[Concatenate[CatalogStore, Params], ReadT]:
+    """Return a method of the store that calls a method of its catalog, or `otherwise` without one."""
+
+    def read(self: CatalogStore, /, *args: Params.args, **kwargs: Params.kwargs) -> ReadT:
+        with self._open_reader() as catalog:
+            return method(catalog, *args, **kwargs) if catalog else otherwise()
+
+    return read
 
 
 class CatalogStore(ABC):
@@ -117,45 +126,38 @@ class CatalogStore(ABC):
 
     # -- catalog -----------------------------------------------------------------------------------------------------
 
-    def documents(self) -> list[Document]:
+    documents = _reads(CatalogReader.documents, list)
+    document = _reads(CatalogReader.document, lambda: None)
+    recent = _reads(CatalogReader.recent, list)
+    recent_keys = _reads(CatalogReader.recent_keys, lambda: ([], ""))
+    tags = _reads(CatalogReader.tags, dict)
+    types = _reads(CatalogReader.types, dict)
+    session_chunks = _reads(CatalogReader.session_chunks, list)
+    authored_chunks = _reads(CatalogReader.authored_chunks, list)
+    authored_marks = _reads(CatalogReader.authored_marks, list)
+    vectors = _reads(CatalogReader.vectors, dict)
+    vector_records = _reads(CatalogReader.vector_records, list)
+    chunks_of = _reads(CatalogReader.chunks_of, list)
+    resume_point = _reads(CatalogReader.resume_point, str)
+    embedded_keys = _reads(CatalogReader.embedded_keys, set)
+    pending_of = _reads(CatalogReader.pending_of, list)
+    find = _reads(CatalogReader.find, list)
+    sample = _reads(CatalogReader.sample, list)
+    get_note = _reads(CatalogReader.get_note, str)
+    chunk_neighbours = _reads(CatalogReader.chunk_neighbours, dict)
+    entry_sizes = _reads(CatalogReader.entry_sizes, dict)
+    sections = _reads(CatalogReader.sections, dict)
+    pending = _reads(CatalogReader.pending, list)
+    vector_pairs = _reads(CatalogReader.vector_pairs, list)
+    coverage = _reads(CatalogReader.coverage, lambda: VectorCoverage(0, 0))
+
+    def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
         with self._open_reader() as catalog:
-            return catalog.documents() if catalog else []
+            return catalog.fetch(keys) if catalog else {}
 
     def projects(self) -> dict[str, int]:
         """Return the projects with their chunks; cached until the next write."""
         return dict(self._read_once("projects", CatalogReader.projects) or {})
-
-    def document(self, source: str) -> Document | None:
-        with self._open_reader() as catalog:
-            return catalog.document(source) if catalog else None
-
-    def recent(self, filters: Filters, limit: int) -> list[StoredChunk]:
-        with self._open_reader() as catalog:
-            return catalog.recent(filters, limit) if catalog else []
-
-    def recent_keys(self, filters: Filters, limit: int, *, mark: str = "") -> tuple[list[ChunkKey], str]:
-        with self._open_reader() as catalog:
-            return catalog.recent_keys(filters, limit, mark) if catalog else ([], "")
-
-    def tags(self, prefix: str, filters: Filters) -> dict[str, int]:
-        with self._open_reader() as catalog:
-            return catalog.tags(prefix, filters) if catalog else {}
-
-    def types(self, filters: Filters) -> dict[str, int]:
-        with self._open_reader() as catalog:
-            return catalog.types(filters) if catalog else {}
-
-    def session_chunks(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
-        with self._open_reader() as catalog:
-            return catalog.session_chunks(session, filters, limit) if catalog and session else []
-
-    def authored_chunks(self, filters: Filters, limit: int, *, outside: str = "") -> list[StoredChunk]:
-        with self._open_reader() as catalog:
-            return catalog.authored_chunks(filters, limit, outside=outside) if catalog else []
-
-    def authored_marks(self, limit: int, *, outside: str = "") -> list[tuple[ChunkKey, str]]:
-        with self._open_reader() as catalog:
-            return catalog.authored_marks(limit, outside=outside) if catalog else []
 
     def supersessions(self) -> tuple[Supersession, ...]:
         """Return supersessions from anchors, oldest first; cached until the next write."""
@@ -165,85 +167,17 @@ class CatalogStore(ABC):
         """Return summary links from anchors, oldest first; cached until the next write."""
         return self._read_once("summary links", lambda catalog: tuple(catalog.summary_links())) or ()
 
-    def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
-        with self._open_reader() as catalog:
-            return catalog.vectors(keys) if catalog else {}
-
-    def vector_records(self, keys: Sequence[ChunkKey]) -> list[bytes]:
-        with self._open_reader() as catalog:
-            return catalog.vector_records(keys) if catalog else []
-
-    def chunks_of(self, source: str) -> list[StoredChunk]:
-        with self._open_reader() as catalog:
-            return catalog.chunks_of(source) if catalog else []
-
-    def resume_point(self, source: str) -> str:
-        with self._open_reader() as catalog:
-            return catalog.resume_point(source) if catalog else ""
-
-    def embedded_keys(self, source: str, first_line: int = 1) -> set[str]:
-        with self._open_reader() as catalog:
-            return catalog.embedded_keys(source, first_line) if catalog else set()
-
-    def pending_of(self, source: str) -> list[PendingText]:
-        with self._open_reader() as catalog:
-            return catalog.pending_of(source) if catalog else []
-
-    def find(self, id_prefix: str) -> list[StoredChunk]:
-        with self._open_reader() as catalog:
-            return catalog.find(id_prefix) if catalog and id_prefix else []
-
     def find_remote(self, id_prefix: str) -> list[StoredChunk]:
         """Return nothing, unless a subclass knows other indexes."""
         return []
-
-    def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
-        with self._open_reader() as catalog:
-            return catalog.fetch(keys) if catalog else {}
-
-    def sample(self, count: int) -> list[StoredChunk]:
-        with self._open_reader() as catalog:
-            return [] if catalog is None else catalog.sample(count)
-
-    def get_note(self, name: str) -> str:
-        with self._open_reader() as catalog:
-            return "" if catalog is None else catalog.get_note(name)
-
-    def chunk_neighbours(self, keys: Sequence[ChunkKey], max_chars: int) -> dict[ChunkKey, ChunkNeighbours]:
-        with self._open_reader() as catalog:
-            return {} if catalog is None else catalog.chunk_neighbours(keys, max_chars)
-
-    def entry_sizes(self, keys: Sequence[ChunkKey], limit: int) -> dict[ChunkKey, int]:
-        with self._open_reader() as catalog:
-            return {} if catalog is None else catalog.entry_sizes(keys, limit)
-
-    def sections(self, ids: Sequence[str]) -> dict[str, IndexedSection]:
-        with self._open_reader() as catalog:
-            return {} if catalog is None else catalog.sections(ids)
 
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         with self._open_reader() as catalog:
             return catalog.missing_vectors(vector_keys) if catalog else set(vector_keys)
 
-    def pending(self, limit: int) -> list[PendingText]:
-        with self._open_reader() as catalog:
-            return catalog.pending(limit) if catalog else []
-
     def reembed_state(self) -> ReembedState:
         with self._open_reader() as catalog:
             return catalog.reembed_state() if catalog else ReembedState(self._space, "", serves_vectors=False)
-
-    def pending_shadow_vectors(self, limit: int) -> list[PendingText]:
-        with self._open_reader() as catalog:
-            return catalog.pending_shadow_vectors(limit) if catalog else []
-
-    def vector_pairs(self, count: int) -> list[VectorPair]:
-        with self._open_reader() as catalog:
-            return catalog.vector_pairs(count) if catalog else []
-
-    def coverage(self, filters: Filters) -> VectorCoverage:
-        with self._open_reader() as catalog:
-            return catalog.coverage(filters) if catalog else VectorCoverage(0, 0)
 
     def lane_coverage(self, filters: Filters) -> VectorCoverage:
         """Return the same as `coverage`, unless a subclass searches other indexes too."""
@@ -515,7 +449,7 @@ class EmbeddedStore(CatalogStore):
 
     # -- lanes -------------------------------------------------------------------------------------------------------
 
-    def lexical(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
+    def _lexical_candidates(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
         with self._open_reader() as catalog:
             if catalog is None:
                 return []
@@ -533,7 +467,7 @@ class EmbeddedStore(CatalogStore):
                 self._repair(catalog, self._lexical)
                 return self._lexical.search(terms, filters, limit)
 
-    def dense(self, vector: Vector, filters: Filters, limit: int) -> list[Candidate]:
+    def _dense_candidates(self, vector: Vector, filters: Filters, limit: int) -> list[Candidate]:
         with self._open_reader() as catalog:
             if catalog is None:
                 return []
@@ -546,8 +480,8 @@ class EmbeddedStore(CatalogStore):
         self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
     ) -> tuple[list[Candidate], list[Candidate]]:
         """Return the candidates of both lanes. In sequence: each takes less time than starting a thread would save."""
-        near = [] if vector is None else self.dense(vector, filters, limit)
-        return self.lexical(terms, filters, limit), near
+        near = [] if vector is None else self._dense_candidates(vector, filters, limit)
+        return (self._lexical_candidates(terms, filters, limit) if terms else []), near
 
     def rarity(self, words: Sequence[str]) -> dict[str, float]:
         with self._open_reader() as catalog:
@@ -638,7 +572,7 @@ class EmbeddedStore(CatalogStore):
             return self._dense_lane(self._space if catalog is None else catalog.space)
 
     def _search_mended(self, lane: DenseLane, search: Callable[[], ReadT]) -> ReadT:
-        """Search a lane; if it is damaged, rebuild it from the catalog first, unless another process writes or nobody may."""
+        """Search a lane; if it is damaged, rebuild it from the catalog first, unless the index is locked or read-only."""
         try:
             return search()
         except StoreDamaged as error:

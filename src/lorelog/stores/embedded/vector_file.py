@@ -10,7 +10,7 @@ the records are removed, the others are copied to a new file, which one transact
 
 A checksum is a product of a record's words with fixed odd weights, modulo 2**64: any damage within one word changes it, and any other
 damage does with a chance of a miss of about 2**-32. NumPy computes it for many records at once, in a third of the time that CRC-32
-takes one by one. It is 0 only in a removed record. A damaged vector is taken out of the table, and the next index run makes it again.
+takes one by one. It is 0 only in a removed record. A damaged vector is removed from the table, and the next index run makes it again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from lorelog.core.digests import blake2b
 from lorelog.core.errors import ModelFault
+from lorelog.core.ids import blake2b
 from lorelog.core.ports import Vector
 from lorelog.core.vectors import needs_numpy
 

@@ -5,9 +5,9 @@ Neither delays a request: a client never waits for a model or for Git.
 
 from __future__ import annotations
 
-import os
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, StoreBusy
@@ -50,12 +50,10 @@ class SpoolDrainThread:
         """Start the thread."""
         self._thread.start()
 
-    def stop(self, wait_s: float = 0.0) -> bool:
-        """Stop after the current event; return whether the thread has ended within `wait_s`."""
+    def stop(self) -> None:
+        """Stop after the current event."""
         self._stopped = True
         self._wake_event.set()
-        self._thread.join(wait_s)
-        return not self._thread.is_alive()
 
     def _run(self) -> None:
         while not self._stopped:
@@ -103,12 +101,10 @@ class BackgroundIndexThread:
         """Start the thread."""
         self._thread.start()
 
-    def stop(self, wait_s: float = 0.0) -> bool:
-        """Stop after the current batch; return whether the thread has ended within `wait_s`."""
+    def stop(self) -> None:
+        """Stop after the current batch."""
         self._stopped.set()
         self._wake_event.set()
-        self._thread.join(wait_s)
-        return not self._thread.is_alive()
 
     def is_idle(self) -> bool:
         """Return whether everything that was written is indexed."""
@@ -159,6 +155,6 @@ class BackgroundIndexThread:
         cache = cache_folder(folder)
         for file in (f"{folder}/ledger.jsonl", *(f"{cache}/{name}" for name in _WATCHED_CACHE_FILES)):
             with suppress(OSError):
-                status = os.stat(file)  # noqa: PTH116
+                status = Path(file).stat()
                 stamps += [status.st_ino, status.st_size, status.st_mtime_ns]
         return (directory, *stamps) if stamps else None

@@ -17,15 +17,22 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
+from hmac import compare_digest
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from lorelog.core import VERSION
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, UsageError
-from lorelog.core.version import VERSION
-from lorelog.light.daemon_connection import PACKAGE_FOLDER
-from lorelog.light.daemon_wire import MAX_REQUEST_BYTES, PROTOCOL
+from lorelog.light.daemon_connection import (
+    MAX_REQUEST_BYTES,
+    PACKAGE_FOLDER,
+    PROTOCOL,
+    TOKEN_BYTES,
+    TOKEN_TIMEOUT_S,
+    read_endpoint,
+)
 
 if TYPE_CHECKING:
     from lorelog.core.ports import Progress
@@ -128,9 +135,7 @@ def is_same_user(client: socket.socket, address: DaemonAddress) -> bool:
     On loopback it is the token that ensures it.
     """
     if address.loopback:
-        from lorelog.light.daemon_loopback import has_token
-
-        return has_token(client, address.socket)
+        return _has_token(client, address.socket)
     if sys.platform == "linux":
         with suppress(OSError):
             _, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
@@ -138,6 +143,22 @@ def is_same_user(client: socket.socket, address: DaemonAddress) -> bool:
         return False
     else:  # noqa: RET505  (type checkers pass over a branch of another system)
         return True
+
+
+def _has_token(client: socket.socket, path: str) -> bool:
+    """Return whether a new connection begins with the daemon's token, which is taken off it."""
+    try:
+        _, expected = read_endpoint(path)
+        client.settimeout(TOKEN_TIMEOUT_S)
+        received = b""
+        while len(received) < TOKEN_BYTES:
+            part = client.recv(TOKEN_BYTES - len(received))
+            if not part:
+                return False
+            received += part
+    except OSError:
+        return False
+    return compare_digest(received, expected)
 
 
 def _encode_response(response: dict[str, Any]) -> bytes:
@@ -404,8 +425,6 @@ class OperationRunner:
         """When a request last began or ended."""
         self.calls = 0
         self.errors = 0
-        self.restarts = 0
-        """How often this daemon has restarted itself to give back its memory."""
         self.started = time.monotonic()
         self.started_at = time.time()
 

@@ -1,71 +1,41 @@
-"""A running daemon: its lock, socket and pid file, of which there is one per home, and its memory while it is not in use.
+"""A running daemon: its lock, socket and pid file, of which there is one per home, and its memory.
 
-Free memory is returned, and after a long pause the process starts anew. Python never gives back what its modules and libraries have
-allocated: a daemon that had loaded a model kept 82 MB, a new one needs 26. So it executes itself (`execve`): process id, lock,
-listening socket and open connections stay, and everything else begins anew. A client that connects meanwhile waits in the
-socket's queue, as at a start; no connection is refused and none is closed. SIGTERM and SIGINT are held back until the new
-program handles them.
+Free memory is returned. Python never gives back what its modules and libraries have allocated: a daemon that had loaded a model kept
+82 MB, a new one needs 26. So an idle daemon exits and starts another one (`process.py`).
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import sys
-import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
 
-from msgspec import Struct, field, to_builtins
-from msgspec.structs import fields
-
+from lorelog.core import VERSION
 from lorelog.core.errors import DaemonError
 from lorelog.core.paths import HOME_LAYOUT
 from lorelog.core.processes import acquire_file_lock
-from lorelog.core.version import VERSION
 from lorelog.light.daemon_address import AF_UNIX, DaemonAddress, create_folders
-from lorelog.light.daemon_liveness import clear_marker
-from lorelog.light.daemon_wire import PROTOCOL
-from lorelog.surfaces.daemon.connection import DaemonFailure
-
-if TYPE_CHECKING:
-    from lorelog.light.daemon_address import DaemonAddress
+from lorelog.light.daemon_connection import LOOPBACK, PROTOCOL, TOKEN_BYTES, clear_marker
 
 _BACKLOG = 128
-
-LockIdentity = tuple[int, int, int]
-"""Descriptor of the lock file, device and inode of the socket's file."""
 
 
 class InstanceLock:
     """Holds the lock from construction until `release` or the end of the process."""
 
-    def __init__(self, address: DaemonAddress, *, wait_s: float = 5.0, held: LockIdentity | None = None) -> None:
-        """Take the lock. Raise DaemonError if another daemon holds it for longer than `wait_s`.
-
-        `held`: the lock that this process holds already, since before it was restarted.
-        """
+    def __init__(self, address: DaemonAddress, *, wait_s: float = 5.0) -> None:
+        """Take the lock. Raise DaemonError if another daemon holds it for longer than `wait_s`."""
         self.address = address
         self._socket_identity = (0, 0)
-        if held is not None:
-            self._descriptor, *identity = held
-            self._socket_identity = (identity[0], identity[1])
-            self.write_holder()
-            self._write_pid()
-            return
         create_folders(address)
         self._descriptor = os.open(address.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not acquire_file_lock(self._descriptor, wait_s):
             os.close(self._descriptor)
             raise DaemonError(f"another daemon holds {address.lock}")
         self.write_holder()
-
-    @property
-    def identity(self) -> LockIdentity:
-        """What this process needs to hold the lock on after a restart."""
-        return self._descriptor, *self._socket_identity
 
     def listen(self) -> socket.socket:
         """Open the socket. Any file at its path is stale, because this process holds the lock."""
@@ -79,7 +49,7 @@ class InstanceLock:
         listener.setblocking(False)
         self._write_pid()
         with suppress(OSError):  # tells the process that started this daemon without waiting that it listens
-            os.unlink(self.address.start_marker)  # noqa: PTH108
+            Path(self.address.start_marker).unlink()
         clear_marker(self.address)  # of a previous daemon
         return listener
 
@@ -103,18 +73,18 @@ class InstanceLock:
         """Delete the socket file, so that no new client connects."""
         with suppress(OSError):
             if _file_identity(self.address.socket) == self._socket_identity:
-                os.unlink(self.address.socket)  # noqa: PTH108
+                Path(self.address.socket).unlink()
 
     def release(self) -> None:
         """Delete the daemon's files and release the lock."""
         self.remove_socket()
         with suppress(OSError):
             if self._owns_lock_file():
-                os.unlink(self.address.pid)  # noqa: PTH108
+                Path(self.address.pid).unlink()
                 os.ftruncate(self._descriptor, 0)
         if self.address.folder != self.address.run:
             with suppress(OSError):
-                os.rmdir(self.address.folder)  # noqa: PTH106
+                Path(self.address.folder).rmdir()
         os.close(self._descriptor)
 
     def _owns_lock_file(self) -> bool:
@@ -130,10 +100,9 @@ class InstanceLock:
 def _bind_unix(path: str) -> socket.socket:
     listener = socket.socket(AF_UNIX, socket.SOCK_STREAM)
     try:
-        with suppress(FileNotFoundError):
-            os.unlink(path)  # noqa: PTH108
+        Path(path).unlink(missing_ok=True)
         listener.bind(path)
-        os.chmod(path, 0o600)  # noqa: PTH101  (its directory is private, so no one can connect before this)
+        Path(path).chmod(0o600)  # its directory is private, so no one can connect before this
     except OSError:
         listener.close()
         raise
@@ -141,9 +110,17 @@ def _bind_unix(path: str) -> socket.socket:
 
 
 def _bind_loopback(path: str) -> socket.socket:
-    from lorelog.light.daemon_loopback import open_listener
-
-    return open_listener(path)
+    """Listen on a free port, and write port and a new token to `path`, readable by its owner only."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.bind((LOOPBACK, 0))
+        Path(path).unlink(missing_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:  # noqa: PTH123
+            file.write(f"{listener.getsockname()[1]} {os.urandom(TOKEN_BYTES // 2).hex()}\n")
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 def _open_private(path: str, flags: int) -> int:
@@ -157,76 +134,6 @@ def _file_identity(path: str) -> tuple[int, int]:
 
 _M_ARENA_MAX, _MADV_PAGEOUT = -8, 21
 """Constants of the C library."""
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-RESUME_OPTION = "--resume"
-_MODULE = "lorelog.surfaces.daemon.process"
-
-
-class Handover(Struct, frozen=True, kw_only=True):
-    """What a restarted daemon takes over from itself."""
-
-    lock: LockIdentity
-    listener: int
-    """Its descriptor."""
-    connections: list[tuple[int, bool]]
-    """Descriptors of connections without a request, each with whether it was accepted above the limit."""
-    started: float = field(default_factory=time.monotonic)
-    """Time of `time.monotonic`, as `last_used_at`; it continues in the same process."""
-    started_at: float = field(default_factory=time.time)
-    last_used_at: float = field(default_factory=time.monotonic)
-    calls: int = 0
-    errors: int = 0
-    restarts: int = 1
-    last_failure: DaemonFailure | None = None
-    visited: list[tuple[str, str]] = field(default_factory=list)
-    """Tenants and directories whose projects are watched."""
-
-
-def restart(address: DaemonAddress, handover: Handover) -> None:
-    """Execute the daemon's program anew in this process. Raise OSError, with nothing changed, if that is impossible."""
-    if not os.path.exists(__file__):  # noqa: PTH110  (lorelog was uninstalled or moved: this process still works)
-        raise FileNotFoundError(f"{__file__} is gone")
-    state = _write_state(address, handover)
-    inherited = (state, handover.lock[0], handover.listener, *(number for number, _ in handover.connections))
-    words = [sys.executable, "-P", "-m", _MODULE, "--home", address.home, RESUME_OPTION, str(state)]
-    try:
-        for descriptor in inherited:
-            os.set_inheritable(descriptor, True)
-        os.execv(sys.executable, words)  # noqa: S606
-    finally:
-        for descriptor in inherited:
-            os.set_inheritable(descriptor, False)
-        os.close(state)
-
-
-def resume(descriptor: int) -> Handover:
-    """Return what this program takes over, and close all other descriptors but the standard ones."""
-    stored: dict[str, Any] = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
-    # Another version may have written it, if lorelog was updated since the daemon started.
-    known = {name: stored[name] for name in (part.name for part in fields(Handover)) if name in stored}
-    known["lock"] = tuple(known["lock"])
-    for name in known.keys() & {"connections", "visited"}:
-        known[name] = [tuple(pair) for pair in known[name]]
-    if known.get("last_failure"):
-        known["last_failure"] = DaemonFailure(**known["last_failure"])
-    handover = Handover(**known)
-    kept = sorted({handover.lock[0], handover.listener, *(number for number, _ in handover.connections)})
-    for low, high in zip([2, *kept], [*kept, 1_048_576], strict=True):
-        os.closerange(low + 1, high)
-    for number in kept:
-        os.set_inheritable(number, False)
-    return handover
-
-
-def _write_state(address: DaemonAddress, handover: Handover) -> int:
-    """Return the descriptor of a file without a name that has the state."""
-    path = f"{address.run}/daemon.handover"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:  # noqa: PTH123
-        os.unlink(path)  # noqa: PTH108
-        file.write(json.dumps(to_builtins(handover)).encode())
-        file.flush()
-        return os.dup(descriptor)
 
 
 def limit_arenas() -> None:
@@ -262,7 +169,7 @@ def _clean_mappings() -> list[tuple[int, int]]:
     """Return address and size of mapped files that cannot be written and of which no page has been changed."""
     found: list[tuple[int, int]] = []
     address, is_file = (0, 0), False
-    with suppress(OSError), open("/proc/self/smaps", encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
+    with suppress(OSError), Path("/proc/self/smaps").open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             words = line.split()
             if not words[0].endswith(":"):

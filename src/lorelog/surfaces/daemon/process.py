@@ -15,27 +15,19 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec import Struct
 
+from lorelog.core import VERSION
 from lorelog.core.errors import LorelogError
-from lorelog.core.version import VERSION
 from lorelog.light.daemon_address import DaemonAddress
-from lorelog.light.daemon_control import READY
+from lorelog.light.daemon_control import READY, start_detached
 from lorelog.operations.meter import resident_bytes
 from lorelog.surfaces.daemon.connection import OperationRunner
-from lorelog.surfaces.daemon.instance import (
-    RESUME_OPTION,
-    STOP_SIGNALS,
-    Handover,
-    InstanceLock,
-    limit_arenas,
-    restart,
-    resume,
-    trim_memory,
-)
+from lorelog.surfaces.daemon.instance import InstanceLock, limit_arenas, trim_memory
 from lorelog.surfaces.daemon.router import DaemonHooks
 from lorelog.surfaces.daemon.server import DaemonServer, ServerLimits
 
@@ -63,8 +55,7 @@ _PAUSE_S = 2.0
 """Time without an operation after which free memory is given back."""
 _GROWTH_BYTES = 16_000_000
 """Growth of the resident memory after which free memory is given back at once: indexing leaves 30 MB of it."""
-_END_S = 5.0
-"""How long to wait for background threads before the daemon restarts."""
+_RESTART = "idle: another daemon takes over, to give back memory"
 _BACKGROUND_DELAY_S = 1.0
 """Watching and HTTP start this long after the daemon: the client that started it waits for a response."""
 _MAX_VISITED = 1_000
@@ -91,7 +82,7 @@ class DaemonLog:
     def open(self) -> None:
         """Redirect standard output and error to the file, or to /dev/null if it cannot be opened."""
         try:
-            os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)  # noqa: PTH103, PTH120
+            Path(self.path).parent.mkdir(0o700, parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError:
             descriptor = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
@@ -112,9 +103,9 @@ class DaemonLog:
         for number in range(_OLD_LOGS, 0, -1):
             newer = f"{self.path}.{number - 1}" if number > 1 else self.path
             with suppress(FileNotFoundError):
-                os.replace(newer, f"{self.path}.{number}")  # noqa: PTH105
+                Path(newer).replace(f"{self.path}.{number}")
         # Do not recreate a deleted home just to log in it.
-        if os.path.isdir(os.path.dirname(self.path)):  # noqa: PTH112, PTH120
+        if Path(self.path).parent.is_dir():
             self.open()
 
 
@@ -122,32 +113,10 @@ def main(arguments: list[str]) -> NoReturn:
     """Run as the daemon of a home until it stops."""
     # A search makes thousands of short-lived objects and hardly a cycle; the default of 700 costs it a tenth of its time.
     gc.set_threshold(5_000, 10, 10)
-    options = dict(zip(arguments[::2], arguments[1::2], strict=False))
-    if "--home" not in options or options.keys() - {"--home", RESUME_OPTION}:
+    if len(arguments) != 2 or arguments[0] != "--home":
         sys.exit("usage: python -m lorelog.surfaces.daemon.process --home DIRECTORY")
-    address = DaemonAddress(options["--home"])
+    address = DaemonAddress(arguments[1])
     log = DaemonLog(address.log)
-    handover = None
-    if RESUME_OPTION in options:
-        handover = resume(int(options[RESUME_OPTION]))
-        instance_lock = InstanceLock(address, held=handover.lock)
-        listener = socket.socket(fileno=handover.listener)
-        log.write(f"restarted: lorelog {VERSION}")
-    else:
-        instance_lock, listener = _begin(address)
-        log.open()
-        log.write(f"started: lorelog {VERSION}, home {address.home}")
-    daemon = Daemon(instance_lock, log)
-    reason = daemon.run(listener, handover)
-    log.write(f"stopped: {reason}")
-    daemon.close()
-    instance_lock.release()
-    # Hanging threads must not keep the process alive. Writes are complete, and the locks end with the process.
-    os._exit(0)
-
-
-def _begin(address: DaemonAddress) -> tuple[InstanceLock, socket.socket]:
-    """Detach from the process that started this one, take the lock and listen."""
     _daemonize()
     try:
         instance_lock = InstanceLock(address)
@@ -156,7 +125,17 @@ def _begin(address: DaemonAddress) -> tuple[InstanceLock, socket.socket]:
         os.write(2, f"{error}\n".encode("utf-8", "replace"))
         os._exit(1)
     os.write(2, READY)
-    return instance_lock, listener
+    log.open()
+    log.write(f"started: lorelog {VERSION}, home {address.home}")
+    daemon = Daemon(instance_lock, log)
+    reason = daemon.run(listener)
+    log.write(f"stopped: {reason}")
+    daemon.close()
+    instance_lock.release()
+    if reason == _RESTART:
+        start_detached(address)
+    # Hanging threads must not keep the process alive. Writes are complete, and the locks end with the process.
+    os._exit(0)
 
 
 class DaemonSettings(Struct, frozen=True):
@@ -200,13 +179,8 @@ class Daemon:
         """When memory was last given back: number of operations and of loaded models, and whether there was a pause."""
         self._trimmed_bytes = 0
         """Resident memory after that."""
-        self._fresh_calls = 0
-        """Number of operations when this program began: more than 0 if it was restarted."""
         self._had_model = False
-        self._restart_after = 0.0
-        """Time before which no restart is tried."""
-        self._ready_to_restart: bool | None = None
-        """Whether the background threads have ended for a restart; None if none is planned."""
+        self._wants_restart = False
         self._server: DaemonServer | None = None
         self._visited: set[tuple[str, str]] = set()
         self._directories: dict[str, str] = {}
@@ -215,8 +189,8 @@ class Daemon:
         self._spool_event = threading.Event()
         """Set when a hook has written to the spool."""
 
-    def run(self, listener: socket.socket, handover: Handover | None = None) -> str:
-        """Serve requests until it is time to stop. Return the reason. `handover`: continue as the daemon it was before."""
+    def run(self, listener: socket.socket) -> str:
+        """Serve requests until it is time to stop. Return the reason."""
         limit_arenas()
         options = self._read_settings()
         hooks = DaemonHooks(
@@ -231,24 +205,11 @@ class Daemon:
         server = DaemonServer(
             listener, instance_lock=self._instance_lock, runner=self._runner, hooks=hooks, limits=ServerLimits()
         )
-        if handover is not None:
-            self._resume(server, handover)
         self._server = server
         signal.set_wakeup_fd(server.waker.fileno(), warn_on_full_buffer=False)
-        for number in STOP_SIGNALS:
+        for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)  # the server reads it from the wake-up descriptor
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         return server.run()
-
-    def _resume(self, server: DaemonServer, handover: Handover) -> None:
-        runner = self._runner
-        runner.started, runner.started_at = handover.started, handover.started_at
-        runner.last_used_at, runner.restarts = handover.last_used_at, handover.restarts
-        runner.calls = self._fresh_calls = self._rested_after = handover.calls
-        runner.errors, runner.last_failure = handover.errors, handover.last_failure
-        self._visited = set(handover.visited)
-        for number, over_limit in handover.connections:
-            server.adopt(socket.socket(fileno=number), over_limit=over_limit)
 
     def close(self) -> None:
         """Stop the background threads that stop in time."""
@@ -350,8 +311,10 @@ class Daemon:
         if self._start_thread is None and now - self._started_at > _BACKGROUND_DELAY_S:
             self._start_thread = threading.Thread(target=self._start_background, name="lorelog-beside", daemon=True)
             self._start_thread.start()
-        if self._ready_to_restart is not None:
-            self._restart()
+        if self._wants_restart and self._server is not None:
+            self._wants_restart = False
+            if self._server.is_idle() and self._quiet_s() >= self._settings.daemon.model_idle_s:
+                self._server.shut_down(_RESTART)
         elif self._resources is not None and not self._is_unloading() and self._is_check_due(now):
             # In a thread of its own: closing a model may take long.
             self._models_checked_at = now
@@ -414,8 +377,6 @@ class Daemon:
         self._stop_thread.start()
 
     def _update_home(self, _: DaemonSettings) -> None:
-        from pathlib import Path
-
         from lorelog.wiring import update_home
 
         update_home(Path(self._home))
@@ -445,8 +406,6 @@ class Daemon:
     def _start_watching(self, settings: DaemonSettings) -> None:
         if not settings.watch.enabled:
             return
-        from pathlib import Path
-
         from lorelog.services.watch.watcher import WatchDiscovery, Watcher
 
         self._load_dispatcher()
@@ -460,8 +419,6 @@ class Daemon:
     def _start_code_indexing(self, settings: DaemonSettings) -> None:
         if not settings.watch.enabled:
             return
-        from pathlib import Path
-
         from lorelog.services.code.watcher import CodeWatcher
 
         def scan_options(tenant: str, directory: str) -> ScanOptions:
@@ -528,7 +485,7 @@ class Daemon:
         self._log.write(f"serving {server.url}")
 
     def _unload_idle_models(self, resources: ResourcePool, settings: DaemonSettings) -> None:
-        """Unload models that are idle; after as long without any operation also close all files, and restart."""
+        """Unload models that are idle; after as long without any operation also close all files, and have another process take over."""
         idle_s, quiet_s = settings.daemon.model_idle_s, self._quiet_s()
         state = (self._runner.calls, resources.unload_idle(idle_s), quiet_s >= _PAUSE_S)
         rests = quiet_s >= idle_s and self._rested_after != self._runner.calls
@@ -538,16 +495,13 @@ class Daemon:
         if rests or state != self._trimmed_at:
             trim_memory(mapped=rests)
         self._trimmed_at, self._trimmed_bytes = state, resident_bytes()
-        if quiet_s >= idle_s and self._may_restart(settings):
-            self._ready_to_restart = self._end_background()
-
-    # -- restart -----------------------------------------------------------------------------------------------------
+        self._wants_restart = quiet_s >= idle_s and self._may_restart(settings)
 
     def _may_restart(self, settings: DaemonSettings) -> bool:
-        """Return whether a restart would give back memory, and nothing is in use that would be lost."""
-        if not settings.daemon.idle_restart or time.monotonic() < self._restart_after or self._http_server is not None:
+        """Return whether another process would need less memory, and nothing is in use that would be lost."""
+        if not settings.daemon.idle_restart or self._http_server is not None or self._stop_thread is not None:
             return False
-        if self._stop_thread is not None or (self._runner.calls == self._fresh_calls and not self._had_model):
+        if not self._runner.calls and not self._had_model:
             return False
         if self._resources is not None and self._resources.unload_idle(float("inf")):
             return False  # the background uses the model
@@ -555,45 +509,6 @@ class Daemon:
         watcher, index_thread = self._watcher, self._index_thread
         settled = index_thread is None or index_thread.is_idle()
         return started and settled and (watcher is None or not watcher.state()["busy"])
-
-    def _end_background(self) -> bool:
-        """Stop the background threads for a restart; return whether all have ended."""
-        tasks = (self._drain_thread, self._index_thread, self._watcher, self._code_watcher)
-        ended = [task.stop(_END_S) for task in tasks if task is not None]
-        return all(ended)
-
-    def _restart(self) -> None:
-        """Restart, or start the background threads again if a request came or the restart is impossible."""
-        ended, self._ready_to_restart = self._ready_to_restart, None
-        if self._settings is None or self._server is None or self._stop_thread is not None:
-            return
-        idle_s = self._settings.daemon.model_idle_s
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-        try:
-            connections = self._server.idle_connections()
-            if ended and connections is not None and self._quiet_s() >= idle_s:
-                restart(self._instance_lock.address, self._handover(self._server, connections))
-        except OSError as error:
-            self._runner.record_failure("restart", error)
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        self._restart_after = time.monotonic() + idle_s
-        self._drain_thread = self._index_thread = self._watcher = self._code_watcher = self._start_thread = None
-
-    def _handover(self, server: DaemonServer, connections: list[tuple[int, bool]]) -> Handover:
-        runner = self._runner
-        return Handover(
-            lock=self._instance_lock.identity,
-            listener=server.listener_descriptor(),
-            connections=connections,
-            started=runner.started,
-            started_at=runner.started_at,
-            last_used_at=runner.last_used_at,
-            calls=runner.calls,
-            errors=runner.errors,
-            restarts=runner.restarts + 1,
-            last_failure=runner.last_failure,
-            visited=list(self._visited),
-        )
 
 
 def daemon_environment(environment: Mapping[str, str], home: str) -> dict[str, str]:

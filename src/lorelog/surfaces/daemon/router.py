@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
+from lorelog.core import VERSION
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, UsageError
-from lorelog.core.version import VERSION
-from lorelog.light.daemon_wire import NON_IDEMPOTENT, PROTOCOL, local_zone, version_key
+from lorelog.light.daemon_connection import NON_IDEMPOTENT, PROTOCOL, local_zone, version_key
 from lorelog.operations.meter import resident_bytes
 from lorelog.surfaces.daemon.connection import (
     ClientConnection,
@@ -294,7 +294,6 @@ class RequestRouter:
             "threads": threading.active_count(),
             "calls": self._runner.calls,
             "errors": self._runner.errors,
-            "restarts": self._runner.restarts,
             "waiting": self._pool.queue_length(),
             "at_work": [{"op": op, "seconds": round(seconds, 1)} for op, seconds in running],
             "last_error": None,

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from lorelog.core.errors import DaemonError, LorelogError, UsageError
-from lorelog.light.daemon_liveness import clear_marker
-from lorelog.light.daemon_wire import HEARTBEAT_S, MAX_REQUEST_BYTES
+from lorelog.light.daemon_connection import HEARTBEAT_S, MAX_REQUEST_BYTES, clear_marker
 from lorelog.surfaces.daemon.connection import (
     ClientConnection,
     WorkerPool,
@@ -117,10 +116,10 @@ class DaemonServer:
     def shut_down(self, reason: str, *, after_work: bool = False) -> None:
         """Begin to stop: accept no connection and start no operation."""
         mode = "after work" if after_work else "now"
+        first, self._stop_reason = not self.shutdown_mode, reason
         if self.shutdown_mode in {mode, "now"}:
             return
-        if not self.shutdown_mode:
-            self._stop_reason = reason
+        if first:
             self._instance_lock.write_holder(mode)
             self._instance_lock.remove_socket()
             self._close_listener()
@@ -142,24 +141,11 @@ class DaemonServer:
         self._connections[client.fileno()] = ClientConnection(client, over_limit=over_limit)
         self._selector.register(client, selectors.EVENT_READ)
 
-    def listener_descriptor(self) -> int:
-        """Return the descriptor of the listening socket, or -1 once the server is stopping."""
-        return -1 if self._listener is None else self._listener.fileno()
-
-    def idle_connections(self) -> list[tuple[int, bool]] | None:
-        """Return descriptor and `over_limit` of each connection if none has a request, a reply or a stream; else None.
-
-        Also None if a signal has arrived that the server has not read yet.
-        """
-        with suppress(BlockingIOError):
-            if any(self._wake_reader.recv(4096, socket.MSG_PEEK)):
-                return None
+    def is_idle(self) -> bool:
+        """Return whether no connection has a part of a request, a reply or a stream."""
         if self.shutdown_mode or self._callbacks or self._is_busy():
-            return None
-        connections = self._connections.values()
-        if any(c.incoming or c.outgoing or c.closing or c.at_eof for c in connections):
-            return None
-        return [(connection.socket.fileno(), connection.over_limit) for connection in connections]
+            return False
+        return not any(connection.incoming or connection.outgoing for connection in self._connections.values())
 
     def close(self) -> None:
         """Close the selector and wake-up sockets after `run` has returned. Not needed if the process exits."""

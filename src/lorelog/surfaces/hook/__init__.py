@@ -222,7 +222,7 @@ def _forwarded_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _wake_daemon(address: Any, warm: str, moment: str) -> None:
     """Wake the daemon or start one in the background; if it is turned off, start a flush at the end of a turn."""
-    from lorelog.light.daemon_hook_client import wake
+    from lorelog.light.daemon_connection import wake
 
     if warm != "off":
         if not wake(address):

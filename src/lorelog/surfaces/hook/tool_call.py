@@ -222,7 +222,7 @@ def _ask_why(context: ToolCallContext) -> list[dict[str, Any]]:
     output = context.call["output"].strip()
     if not output or context.call["kind"] not in {"run", "other"} or context.settings["daemon.warm"] == "off":
         return []
-    from lorelog.light.daemon_hook_client import ask_within
+    from lorelog.light.daemon_connection import ask_within
 
     wait_s = min(context.settings["session.hits_wait_ms"] / 1000, _MAX_WHY_WAIT_S)
     arguments = {"text": output[-_MAX_ERROR_CHARS:], "session": context.session}

@@ -21,9 +21,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from lorelog.core import VERSION
 from lorelog.core.errors import LorelogError
 from lorelog.core.options import HttpOptions
-from lorelog.core.version import VERSION
 from lorelog.operations.dispatch import CallOperation, ClientIdentity
 from lorelog.surfaces.http.calls import OperationEndpoints
 from lorelog.surfaces.http.errors import (

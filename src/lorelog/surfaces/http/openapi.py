@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lorelog.core.version import VERSION
+from lorelog.core import VERSION
 from lorelog.operations.catalogue import all_operations, operation_schemas
 from lorelog.operations.operation import Operation
 from lorelog.operations.replies import Json

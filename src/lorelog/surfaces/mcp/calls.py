@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from inspect import cleandoc
 from typing import Any
 
-from lorelog.core.errors import LorelogError, UsageError
-from lorelog.core.grammar import nearest_name
+from lorelog.core.errors import LorelogError, UsageError, nearest_name
 from lorelog.operations.catalogue import all_operations, find_operation, request_schema
 from lorelog.operations.dispatch import BoundCall
 from lorelog.surfaces.mcp import render

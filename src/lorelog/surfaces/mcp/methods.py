@@ -17,8 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from lorelog.core.errors import Cancelled, LorelogError, NotFound
-from lorelog.core.grammar import nearest_name
+from lorelog.core.errors import Cancelled, LorelogError, NotFound, nearest_name
 from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity
 from lorelog.services.places.workspace import JOURNALS
 from lorelog.surfaces.mcp.calls import call_tool

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lorelog.core.version import VERSION
+from lorelog.core import VERSION
 from lorelog.surfaces.mcp.tools import INSTRUCTIONS, TITLE, TOOLS
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
-from lorelog.core.version import VERSION
+from lorelog.core import VERSION
 from lorelog.operations.dispatch import CallOperation, ClientIdentity
 from lorelog.surfaces.mcp.methods import McpMethods, ProgressTracker
 from lorelog.surfaces.mcp.protocol import ProtocolError

@@ -214,7 +214,7 @@ class _StreamProgress(ProgressTracker):
 
 
 def _parse_message(line: bytes | None) -> dict[str, Any]:
-    """Return the message of a line. Raise ProtocolError if it is no JSON object."""
+    """Return the message of a line. Raise ProtocolError if it is not a JSON object."""
     if line is None:
         raise ProtocolError(INVALID_REQUEST, f"a message of more than {MAX_MESSAGE_BYTES:,} bytes was ignored")
     try:
@@ -227,7 +227,7 @@ def _parse_message(line: bytes | None) -> dict[str, Any]:
 
 
 def _check_message(message: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """Return the method, None for a reply, and its parameters. Raise ProtocolError for what is no JSON-RPC."""
+    """Return the method, None for a reply, and its parameters. Raise ProtocolError if it is not JSON-RPC."""
     method, params = message.get("method"), message.get("params")
     valid_id = "id" not in message or message_key(message) is not None
     if (

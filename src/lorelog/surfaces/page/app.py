@@ -26,10 +26,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from lorelog.core import VERSION
 from lorelog.core.caller import AGENT_MARKERS, without_agent_markers
 from lorelog.core.editor import editor_command, windowed_editor
 from lorelog.core.errors import LorelogError
-from lorelog.core.version import VERSION
 from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity
 from lorelog.surfaces.http.app import PageRoutes
 from lorelog.surfaces.http.calls import OperationEndpoints, read_body, read_json
@@ -101,7 +101,7 @@ class _Page:
         ]
 
     def _calls(self, agent: str) -> OperationEndpoints:
-        """Return the endpoints for who opened the page."""
+        """Return the endpoints, bound to the caller."""
         calls = self._endpoints.get(agent)
         if calls is None:
             caller = identify_caller(self._server, agent)
@@ -231,7 +231,7 @@ def _read(path: Path) -> _StaticFile:
 
 def revision_reader(home: str, tenant_folder: str) -> ReadRevision:
     """Return what reads the revision of a tenant's files."""
-    from lorelog.services.places.revision import read_revision
+    from lorelog.services.places.workspace import read_revision
 
     return partial(read_revision, home, tenant_folder)
 

@@ -131,7 +131,7 @@ def forget(
     edit_files: bool = False,
     complete: bool = False,
 ) -> Fields:
-    """Take text out of every file, for good, and prove it; `confirm` is required, `dry_run` only tells."""
+    """Erase text permanently from every file, and verify that it is gone; `confirm` is required, `dry_run` only tells."""
     return {
         "ids": ids,
         "match": match,

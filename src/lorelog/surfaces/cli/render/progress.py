@@ -9,8 +9,7 @@ import sys
 import time
 from contextlib import contextmanager
 
-from lorelog.core.errors import LorelogError
-from lorelog.core.grammar import plural
+from lorelog.core.errors import LorelogError, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

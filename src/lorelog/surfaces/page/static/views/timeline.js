@@ -1,4 +1,4 @@
-// Days and sessions across agents and projects: what was asked, and what came of it. Today changes as turns are captured.
+// Days and sessions across agents and projects: requests and outcomes. Today changes as turns are captured.
 
 import { html, useState, useLoad, useKeys, Notice, ErrorNotice, Chip, visible, baseName, shortId, shortPath } from "../ui.js";
 import { call, revision, project, session as server } from "../api.js";

@@ -1,0 +1,352 @@
+"""Check the health of an index: is it complete, does it match the files, and what should the user do?
+
+The place it is kept in is checked, too: disk space, access, the ledger's end, and the files beside the index.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from lorelog.core.errors import LorelogError, SourceError, StoreBusy, StoreError, plural
+from lorelog.core.memory import FileProblem, HealthCheck, HealthReply
+from lorelog.core.ports import REPAIR_NOTE, Embedder, Store, StoreStats
+from lorelog.core.query import Filters, VectorCoverage
+from lorelog.ingest.files import read_text, scan
+from lorelog.services.indexing.run import IndexJob
+from lorelog.services.memory_state.tombstones import Tombstones
+from lorelog.services.places.roots import Root, Roots
+from lorelog.services.places.workspace import FOLDER, Workspace
+from lorelog.services.records.store import RecordStore
+
+_MAX_FILES_READ = 1_000
+_MAX_SHOWN = 10
+_MAX_CHUNKS = 50_000
+"""Above this, duplicates are not searched: that reads every chunk."""
+
+
+def check_health(
+    store: Store,
+    embedder: Embedder | None,
+    roots: Sequence[Root],
+    tombstones: Tombstones,
+    *,
+    duplicates: int,
+    due: Callable[[], Sequence[str]] = tuple,
+) -> HealthReply:
+    """Return all checks. A fault of the index is a failed check, not an error."""
+    checks: list[HealthCheck] = []
+    coverage = VectorCoverage(0, 0)
+    try:
+        stats = store.stats()
+        coverage = store.coverage(Filters())
+        checks.append(_check_index(stats, roots))
+        checks.append(_check_vectors(store, embedder, coverage))
+        checks += _check_reembedding(store)
+        checks += _check_repairs(store)
+        twice = _find_duplicates(store, duplicates) if duplicates and stats.chunks <= _MAX_CHUNKS else ()
+    except LorelogError as error:
+        checks.append(HealthCheck("index", ok=False, message=error.message, hint=error.hint))
+        twice = ()
+    checks += _check_roots(roots)
+    try:
+        hidden = len(list(tombstones.all()))
+        damage = tombstones.damage()
+        checks.append(HealthCheck("deletions", ok=not damage, message=damage or f"{hidden:,} in force"))
+    except LorelogError as error:
+        checks.append(HealthCheck("deletions", ok=False, message=error.message, hint=error.hint))
+    checks.append(_check_review(due))
+    return HealthReply(all(check.ok for check in checks), tuple(checks), coverage, twice)
+
+
+def _check_index(stats: StoreStats, roots: Sequence[Root]) -> HealthCheck:
+    existing = sum(1 for root in roots if root.exists())
+    if not stats.documents and existing:
+        paths = "1 path is" if existing == 1 else f"{existing:,} paths are"
+        message = f"the index is empty, although {paths} registered: it is new or was deleted"
+        return HealthCheck("index", ok=False, message=message, hint="lorelog index")
+    return HealthCheck(
+        "index", ok=True, message=f"{plural(stats.documents, 'document')}, {plural(stats.chunks, 'chunk')}"
+    )
+
+
+def _check_repairs(store: Store) -> list[HealthCheck]:
+    """Return the last repair of damaged files, which needs nothing to be done."""
+    at, _, damage = store.get_note(REPAIR_NOTE).partition(" ")
+    if not damage:
+        return []
+    return [HealthCheck("repairs", ok=True, message=f"damaged files were rebuilt on {at[:10]}: {damage}")]
+
+
+def failed_files(store: Store, job: IndexJob) -> list[FileProblem]:
+    """Return the files below a job's roots that are not in the index because they cannot be read or are not text.
+
+    Nothing is remembered between runs: the files are listed again, and those that the index does not know are read.
+    """
+    options = replace(
+        job.scan,
+        exclude_paths=(*job.scan.exclude_paths, *(path for root in job.roots for path in root.exclude)),
+        exclude_in={root.path: root.patterns for root in job.roots if root.patterns},
+        roots_without_ignore_files=job.journals,
+    )
+    result = scan([root.path for root in job.roots if os.path.realpath(root.path) == root.path], options)
+    missing_roots = {root.path for root in job.roots if not root.exists()}
+    problems = [problem for problem in result.problems if problem.path not in missing_roots]
+    known = {document.source: document.stamp for document in store.documents()}
+    for file in [file for file in result.files if known.get(file.path) != file.stamp][:_MAX_FILES_READ]:
+        try:
+            read_text(file)
+        except SourceError as error:
+            problems.append(FileProblem(file.path, error.message, error.hint))
+    return problems
+
+
+def check_files(store: Store, job: IndexJob) -> list[HealthCheck]:
+    """Return a failed check for each file that could not be indexed, up to a number."""
+    try:
+        problems = failed_files(store, job)
+    except LorelogError as error:
+        return [HealthCheck("files", ok=False, message=error.message, hint=error.hint)]
+    shown = [HealthCheck("file", ok=False, message=each.message, hint=each.hint) for each in problems[:_MAX_SHOWN]]
+    if len(problems) > len(shown):
+        message = f"{len(problems) - len(shown):,} more files cannot be indexed"
+        shown.append(HealthCheck("file", ok=False, message=message, hint="lorelog index names all of them"))
+    return shown
+
+
+def _check_review(due: Callable[[], Sequence[str]]) -> HealthCheck:
+    """Return the number of memories due for review, which is not a fault of the index."""
+    try:
+        count = len(due())
+    except LorelogError as error:
+        return HealthCheck("review", ok=False, message=error.message, hint=error.hint)
+    if not count:
+        return HealthCheck("review", ok=True, message="no memory is due for review")
+    subject = "1 memory is" if count == 1 else f"{count:,} memories are"
+    return HealthCheck("review", ok=True, message=f"{subject} due for review", hint="lorelog list --due")
+
+
+def _check_vectors(store: Store, embedder: Embedder | None, coverage: VectorCoverage) -> HealthCheck:
+    if embedder is None:
+        return HealthCheck("vectors", ok=True, message="no model is configured: keyword search only")
+    if not store.serves_model():
+        state = store.reembed_state()
+        if state.is_outdated:
+            return HealthCheck(
+                "vectors",
+                ok=True,  # an update leaves this, and searches say it
+                message=f"{state.own} replaces {state.served}; until its vectors are made, texts are found by keywords only",
+                hint="the daemon makes them; 'lorelog index' does it now",
+            )
+        return HealthCheck(
+            "vectors", ok=False, message="the index has vectors of another model", hint="lorelog index --reembed"
+        )
+    missing = coverage.chunks - coverage.with_vectors
+    if missing:
+        return HealthCheck(
+            "vectors",
+            ok=True,  # an interrupted run leaves this, and searches say it
+            message=f"{plural(missing, 'chunk')} without a vector so far, found by keywords only",
+            hint="the daemon makes the rest; 'lorelog index' does it now",
+        )
+    return HealthCheck("vectors", ok=True, message="every chunk has a vector")
+
+
+def _check_reembedding(store: Store) -> list[HealthCheck]:
+    """Return the state of an unfinished change of models."""
+    state = store.reembed_state()
+    if not state.begun or state.declined == state.begun:
+        return []
+    lacking = (
+        f"{plural(state.waiting, 'text')} without a vector of it so far" if state.waiting else "it is not in use yet"
+    )
+    what = f"the change to {state.begun} is not finished: {lacking}"
+    try:
+        with store.run(wait_s=0):
+            pass
+    except StoreBusy:
+        return [HealthCheck("change", ok=True, message=f"{what}; an index run is working on it")]
+    except StoreError:
+        pass  # the store is not writable, so no run is active
+    goes_on = "'lorelog index' continues it"
+    if state.begun != state.own:
+        provider, _, model = state.begun.partition("/")
+        goes_on = f"{goes_on} under embedding.provider {provider!r} and embedding.model {model!r}"
+    hint = f"{goes_on}, 'lorelog index --reembed --drop-old' discards it"
+    return [HealthCheck("change", ok=False, message=what, hint=hint)]
+
+
+def _check_roots(roots: Sequence[Root]) -> list[HealthCheck]:
+    # Journals are registered implicitly; a deleted project is not an error.
+    gone = [
+        HealthCheck(
+            "root",
+            ok=f"/{FOLDER}/" in root.path,
+            message=f"{root.path} does not exist",
+            hint=f"its documents are kept; 'lorelog index --remove {root.path}' removes them",
+        )
+        for root in roots
+        if not root.exists()
+    ]
+    return gone or [HealthCheck("roots", ok=True, message=f"{len(roots):,} registered, all exist")]
+
+
+def _find_duplicates(store: Store, limit: int) -> tuple[tuple[str, ...], ...]:
+    """Return locations with the same text, also under different headings and in copied files."""
+    locations: dict[str, list[str]] = defaultdict(list)
+    for document in store.documents():
+        for stored in store.chunks_of(document.source):
+            chunk = stored.chunk
+            locations[chunk.content_hash].append(f"{chunk.source}:{chunk.start_line}-{chunk.end_line}")
+    groups = [tuple(group) for group in locations.values() if len(group) > 1]
+    return tuple(sorted(groups, key=len, reverse=True)[:limit])
+
+
+MIN_FREE_BYTES = 200_000_000
+"""Below this, the next index run or a captured session may fail."""
+_MAX_FILES = 5_000
+_MAX_LOG_BYTES = 50_000_000
+_MAX_NAMED_LINES = 5
+_REQUIRED_FIELDS = {
+    "feedback.jsonl": ("query", "key", "relevance"),
+    "lifecycle.jsonl": ("memory",),
+    "tombstones.jsonl": ("key", "memory", "source", "ids", "at", "deleted"),
+    "authored.jsonl": ("memory", "text"),
+    "guards.jsonl": ("event", "id"),
+    "receipts.jsonl": ("day", "id", "outcome"),
+}
+"""Fields without which a line of these files cannot be read."""
+
+
+def check_home(workspace: Workspace, roots: Roots, records: RecordStore) -> list[HealthCheck]:
+    """Return the checks of a tenant's files."""
+    if not workspace.home.exists():
+        return [HealthCheck("home", ok=True, message=f"{workspace.home} does not exist yet")]
+    return [
+        _check_disk(workspace.home),
+        _check_access(workspace),
+        *_check_privacy(workspace.home),
+        *_check_ledger(records),
+        *_check_roots_file(roots),
+        *_check_logs(workspace),
+    ]
+
+
+def _check_disk(home: Path) -> HealthCheck:
+    try:
+        free = shutil.disk_usage(home).free
+    except OSError as error:
+        return HealthCheck("disk", ok=False, message=f"{home} cannot be examined: {error.strerror}")
+    amount = f"{free / 1e6:,.0f} MB" if free < 1e10 else f"{free / 1e9:,.0f} GB"
+    if free >= MIN_FREE_BYTES:
+        return HealthCheck("disk", ok=True, message=f"{amount} free")
+    return HealthCheck(
+        "disk",
+        ok=False,
+        message=f"only {amount} are free on the disk of {home}; {MIN_FREE_BYTES / 1e6:,.0f} MB are needed to work safely",
+        hint="free some space, or set LORELOG_HOME to another disk",
+    )
+
+
+def _check_access(workspace: Workspace) -> HealthCheck:
+    folders = (workspace.home, workspace.tenant_folder, workspace.cache_folder)
+    for folder in folders:
+        if folder.exists() and not folder.is_dir():
+            return HealthCheck("home", ok=False, message=f"{folder} is a file, not a directory", hint="move it away")
+        if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
+            return HealthCheck(
+                "home",
+                ok=False,
+                message=f"{folder} is read-only: searches work, and nothing new is remembered",
+                hint="make it writable, or set LORELOG_HOME to another folder",
+            )
+    return HealthCheck("home", ok=True, message=f"{workspace.home} is writable")
+
+
+def _check_privacy(home: Path) -> list[HealthCheck]:
+    """Warn of files that other users can read. A home that only its owner can enter protects all of them."""
+    if not home.stat().st_mode & 0o077:
+        return []
+    exposed = [path for path in islice(_list_files(home), _MAX_FILES) if _is_exposed(path)]
+    files = f"; {len(exposed):,} files in it can be read by them, such as {exposed[0]}" if exposed else ""
+    message = f"other users can enter {home}{files}"
+    return [HealthCheck("privacy", ok=True, message=message, hint=f"chmod 700 {home}")]
+
+
+def _list_files(home: Path) -> Iterator[Path]:
+    for folder, _, names in os.walk(home):
+        yield from (Path(folder) / name for name in names)
+
+
+def _is_exposed(path: Path) -> bool:
+    try:
+        return bool(path.lstat().st_mode & 0o044)
+    except OSError:
+        return False
+
+
+def _check_ledger(records: RecordStore) -> list[HealthCheck]:
+    try:
+        missing = records.ledger.missing_end()
+    except LorelogError as error:
+        return [HealthCheck("ledger", ok=False, message=error.message, hint=error.hint)]
+    if missing:
+        hint = "restore it from a backup; 'lorelog ledger check' names what is missing"
+        return [HealthCheck("ledger", ok=False, message=missing, hint=hint)]
+    return [HealthCheck("ledger", ok=True, message="ends with the last record written")] if records.exists() else []
+
+
+def _check_roots_file(roots: Roots) -> list[HealthCheck]:
+    try:
+        damage = roots.damage()
+    except LorelogError as error:
+        return [HealthCheck("roots", ok=False, message=error.message, hint=error.hint)]
+    hint = "'lorelog index' keeps it aside and writes it again"
+    return [HealthCheck("roots", ok=False, message=damage, hint=hint)] if damage else []
+
+
+def _check_logs(workspace: Workspace) -> list[HealthCheck]:
+    """Name lines that cannot be read. They are skipped by whatever reads the file."""
+    paths = [path for path in sorted(workspace.tenant_folder.glob("*.jsonl")) if not path.name.startswith("ledger")]
+    paths += sorted((workspace.tenant_folder / "deliveries").glob("*.jsonl"))[:_MAX_FILES]
+    paths += [workspace.cache_folder / "open-tasks.jsonl"]
+    checks = []
+    for path in paths:
+        bad = _find_bad_lines(path)
+        if bad:
+            message = f"{path} has {bad}"
+            hint = "correct or delete it: each line is one JSON object"
+            checks.append(HealthCheck("file", ok=False, message=message, hint=hint))
+    return checks
+
+
+def _find_bad_lines(path: Path) -> str:
+    """Return which lines of a file cannot be read, or an empty string. A torn last line is not an error."""
+    required = _REQUIRED_FIELDS.get(path.name, ())
+    try:
+        if not path.exists() or path.stat().st_size > _MAX_LOG_BYTES:
+            return ""
+        lines = path.read_bytes().split(b"\n")[:-1]
+    except OSError as error:
+        return f"no readable content: {error.strerror}"
+    bad = [number for number, line in enumerate(lines, 1) if line.strip() and not _is_readable(line, required)]
+    if not bad:
+        return ""
+    more = f" and {len(bad) - _MAX_NAMED_LINES:,} more" if len(bad) > _MAX_NAMED_LINES else ""
+    named = ", ".join(map(str, bad[:_MAX_NAMED_LINES]))
+    return f"a line that cannot be read: {named}" if len(bad) == 1 else f"lines that cannot be read: {named}{more}"
+
+
+def _is_readable(line: bytes, required: Sequence[str]) -> bool:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(entry, dict) and all(name in entry for name in required)
