@@ -60,7 +60,8 @@ def test_every_rule_is_well_formed() -> None:
         assert detectors._context_pattern(context)
         assert [word.lower() for word in context.needs] == list(context.needs)
     assert all(detectors._option_pattern(command) for command in rules.command)
-    assert {rule.accepts for rule in (*rules.context, *rules.command)} == set(detectors._CHECKS)
+    checks = [rule.accepts for rule in rules.context] + [rule.accepts for rule in rules.command]
+    assert set(checks) == set(detectors._CHECKS)
 
 
 def test_there_are_many_kinds() -> None:
