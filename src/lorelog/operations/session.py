@@ -250,7 +250,7 @@ def capture_session(engine: Engine, request: CaptureRequest, call: RequestContex
 @OPERATIONS.declare("session.status", EmptyRequest, SessionStatus, errors=(StoreUnwritable, StoreBusy))
 def get_session_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> SessionStatus:
     """Show the last capture of each host, the number of turns captured today, and the events still waiting."""
-    from lorelog.services.sessions.capture_context import session_status
+    from lorelog.services.sessions.capture import session_status
 
     return session_status(engine.place)
 
@@ -289,7 +289,7 @@ def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> H
     from lorelog.services.install.manifests import resolve_command
     from lorelog.services.install.plan import InstallContext
     from lorelog.services.install.status import HostCaptureStats, host_status
-    from lorelog.services.sessions.capture_context import session_status
+    from lorelog.services.sessions.capture import session_status
 
     user_home = Path(call.environment.get("HOME") or Path.home())
     context = InstallContext(user_home, engine.place.home, resolve_command(call.environment), call.environment)

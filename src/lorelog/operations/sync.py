@@ -287,7 +287,7 @@ def _deps(engine: Engine, request: SyncRequest | None = None) -> SyncDeps:
 def _index(engine: Engine, paths: Sequence[Path], root: Root) -> list[str]:
     """Index journals, and hide the memories that were deleted elsewhere: they may be in files that did not change."""
     from lorelog.services.memory_state.tombstones import apply_missed_deletions, is_in_sync
-    from lorelog.services.sessions.capture_context import index_journals
+    from lorelog.services.sessions.capture import index_journals
 
     context = engine.capture_context()
     notes = index_journals(paths, root, context)

@@ -1,9 +1,10 @@
-"""Commands about the index: index, watch, reset and store."""
+"""Commands about the index: index, watch, reset, store and eval."""
 
 from __future__ import annotations
 
 import os
 import sys
+from functools import reduce
 
 from lorelog.core.errors import NotFound, UsageError, nearest_name
 from lorelog.surfaces.cli.arguments import (
@@ -19,7 +20,10 @@ from lorelog.surfaces.cli.render import (
     plural,
     print_json,
     print_note,
+    print_notes,
     print_problem,
+    print_problems,
+    print_table,
     progress_bar,
     short_path,
     stylize,
@@ -28,13 +32,9 @@ from lorelog.surfaces.cli.render import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
-    from queue import SimpleQueue
-    from typing import Any
 
     from lorelog.operations.replies import Json
-    from lorelog.services.watch.watcher import WatchDiscovery, WatchPass
-    from lorelog.wiring import Location
+    from lorelog.services.watch.watcher import WatchPass
 
 
 def configure_index(parser: argparse.ArgumentParser) -> None:
@@ -79,20 +79,7 @@ def run_index(args: argparse.Namespace) -> int:
     return print_reply(args, reply, _show_report)
 
 
-def _show_roots(reply: Json, args: argparse.Namespace) -> None:
-    for root in reply["roots"]:
-        print(_format_root(root))
-    if not reply["roots"]:
-        print("Nothing is indexed yet; use 'lorelog index PATH'.")
-
-
-def _show_removed(reply: Json, args: argparse.Namespace) -> None:
-    documents, roots = plural(reply["documents"], "document"), plural(len(reply["forgotten"]), "root")
-    print(f"Removed {roots}: {documents} removed from the index. Your files are unchanged.")
-
-
 # `os.path` instead of pathlib, which takes longer to import than a warm command runs.
-
 _WITH_MODE = {
     "list_roots": (),
     "remove": ("paths",),
@@ -134,7 +121,15 @@ def _name(option: str) -> str:
 def check_paths_exist(paths: list[str]) -> None:
     """Raise NotFound for a missing path here: the index run may have to wait for another one first."""
     for path in paths:
-        if path.startswith("!") or not path or not _is_missing(path):
+        if path.startswith("!") or not path:
+            continue
+        try:
+            os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except (OSError, ValueError):  # not accessible, or no path at all: the run reports why
+            continue
+        else:
             continue
         directory, name = os.path.split(path.rstrip("/"))
         hint = "'lorelog index --remove PATH' removes a deleted directory from the index"
@@ -144,58 +139,25 @@ def check_paths_exist(paths: list[str]) -> None:
         raise NotFound(f"{short_path(path)} does not exist", hint=hint)
 
 
-def _is_missing(path: str) -> bool:
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except (OSError, ValueError):  # not accessible, or no path at all: the run reports why
-        return False
-    return False
-
-
-def _with_typed_paths(text: str, paths: list[str]) -> str:
-    """Return a note that names a path as it was typed."""
-    for path in paths:
-        text = text.replace(os.path.realpath(os.path.expanduser(path)), path)
-    return text
-
-
-def _format_root(root: Json) -> str:
-    place = short_path(root["path"]) or "."
-    excluded = [short_path(path) for path in root["exclude"]] + list(root["patterns"])
-    parts = [stylize(place, "cyan"), plural(root["documents"], "document")]
-    parts.append(f"project {short_path(root['project']) or '.'}" if root["project"] else "global")
-    parts += [f"without {', '.join(excluded)}"] if excluded else []
-    parts += [f"found automatically ({origin})"] if (origin := root.get("origin")) else []
-    parts += [] if root["exists"] else [stylize("missing", "yellow")]
-    return "  ".join(parts)
-
-
 def _show_report(report: Json, args: argparse.Namespace) -> None:
     """Print the summary and the problems of an index run."""
     if args.rollback or args.forget_old:
         for text in report["notes"]:
             print(text[:1].upper() + text[1:] + ".")
         return
-    if args.paths and not report["files"] and not report["removed"] and not report["problems"]:
-        for text in report["notes"]:
-            print_note(_with_typed_paths(text, args.paths))
-        return
-    for problem in report["problems"]:
-        print_problem(problem["path"], problem["message"], problem["hint"])
+    print_problems(report["problems"])
+    typed = {os.path.realpath(os.path.expanduser(path)): path for path in args.paths}
     for text in report["notes"]:
-        print_note(_with_typed_paths(text, args.paths))
+        print_note(reduce(lambda note, path: note.replace(path, typed[path]), typed, text))
+    if args.paths and not report["files"] and not report["removed"] and not report["problems"]:
+        return
     counts = [f"{report['changed']:,} changed", f"{report['unchanged'] + report['touched']:,} unchanged"]
     if report["removed"]:
         counts.append(f"{report['removed']:,} removed")
-    failed = len({problem["path"] for problem in report["problems"]})
-    if failed:
-        counts.append(f"{failed:,} failed")
-    print(f"Indexed {plural(report['files'], 'file')}: {', '.join(counts)}.", end=" ")
-    print(
-        f"{plural(report['chunks'], 'chunk')}, {plural(report['embedded'], 'text')} embedded, {report['seconds']:.1f} s."
-    )
+    if report["problems"]:
+        counts.append(f"{len({problem['path'] for problem in report['problems']}):,} failed")
+    embedded = f"{plural(report['chunks'], 'chunk')}, {plural(report['embedded'], 'text')} embedded"
+    print(f"Indexed {plural(report['files'], 'file')}: {', '.join(counts)}. {embedded}, {report['seconds']:.1f} s.")
     if report["reembedding"]:
         _show_reembedding(report["reembedding"])
     if report["truncated"]:
@@ -249,82 +211,66 @@ def run_watch(args: argparse.Namespace) -> int:
       lorelog watch notes/ docs/
       lorelog watch --json | jq .changed        one JSON object per pass
     """
+    import json
     import signal
+    from contextlib import nullcontext
     from queue import SimpleQueue
 
     from lorelog.services.watch.watcher import Watcher
-    from lorelog.wiring import resolve_location, settings_at
+    from lorelog.surfaces.python.watch import discover_watched
+    from lorelog.wiring import ResourcePool, resolve_location, settings_at
 
     location = resolve_location(project=args.project, environment={**os.environ, **setting_variables(args)})
     settings = settings_at(location, {"scope.tenant": args.tenant})
     passes: SimpleQueue[WatchPass | None] = SimpleQueue()
-    discovery = _discover(args, location, settings.tenant())
+    check_paths_exist(args.paths)
+    project = location.project.id if args.project else None
+    flags = {"scope.tenant": settings.tenant()}
+    with progress_bar() if args.paths else nullcontext() as progress:
+        discovery, problems = discover_watched(
+            location, ResourcePool(), flags, args.paths, project=project, progress=progress
+        )
+    for problem in problems:
+        print_problem(problem.path, problem.message, problem.hint)
     watcher = Watcher(discovery, settings.watch_options(), on_pass=passes.put)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: passes.put(None))
     watcher.start()
     roots = sorted(path for _, path in discovery.discover().roots)
-    _print_event({"event": "watching", "roots": roots}, _format_opening(roots), as_json=args.json)
+    if args.json:
+        print(json.dumps({"event": "watching", "roots": roots}, ensure_ascii=False), flush=True)
+    else:
+        names = ", ".join(short_path(path) or "." for path in roots) or "none"
+        print(f"Watching {plural(len(roots), 'root')}: {names}. Press Ctrl-C to stop.", flush=True)
     while (watch_pass := passes.get()) is not None:
-        _print_event(_event_json(watch_pass), _format_event(watch_pass), as_json=args.json)
-        if not args.json:
-            _show_problems(watch_pass)
+        if args.json:
+            print(json.dumps(_pass_json(watch_pass), ensure_ascii=False), flush=True)
+        else:
+            _show_pass(watch_pass)
     watcher.stop()
     return 0
 
 
-def _discover(args: argparse.Namespace, location: Location, tenant: str) -> WatchDiscovery:
-    """Return the roots to watch, after indexing the given ones."""
-    from contextlib import nullcontext
-
-    from lorelog.surfaces.python.watch import discover_watched
-    from lorelog.wiring import ResourcePool
-
-    check_paths_exist(args.paths)
-    project = location.project.id if args.project else None
-    with progress_bar() if args.paths else nullcontext() as progress:
-        discovery, problems = discover_watched(
-            location, ResourcePool(), {"scope.tenant": tenant}, args.paths, project=project, progress=progress
-        )
-    for problem in problems:
-        print_problem(problem.path, problem.message, problem.hint)
-    return discovery
-
-
-def _print_event(event: dict[str, Any], line: str, *, as_json: bool) -> None:
-    import json
-
-    print(json.dumps(event, ensure_ascii=False) if as_json else line, flush=True)
-
-
-def _event_json(watch_pass: WatchPass) -> dict[str, Any]:
+def _pass_json(watch_pass: WatchPass) -> Json:
     if watch_pass.report is None:
         return {"event": "error", "at": watch_pass.at, "message": watch_pass.error, "hint": watch_pass.hint}
     return {"event": "pass", "at": watch_pass.at, **watch_pass.report.to_dict()}
 
 
-def _format_opening(roots: Iterable[str]) -> str:
-    names = [short_path(path) or "." for path in roots]
-    return f"Watching {plural(len(names), 'root')}: {', '.join(names) or 'none'}. Press Ctrl-C to stop."
-
-
-def _format_event(watch_pass: WatchPass) -> str:
-    at = stylize(watch_pass.at[11:19], "dim")
-    if watch_pass.report is None:
+def _show_pass(watch_pass: WatchPass) -> None:
+    at, report = stylize(watch_pass.at[11:19], "dim"), watch_pass.report
+    if report is None:
         label = stylize("waiting:", "yellow") if watch_pass.busy else stylize("error:", "red")
-        return f"{at}  {label} {watch_pass.error}"
-    report = watch_pass.report
-    parts = [f"{report.changed:,} changed"]
-    parts += [f"{report.removed:,} removed"] if report.removed else []
-    parts += [f"{plural(report.embedded, 'text')} embedded"] if report.embedded else []
-    return f"{at}  {', '.join(parts)}, {report.seconds:.1f} s"
-
-
-def _show_problems(watch_pass: WatchPass) -> None:
-    for text in () if watch_pass.report is None else watch_pass.report.notes:
-        print_note(text)
-    for problem in () if watch_pass.report is None else watch_pass.report.problems:
-        print_problem(problem.path, problem.message, problem.hint)
+        print(f"{at}  {label} {watch_pass.error}", flush=True)
+    else:
+        parts = [f"{report.changed:,} changed"]
+        parts += [f"{report.removed:,} removed"] if report.removed else []
+        parts += [f"{plural(report.embedded, 'text')} embedded"] if report.embedded else []
+        print(f"{at}  {', '.join(parts)}, {report.seconds:.1f} s", flush=True)
+        for text in report.notes:
+            print_note(text)
+        for problem in report.problems:
+            print_problem(problem.path, problem.message, problem.hint)
     if watch_pass.hint:
         print_note(watch_pass.hint)
 
@@ -345,22 +291,19 @@ def run_reset(args: argparse.Namespace) -> int:
       lorelog reset
       lorelog reset --yes
     """
-    if not args.yes and not _confirm_reset(args):
-        print("Nothing deleted.", file=sys.stderr)
-        return 1
-    return print_reply(args, call_command(args), _show_reset)
+    if not args.yes:
+        stats = call_operation(args, "memory.stats", {})
+        amount = f"{plural(stats['documents'], 'document')} of all projects"
+        question = f"Delete the index in {short_path(stats['location'])} ({amount})? Your files are kept."
+        if not confirm(question, "use --yes to delete the index"):
+            print("Nothing deleted.", file=sys.stderr)
+            return 1
 
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        print(f"Deleted the index of all projects in {short_path(reply['deleted'])}. Your files are unchanged.")
+        print_note("'lorelog index' in each project, or the daemon, builds it again")
 
-def _show_reset(reply: Json, args: argparse.Namespace) -> None:
-    print(f"Deleted the index of all projects in {short_path(reply['deleted'])}. Your files are unchanged.")
-    print_note("'lorelog index' in each project, or the daemon, builds it again")
-
-
-def _confirm_reset(args: argparse.Namespace) -> bool:
-    stats = call_operation(args, "memory.stats", {})
-    amount = f"{plural(stats['documents'], 'document')} of all projects"
-    question = f"Delete the index in {short_path(stats['location'])} ({amount})? Your files are kept."
-    return confirm(question, "use --yes to delete the index")
+    return print_reply(args, call_command(args), show)
 
 
 _EMBEDDED = "embedded"
@@ -415,3 +358,86 @@ def run_store(args: argparse.Namespace) -> int:
         print(f"{plural(report.there, 'chunk')} at {one_line(place)}")
         print_note(f"to use it: lorelog config set store.uri {uri!r}")
     return 0 if report.is_consistent else 1
+
+
+def _show_roots(reply: Json, args: argparse.Namespace) -> None:
+    for root in reply["roots"]:
+        excluded = [short_path(path) for path in root["exclude"]] + list(root["patterns"])
+        parts = [stylize(short_path(root["path"]) or ".", "cyan"), plural(root["documents"], "document")]
+        parts.append(f"project {short_path(root['project']) or '.'}" if root["project"] else "global")
+        parts += [f"without {', '.join(excluded)}"] if excluded else []
+        parts += [f"found automatically ({origin})"] if (origin := root.get("origin")) else []
+        parts += [] if root["exists"] else [stylize("missing", "yellow")]
+        print("  ".join(parts))
+    if not reply["roots"]:
+        print("Nothing is indexed yet; use 'lorelog index PATH'.")
+
+
+def _show_removed(reply: Json, args: argparse.Namespace) -> None:
+    documents, roots = plural(reply["documents"], "document"), plural(len(reply["forgotten"]), "root")
+    print(f"Removed {roots}: {documents} removed from the index. Your files are unchanged.")
+
+
+_ALL_LANES = "all"
+_MAX_UNKNOWN_SHOWN = 10
+
+
+def configure_eval(parser: argparse.ArgumentParser) -> None:
+    """Declare the choice of a lane."""
+    lanes = (_ALL_LANES, "hybrid", "lexical", "dense")
+    parser.add_argument("--lane", choices=lanes, default=_ALL_LANES, help="only this lane (default all)")
+
+
+def run_eval(args: argparse.Namespace) -> int:
+    """Measure search quality with your own queries.
+
+    Runs each query by keywords, by vectors, by both with reciprocal rank fusion (rrf), and like 'lorelog search' (ours), and
+    compares the results with the documents you judged relevant. Nothing is changed, and nothing is sent that a search would
+    not send.
+
+    Queries are JSON lines, {"id": "q1", "text": "why redis?"}; judgements are lines of query, document and gain, separated by tabs.
+    A document is a path or its end (notes/a.md), lines of it (notes/a.md:10-20 or notes/a.md#L10), a chunk id or a memory id.
+
+    examples:
+      lorelog eval --queries queries.jsonl --qrels judged.tsv
+      lorelog eval --feedback
+      lorelog eval --queries q.jsonl.gz --qrels judged.tsv --lane lexical --json
+      lorelog eval --queries q.jsonl --qrels judged.tsv --all-projects --k 5
+    """
+    if not args.feedback and not (args.queries and args.qrels):
+        raise UsageError("--queries and --qrels, or --feedback, are required", hint="lorelog eval --help")
+    with progress_bar() as progress:
+        reply = call_command(args, progress=progress, lane=None if args.lane == _ALL_LANES else args.lane)
+    return print_reply(args, reply, _show_evaluation)
+
+
+def _show_evaluation(reply: Json, args: argparse.Namespace) -> None:
+    print_problems(reply["problems"])
+    print_notes(reply)
+    unknown, k = reply["unknown"], reply["k"]
+    for document in unknown[:_MAX_UNKNOWN_SHOWN]:
+        print_note(f"counts as not found: {short_path(document['document'])} {document['reason']}")
+    if len(unknown) > _MAX_UNKNOWN_SHOWN:
+        print_note(f"and {len(unknown) - _MAX_UNKNOWN_SHOWN:,} more; --json lists them all")
+    judged = f"{plural(reply['judged'], 'judged query')} of {reply['questions']:,}"
+    failed = f" {plural(reply['failed'], 'line')} could not be read." if reply["failed"] else ""
+    print(f"{judged}, {plural(reply['documents'], 'relevant document')}, {len(unknown):,} of them unknown.{failed}\n")
+    names = [measure["name"] for measure in reply["rankings"][0]["measures"]]
+    compared = any(ranking["ours_ahead"] for ranking in reply["rankings"])
+    rows = [["", *names, f"nDCG@{k} (95 % interval)", *(["lead of ours"] if compared else [])]]
+    for ranking in reply["rankings"]:
+        measures = {measure["name"]: measure for measure in ranking["measures"]}
+        ndcg, lead = measures[f"nDCG@{k}"], ranking["ours_ahead"]
+        row = [ranking["name"], *(f"{measures[name]['mean']:.3f}" for name in names)]
+        row.append(f"{ndcg['low']:.3f} to {ndcg['high']:.3f}")
+        if compared:
+            row.append(f"{lead['mean']:+.3f} ({lead['low']:+.3f} to {lead['high']:+.3f})" if lead else "")
+        rows.append(row)
+    print_table(rows, right=range(1, len(rows[0])), head="bold")
+    for line in (
+        "",
+        f"R@{k}: share of the relevant documents among the first {k}; all@{k}: share of queries with all of them there",
+        f"nDCG@{k}: 1 if the relevant ones come first, in the best order; MRR: 1 / rank of the first one; 1 is best",
+        "lead of ours: nDCG of 'ours' (lorelog search) minus that of the row, with its 95 % interval",
+    ):
+        print(stylize(line, "dim"))

@@ -1,4 +1,4 @@
-"""Commands that explain: docs, completion and help."""
+"""Commands that explain, and settings: docs, completion, help and config."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from lorelog.core.errors import LorelogError, UsageError, nearest_name
-from lorelog.surfaces.cli.arguments import add_daemon_option, add_project_option, add_tenant_option
-from lorelog.surfaces.cli.commands import COMMANDS, unknown_command
-from lorelog.surfaces.cli.help import format_all_commands, format_front_page, format_global_options
+from lorelog.surfaces.cli.arguments import add_common, add_daemon_option, add_project_option, add_tenant_option
+from lorelog.surfaces.cli.client import print_reply
+from lorelog.surfaces.cli.commands import (
+    COMMANDS,
+    format_all_commands,
+    format_front_page,
+    format_global_options,
+    unknown_command,
+)
 from lorelog.surfaces.cli.parser import command_parser
-from lorelog.surfaces.cli.render import stylize
-
-TYPE_CHECKING = False
+from lorelog.surfaces.cli.render import print_note, print_table, printable, short_path, stylize
 
 INDEX_PAGE = "index.md"
 """The start page. Its lists are the table of contents, of this command as of the website."""
-
 _GROUP = re.compile(r"## (.+)")
 _ENTRY = re.compile(r"- \[(?P<title>[^\]]+)\]\((?P<file>[^)#:]+)\.md\): (?P<summary>.+)")
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
@@ -60,9 +64,15 @@ def run_docs(args: argparse.Namespace) -> int:
     if args.path:
         print(page if args.page else folder)
     elif not args.page:
-        _print_contents(list(read_contents(folder)))
+        pages = list(read_contents(folder))
+        width = max(len(page.name) for page in pages)
+        for group in dict.fromkeys(page.group for page in pages):
+            print(f"{'' if group == pages[0].group else chr(10)}{stylize(group, 'bold')}")
+            for entry in (entry for entry in pages if entry.group == group):
+                print(f"  {entry.name:<{width}}  {entry.summary}")
+        print("\n'lorelog docs PAGE' shows a page.")
     elif sys.stdout.isatty():
-        _show(page.read_text("utf-8"))
+        _page_through(page.read_text("utf-8"))
     else:
         sys.stdout.write(page.read_text("utf-8"))
     return 0
@@ -70,7 +80,7 @@ def run_docs(args: argparse.Namespace) -> int:
 
 def find_docs_folder() -> Path:
     """Return the folder of the pages: in the installed package, or in the checkout of an editable installation."""
-    package = Path(__file__).resolve().parents[4]
+    package = Path(__file__).resolve().parents[3]
     for folder in (package / "docs", package.parents[1] / "docs"):
         if (folder / INDEX_PAGE).is_file():
             return folder
@@ -102,18 +112,7 @@ def find_page(folder: Path, word: str) -> Path:
     raise UsageError(f"there is no page {word!r}", hint=hint)
 
 
-def _print_contents(pages: list[DocsPage]) -> None:
-    width = max(len(page.name) for page in pages)
-    group = ""
-    for page in pages:
-        if page.group != group:
-            print(f"{chr(10) if group else ''}{stylize(page.group, 'bold')}")
-            group = page.group
-        print(f"  {page.name:<{width}}  {page.summary}")
-    print("\n'lorelog docs PAGE' shows a page.")
-
-
-def _show(text: str) -> None:
+def _page_through(text: str) -> None:
     """Print a formatted page, with the pager if it does not fit on the screen."""
     import os
     import shutil
@@ -124,8 +123,7 @@ def _show(text: str) -> None:
     console = Console()
     os.environ.setdefault("LESS", "-RFX")  # colours; no pager for a short page
     rendered = Markdown(terminal_markdown(text), hyperlinks=False)
-    lines = console.render_lines(rendered, pad=False)
-    if len(lines) < shutil.get_terminal_size().lines:
+    if len(console.render_lines(rendered, pad=False)) < shutil.get_terminal_size().lines:
         console.print(rendered)
         return
     with console.pager(styles=console.color_system is not None):
@@ -134,20 +132,18 @@ def _show(text: str) -> None:
 
 def terminal_markdown(text: str) -> str:
     """Return a page without comments and pictures, and with its links to other pages as commands."""
+
+    def replace_link(link: re.Match[str]) -> str:
+        path = link["target"].partition("#")[0]
+        if link["image"] or "://" in path:
+            return "" if link["image"] else link[0]
+        if not path.endswith(".md") or path.startswith("../"):
+            return link["text"]
+        command = f"`lorelog docs {path.removesuffix('.md').removesuffix('/README')}`"
+        return command if link["text"].endswith(".md") else f"{link['text']} ({command})"
+
     parts = _FENCE.split(_COMMENT.sub("", text))
-    return "".join(part if index % 2 else _LINK.sub(_replace_link, part) for index, part in enumerate(parts))
-
-
-def _replace_link(link: re.Match[str]) -> str:
-    if link["image"]:
-        return ""
-    path = link["target"].partition("#")[0]
-    if "://" in path:
-        return link[0]
-    if not path.endswith(".md") or path.startswith("../"):
-        return link["text"]
-    command = f"`lorelog docs {path.removesuffix('.md').removesuffix('/README')}`"
-    return command if link["text"].endswith(".md") else f"{link['text']} ({command})"
+    return "".join(part if index % 2 else _LINK.sub(replace_link, part) for index, part in enumerate(parts))
 
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
@@ -235,3 +231,85 @@ def _format_command(words: list[str]) -> str:
             raise UsageError(f"'{parser.prog}' has no verb {verb!r}", hint=listed)
         parser = choices[verb]
     return parser.format_help()
+
+
+def configure_config(parser: argparse.ArgumentParser) -> None:
+    """Declare the verbs and their arguments."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for name, help_text in (
+        ("list", "show every setting and the origin of its value"),
+        ("get", "show one setting"),
+        ("set", "change one setting"),
+        ("unset", "remove a setting from the file"),
+        ("init", "write a commented settings file"),
+    ):
+        verb = verbs.add_parser(name, help=help_text, allow_abbrev=False)
+        if name in {"get", "set", "unset"}:
+            verb.add_argument("key", metavar="KEY", help="name of the setting, such as search.k")
+        if name == "set":
+            verb.add_argument("value", metavar="VALUE", help="new value; lists as JSON or comma-separated")
+        if name in {"set", "unset", "init"}:
+            local = "use this project's .lorelog.toml instead of ~/.lorelog/config.toml"
+            verb.add_argument("--local", action="store_true", help=local)
+        add_common(verb, with_scope=False)
+
+
+def run_config(args: argparse.Namespace) -> int:
+    """Show and change settings.
+
+    Precedence, lowest first: defaults, ~/.lorelog/config.toml, <project>/.lorelog.toml, LORELOG_* variables, options. A project's
+    file cannot set providers, addresses or keys. Keys are never stored: embedding.api_key takes env:NAME.
+
+    examples:
+      lorelog config list                       every value and its origin
+      lorelog config get search.k
+      lorelog config set embedding.provider openai
+      lorelog config set --local search.k 10    for this project
+      lorelog config init                       write a commented file to edit
+    """
+    from lorelog.wiring import change_setting, create_settings_file, resolve_location, settings_at, settings_file
+
+    location = resolve_location(project=args.project)
+    if args.verb in {"list", "get"}:
+        settings = settings_at(location)
+        listed = {setting.key: {"value": setting.value, "origin": setting.origin} for setting in settings}
+        reply: dict[str, object] = {"settings": listed}
+        if args.verb == "get":
+            reply = {"key": args.key, "value": settings.value(args.key), "origin": settings.origin(args.key)}
+        for warning in settings.warnings:
+            print_note(warning)
+    elif args.verb == "init":
+        reply = {"path": str(create_settings_file(location, of_project=args.local))}
+    else:
+        changed = change_setting(location, args.key, getattr(args, "value", None), of_project=args.local)
+        reply = {"key": args.key, "path": str(settings_file(location, of_project=args.local)), "changed": changed}
+    print_reply(args, reply, _show_setting)
+    if args.verb in {"set", "unset"} and reply["changed"] and args.key.startswith("embedding."):
+        from lorelog.operations.settings import MODEL_KEYS, model_notes
+
+        for note in model_notes(location) if args.key in MODEL_KEYS else ():
+            print_note(note)
+    return 0
+
+
+def _show_setting(reply: dict[str, Any], args: argparse.Namespace) -> None:
+    from lorelog.wiring import format_setting
+
+    if args.verb == "list":
+        rows = [
+            (key, printable(format_setting(setting["value"])), stylize(printable(setting["origin"]), "dim"))
+            for key, setting in reply["settings"].items()
+        ]
+        print_table(rows, head="")
+    elif args.verb == "get":
+        value = reply["value"]
+        print(printable(value if isinstance(value, str) else format_setting(value)))
+    else:
+        path = short_path(reply["path"])
+        if args.verb == "init":
+            text = f"Wrote {path}."
+        elif args.verb == "set":
+            text = f"Set {args.key} = {args.value} in {path}."
+        else:
+            text = f"Removed {args.key} from {path}." if reply["changed"] else f"{args.key} was not set in {path}."
+        print(printable(text))

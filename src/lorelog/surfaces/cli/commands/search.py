@@ -101,7 +101,7 @@ def _show_search(reply: Json, args: argparse.Namespace) -> None:
         print_notes(reply)
     elif args.short and not reply["packing"]:
         if reply["code"]:
-            from lorelog.surfaces.cli.commands.code.code import show_code_answer
+            from lorelog.surfaces.cli.commands.code import show_code_answer
 
             show_code_answer(reply["code"])
         from lorelog.surfaces.mcp.short_hits import render_short_hits
@@ -120,7 +120,7 @@ _MIN_SHOWN_VALUE = 0.00005
 def _show_in_full(reply: Json, *, explain: bool) -> None:
     hits, packing = reply["hits"], reply["packing"]
     if reply["code"]:
-        from lorelog.surfaces.cli.commands.code.code import show_code_answer
+        from lorelog.surfaces.cli.commands.code import show_code_answer
 
         show_code_answer(reply["code"])
     elif not hits and not (packing and packing["dropped"]):

@@ -20,13 +20,15 @@ import os
 
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import add_common
-from lorelog.surfaces.cli.client import call_operation
+from lorelog.surfaces.cli.client import call_operation, print_reply
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from typing import Any
+
+    from lorelog.operations.replies import Json
 
 _MAX_SHOWN = 10
 _DRIVER_FILES = 3
@@ -61,15 +63,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exchange, show the exchanges, or merge journals for Git."""
+    from lorelog.services.sync.exchange import absolute_remote
+
     if args.merge:
         return _merge(args.words)
     _check_options(args)
     if args.merge_driver:
         return _install_driver(as_json=args.json)
-    args.remote = _absolute_remote(args.words[0]) if args.words else ""
+    args.remote = absolute_remote(args.words[0], os.getcwd()) if args.words else ""
     args.warm = "off"  # the daemon lacks the credentials of this shell
     if args.status or args.who:
-        return _show_status(args, call_operation(args, "sync.status", {"remote": args.remote, "who": args.who}))
+        reply = call_operation(args, "sync.status", {"remote": args.remote, "who": args.who})
+        return print_reply(args, reply, _show_status)
     names = ("remote", "name", "branch", "team", "shared_name", "with_global", "user", "dry_run", "remove")
     reply = call_operation(args, "sync.exchange", {name: getattr(args, name) for name in names})
     failed = any(report["reason"] or report["secrets"] for report in reply["exchanges"])
@@ -88,32 +93,22 @@ def _check_options(args: argparse.Namespace) -> None:
     """Raise UsageError for options that do not go together, or would be ignored."""
     verbs = [verb for verb in ("status", "who", "remove", "merge_driver") if getattr(args, verb)]
     choices = [option for option in _CHOICES if getattr(args, option)]
+    names = ("as" if option == "shared_name" else option.replace("_", "-") for option in (*verbs, *choices))
+    given = [f"--{name}" for name in names]
     if len(args.words) > 1:
         raise UsageError("one exchange at a time", hint="lorelog sync REMOTE; 'lorelog sync' runs all of them")
     if args.words == [""]:
         raise UsageError("REMOTE must not be empty", hint="'lorelog sync' without REMOTE runs all exchanges")
     if len(verbs) > 1 or (verbs and choices):
-        first, second = (_spell(option) for option in (*verbs, *choices)[:2])
+        first, second = given[:2]
         raise UsageError(f"{first} and {second} cannot be used together", hint="lorelog sync --help")
     if not args.words and (verbs == ["remove"] or choices):
-        option = _spell((*verbs, *choices)[0])
-        raise UsageError(
-            f"{option} requires REMOTE", hint="'lorelog sync --status' lists the exchanges and their remotes"
-        )
+        hint = "'lorelog sync --status' lists the exchanges and their remotes"
+        raise UsageError(f"{given[0]} requires REMOTE", hint=hint)
     if args.merge_driver and args.words:
         raise UsageError(
             "--merge-driver does not take REMOTE", hint="run it inside the clone: lorelog sync --merge-driver"
         )
-
-
-def _spell(option: str) -> str:
-    return "--as" if option == "shared_name" else f"--{option.replace('_', '-')}"
-
-
-def _absolute_remote(remote: str) -> str:
-    from lorelog.services.sync.exchange import absolute_remote
-
-    return absolute_remote(remote, os.getcwd())
 
 
 def _show_report(report: dict[str, Any]) -> None:
@@ -150,13 +145,10 @@ def _show_report(report: dict[str, Any]) -> None:
         print_note(one_line(problem))
 
 
-def _show_status(args: argparse.Namespace, reply: dict[str, Any]) -> int:
-    if args.json:
-        print_json(reply)
-        return 0
+def _show_status(reply: Json, args: argparse.Namespace) -> None:
     if args.who:
         print(f"{args.who} was written by {one_line(reply['written_by'])}.")
-        return 0
+        return
     if not reply["exchanges"]:
         print("No exchange is set up. 'lorelog sync REMOTE' in a project sets one up.")
     for exchange in reply["exchanges"]:
@@ -166,7 +158,6 @@ def _show_status(args: argparse.Namespace, reply: dict[str, Any]) -> int:
             print(one_line(f"  {short_path(directory) if directory else 'global memories'}  {name}"))
         last = f"last sync {exchange['last']}" if exchange["last"] else "never synced"
         print(f"  {last}; {plural(exchange['waiting'], 'entry')} to send")
-    return 0
 
 
 def _merge(files: list[str]) -> int:
@@ -194,7 +185,10 @@ def _install_driver(*, as_json: bool) -> int:
     attributes = os.path.join(_git("rev-parse", "--show-toplevel"), ".gitattributes")
     for name, value in settings.items():
         _git("config", name, value)
-    is_active = _ATTRIBUTE in _read(attributes).split("\n")
+    is_active = False
+    if os.path.isfile(attributes):
+        with open(attributes, encoding="utf-8", errors="replace") as file:
+            is_active = _ATTRIBUTE in file.read().split("\n")
     if as_json:
         print_json({"driver": command, "attributes": attributes, "line": _ATTRIBUTE, "is_active": is_active})
         return 0
@@ -215,10 +209,3 @@ def _git(*words: str) -> str:
         hint = "run it inside a clone: lorelog sync --merge-driver"
         raise UsageError(f"git {words[0]} failed: {done.error_text[:200]}", hint=hint)
     return os.fsdecode(done.output).strip()
-
-
-def _read(path: str) -> str:
-    if not os.path.isfile(path):
-        return ""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read()

@@ -1,20 +1,4 @@
-"""Import memories from another tool, or memories and records from a file.
-
-Without arguments it lists the tools it finds on this machine, and earlier imports. With a source it shows what would be added
-and asks first: memsearch, loop, memd, claude-mem, mem0, basic-memory, mcp-memory, claude-ai, chatgpt, rules (CLAUDE.md, AGENTS.md,
-GEMINI.md and others), obsidian, letta, okf. A path alone is recognized. Files of 'lorelog export' and OMF documents are imported with
-their records; records that are not signed count as imported text, unless --restore declares the file your own.
-
-Importing again adds nothing. Secrets are removed. Entries keep their dates, and never count as your own words. Conversations
-and old journals are found by a search, and never shown to an agent unasked ('lorelog docs import').
-
-examples:
-  lorelog import
-  lorelog import claude-mem --dry-run
-  lorelog import chatgpt ~/Downloads/export.zip
-  lorelog import --undo claude-mem-20260305-143000-1a2b
-  lorelog import mine.jsonl --restore
-"""
+"""Commands that copy memories and records in and out: export, backup and import."""
 
 from __future__ import annotations
 
@@ -23,26 +7,193 @@ import sys
 
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
 from lorelog.surfaces.cli.arguments import add_tenant_option, expand_path
-from lorelog.surfaces.cli.commands.setup.export import open_own_engine
+from lorelog.surfaces.cli.client import call_command, call_operation, open_own_engine, print_reply
 from lorelog.surfaces.cli.render import confirm, one_line, plural, print_json, print_note, short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
     from typing import Any
 
+    from lorelog.core.record import Record
     from lorelog.engine import Engine
     from lorelog.ingest.importers.source import ImportSource
-    from lorelog.services.imports.memory_importer import ImportRun, ImportSummary
-    from lorelog.services.records.exports import ForeignMemory
+    from lorelog.operations.replies import Json
+    from lorelog.services.imports.memory_importer import ImportSummary
+    from lorelog.services.records.exports import ExportedMemory, ForeignMemory
     from lorelog.services.records.record_importer import ImportReport
+
+_FORMATS = ("markdown", "jsonl", "omf", "okf", "ledger")
+_FILE_NAMES = {"markdown": "records.md", "jsonl": "records.jsonl", "omf": "memories.json", "ledger": "records.jsonl"}
+_MAX_MEMORIES = 100_000
+
+
+def configure_export(parser: argparse.ArgumentParser) -> None:
+    """Declare the formats of the shell."""
+    parser.add_argument(
+        "--format", choices=_FORMATS, default="markdown", help="markdown (default), jsonl, omf, okf, ledger"
+    )
+    parser.add_argument("--records", action="store_true", help="only the records of tasks and decisions")
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Export memories and records, for people and other programs.
+
+    markdown: the memories, under headings for project and day. jsonl: memories and records, one per line. omf: the same as OMF 1.0
+    (Open Memory Format), for memd and other programs. okf: a folder of Markdown files (Open Knowledge Format 0.2), with who wrote and
+    who verified each. ledger: the records alone, as they are in the ledger. 'lorelog import' reads them all, except the memories
+    in Markdown, which are notes to index. Use 'lorelog backup' for a copy of everything that can be restored.
+
+    The memories of this project are exported. Global memories are your own notes for every project: --with-global adds them.
+    Without --output the text is printed.
+
+    examples:
+      lorelog export --output memories.md
+      lorelog export --format jsonl --since 7d | jq .text
+      lorelog export --format omf --all-projects --output all.json
+      lorelog export --format okf --output knowledge
+    """
+    args.warm = "off"  # in this process: the text may be larger than what the daemon sends
+    if args.format == "okf":
+        reply = _export_bundle(args)
+    elif args.records or args.format in {"omf", "ledger"}:
+        reply = _export_records(args)
+    else:
+        reply = call_command(args, format=args.format)
+    if args.json:
+        print_json(reply)
+    elif args.out:
+        counts = [plural(reply[name], noun) for name, noun in (("memories", "memory"), ("records", "record"))]
+        shown = [text for text in counts if not text.startswith("0 ")] or counts[:1]
+        print(f"Wrote {' and '.join(shown)} to {short_path(reply['path'])}.")
+    else:
+        sys.stdout.write(reply["text"])
+    if not (reply["memories"] or reply["records"] or args.with_global or args.all_projects):
+        print_note("nothing of this project was found; --with-global exports the global memories")
+    return 0
+
+
+def _export_records(args: argparse.Namespace) -> dict[str, Any]:
+    """Export the records; as OMF also the memories, unless only records are wanted."""
+    from lorelog.core.atomic_file import AtomicFile
+    from lorelog.services.records.record_importer import export_records
+
+    if args.since:
+        raise UsageError("--since is for memories only", hint="leave it out, or choose --format jsonl or markdown")
+    path = os.path.abspath(expand_path(args.out)) if args.out else ""
+    if os.path.isdir(path):
+        path = os.path.join(path, _FILE_NAMES[args.format])
+    if path and os.path.lexists(path):
+        raise UsageError(f"{path} exists", hint="choose another name: an export is never written over a file")
+    with open_own_engine(args) as engine:
+        scope = engine.records()
+        visible = _projects(args, engine)
+        counts = {"memories": 0, "records": 0}
+
+        def counted(records: Iterable[Record]) -> Iterator[Record]:
+            for record in records:
+                if visible is None or record.project in visible:
+                    counts["records"] += 1
+                    yield record
+
+        memories = None
+        if args.format == "omf" and not args.records:
+            memories = list(_collect_memories(engine, visible))
+            counts["memories"] = len(memories)
+        form = "jsonl" if args.format == "ledger" else args.format
+        pieces = export_records(counted(scope.records.ledger.read()), form, memories)
+        text = "" if path else "".join(pieces)
+        if path:
+            with AtomicFile(path) as file:
+                file.writelines(piece.encode() for piece in pieces)
+    return {"path": path, "format": args.format, **counts, "text": text}
+
+
+def _projects(args: argparse.Namespace, engine: Engine) -> tuple[str, ...] | None:
+    """Return the projects to export; None for all."""
+    from lorelog.services.records.exports import exported_projects
+
+    scope = engine.records()
+    visible = (*(scope.projects or ()), scope.workspace.project.id)
+    return exported_projects(visible, all_projects=args.all_projects, with_global=args.with_global)
+
+
+def _export_bundle(args: argparse.Namespace) -> dict[str, Any]:
+    """Export memories and records as a bundle of the Open Knowledge Format."""
+    from lorelog.services.records.exports import write_bundle
+
+    if not args.out:
+        raise UsageError("an OKF bundle is a folder", hint="name a new one: --output knowledge")
+    if args.since:
+        raise UsageError("--since is not for okf", hint="leave it out, or choose --format jsonl or markdown")
+    path = os.path.abspath(expand_path(args.out))
+    with open_own_engine(args) as engine:
+        scope = engine.records()
+        projects = _projects(args, engine)
+        memories = () if args.records else _collect_memories(engine, projects)
+        counts = write_bundle(path, memories, scope.records, projects)
+    return {"path": path, "format": "okf", **counts, "text": ""}
+
+
+def _collect_memories(engine: Engine, projects: tuple[str, ...] | None) -> Iterable[ExportedMemory]:
+    from lorelog.core.query import Filters
+    from lorelog.services.records.exports import iter_journal_memories
+    from lorelog.services.records.projection import records_folder
+
+    filters = Filters(projects=projects)
+    memories = engine.memories().list(filters, limit=_MAX_MEMORIES, all_projects=projects is None).memories
+    return iter_journal_memories(
+        memories, lambda memory: engine.memories().expand(memory).content, records_folder(engine.place.tenant_folder)
+    )
+
+
+def configure_backup(parser: argparse.ArgumentParser) -> None:
+    """Declare the check."""
+    parser.add_argument("--verify", action="store_true", help="check an existing backup instead of writing one")
+
+
+def run_backup(args: argparse.Namespace) -> int:
+    """Write a backup of everything that cannot be rebuilt, or check one.
+
+    A backup is one .tar.gz file: the journals of all known projects, the ledger, settings, feedback and the other data of all
+    tenants, with a manifest of SHA-256 sums. It may be written while agents and the daemon work. The index is left out, and so
+    are private keys, unless --with-keys. 'lorelog restore FILE' restores it ('lorelog docs backup').
+
+    examples:
+      lorelog backup ~/lorelog-2026-03-05.tar.gz
+      lorelog backup ~/lorelog.tar.gz --dry-run       list what would be in it
+      lorelog backup --verify ~/lorelog.tar.gz        check every file in it
+    """
+    if not args.verify:
+        return print_reply(args, call_command(args), _show_backup)
+    if args.with_keys or args.dry_run:
+        raise UsageError("--verify takes no other options", hint="lorelog backup --verify FILE")
+    return print_reply(args, call_operation(args, "backup.verify", {"file": expand_path(args.file)}), _show_backup)
+
+
+def _show_backup(reply: Json, args: argparse.Namespace) -> None:
+    file = expand_path(args.file)
+    if args.dry_run:
+        for name in reply["files"]:
+            print(one_line(name))
+    projects = plural(len(reply["projects"]), "project")
+    what = f"{plural(len(reply['files']), 'file')}, {plural(reply['journals'], 'journal')} of {projects}"
+    if args.verify:
+        print(f"{short_path(file)} is complete: {what}, written {reply['created_at']} by lorelog {reply['lorelog']}.")
+    else:
+        print(f"{'Would back up' if args.dry_run else f'Wrote {short_path(file)}:'} {what}.")
+    for problem in reply["problems"]:
+        print_note(f"not in the backup: {one_line(problem)}")
+    if reply["keys_left_out"] and not args.verify:
+        print_note(f"{plural(reply['keys_left_out'], 'private key')} left out; --with-keys includes them")
+
 
 _MAX_SHOWN = 5
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_import(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument(
         "source", metavar="FROM", nargs="?", help="a tool, or a file or folder; none lists what is found"
@@ -73,12 +224,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_tenant_option(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Import, take an import back, or list what could be imported."""
+def run_import(args: argparse.Namespace) -> int:
+    """Import memories from another tool, or memories and records from a file.
+
+    Without arguments it lists the tools it finds on this machine, and earlier imports. With a source it shows what would be added
+    and asks first: memsearch, loop, memd, claude-mem, mem0, basic-memory, mcp-memory, claude-ai, chatgpt, rules (CLAUDE.md, AGENTS.md,
+    GEMINI.md and others), obsidian, letta, okf. A path alone is recognized. Files of 'lorelog export' and OMF documents are imported with
+    their records; records that are not signed count as imported text, unless --restore declares the file your own.
+
+    Importing again adds nothing. Secrets are removed. Entries keep their dates, and never count as your own words. Conversations
+    and old journals are found by a search, and never shown to an agent unasked ('lorelog docs import').
+
+    examples:
+      lorelog import
+      lorelog import claude-mem --dry-run
+      lorelog import chatgpt ~/Downloads/export.zip
+      lorelog import --undo claude-mem-20260305-143000-1a2b
+      lorelog import mine.jsonl --restore
+    """
     if args.undo:
-        return _undo(args)
+        return _undo_import(args)
     if not args.source:
-        return _list_found(args)
+        return _list_sources(args)
     source, paths = _resolve(args)
     if source is None:
         return _import_file(args, str(paths[0]))
@@ -90,6 +257,7 @@ def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Pa
     from pathlib import Path
 
     from lorelog.ingest.importers.source import SOURCE_MODULES, detect_source, open_source
+    from lorelog.services.records.record_importer import detect_format
 
     if args.source in SOURCE_MODULES:
         source = open_source(args.source)
@@ -111,14 +279,9 @@ def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Pa
             f"there is no file {short_path(str(path))}",
             hint="check the path; 'lorelog import' alone lists what it finds on this machine",
         )
-    return (None if _is_own_file(args, path) else detect_source(path)), [path]
-
-
-def _is_own_file(args: argparse.Namespace, path: Path) -> bool:
-    """Return whether a path is to be read as a file of ours: so the user says, or it is OMF, which may hold records."""
-    from lorelog.services.records.record_importer import detect_format
-
-    return args.format != "auto" or args.restore or (path.is_file() and detect_format(str(path)) == "omf")
+    # A file of ours: so the user says, or it is OMF, which may hold records.
+    is_own = args.format != "auto" or args.restore or (path.is_file() and detect_format(str(path)) == "omf")
+    return (None if is_own else detect_source(path)), [path]
 
 
 def _places(args: argparse.Namespace) -> Any:
@@ -132,6 +295,7 @@ def _places(args: argparse.Namespace) -> Any:
 
 def _import_source(args: argparse.Namespace, source: ImportSource, path: Path) -> int:
     """Show what would be added, ask, and import."""
+    from msgspec import to_builtins
     from msgspec.structs import replace
 
     from lorelog.services.imports.memory_importer import ImportTarget
@@ -153,33 +317,20 @@ def _import_source(args: argparse.Namespace, source: ImportSource, path: Path) -
                 _show_summary(preview, engine)
             if args.dry_run or (not preview.added and not (args.settings and preview.settings)):
                 if args.json:
-                    print_json(_summary_json(preview))
+                    print_json(to_builtins(preview))
                 return 0
-            if not _confirm(args, preview):
+            if args.json:
+                raise UsageError("cannot ask for confirmation: --json was given", hint="use --yes to import this")
+            if not confirm(f"Import {plural(preview.added, 'entry')}?", "use --yes to import this"):
+                print("Nothing imported.", file=sys.stderr)
                 return 1
         summary = importer.run(replace(target, dry_run=False), source.read(path))
         changed = _apply_settings(args, engine, summary) if args.settings else []
     if args.json:
-        print_json({**_summary_json(summary), "changed_settings": changed})
+        print_json({**to_builtins(summary), "changed_settings": changed})
     else:
-        _show_result(summary, changed, was_shown=not args.yes)
+        _show_imported(summary, changed, was_shown=not args.yes)
     return 0
-
-
-def _confirm(args: argparse.Namespace, preview: ImportSummary) -> bool:
-    if args.json:
-        raise UsageError("cannot ask for confirmation: --json was given", hint="use --yes to import this")
-    if confirm(f"Import {plural(preview.added, 'entry')}?", "use --yes to import this"):
-        return True
-    print("Nothing imported.", file=sys.stderr)
-    return False
-
-
-def _summary_json(summary: ImportSummary) -> dict[str, Any]:
-    from msgspec import to_builtins
-
-    fields: dict[str, Any] = to_builtins(summary)
-    return fields
 
 
 def _show_summary(summary: ImportSummary, engine: Engine) -> None:
@@ -221,7 +372,7 @@ def _show_left_out(summary: ImportSummary) -> None:
             print(f"and {summary.skipped - _MAX_SHOWN:,} more skipped; --json lists them", file=sys.stderr)
 
 
-def _show_result(summary: ImportSummary, changed: Sequence[str], *, was_shown: bool) -> None:
+def _show_imported(summary: ImportSummary, changed: Sequence[str], *, was_shown: bool) -> None:
     places = [f"{summary.to_project:,} into this project"] if summary.to_project else []
     places += [f"{summary.to_global:,} into the global memories"] if summary.to_global else []
     present = sum(counts.present for counts in summary.kinds)
@@ -269,7 +420,7 @@ def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSum
     return messages
 
 
-def _undo(args: argparse.Namespace) -> int:
+def _undo_import(args: argparse.Namespace) -> int:
     """Take an import back."""
     from msgspec import to_builtins
 
@@ -311,8 +462,10 @@ def _undo_settings(args: argparse.Namespace, changes: Sequence[Any], messages: l
     return kept
 
 
-def _list_found(args: argparse.Namespace) -> int:
+def _list_sources(args: argparse.Namespace) -> int:
     """List the sources on this machine and how to import each, and earlier imports."""
+    from shlex import quote
+
     from lorelog.ingest.importers.source import SOURCE_MODULES, open_source
 
     places = _places(args)
@@ -328,24 +481,19 @@ def _list_found(args: argparse.Namespace) -> int:
         roots = engine.roots.all()
     for item in found:
         item["indexed"] = any(root.holds(os.path.realpath(item["path"])) for root in roots)
-    listed: list[dict[str, Any]] = [
-        {
-            "batch": batch.name,
-            "source": batch.source,
-            "path": batch.path,
-            "at": batch.at,
-            "entries": len(batch.entries),
-            "done": batch.done,
-        }
-        for batch in batches
-    ]
+    listed: list[dict[str, Any]] = []
+    for batch in batches:
+        fields = {name: getattr(batch, name) for name in ("source", "path", "at")}
+        listed.append({"batch": batch.name, **fields, "entries": len(batch.entries), "done": batch.done})
     if args.json:
         print_json({"found": found, "sources": list(SOURCE_MODULES), "batches": listed})
         return 0
     for item in found:
         mark = "  (indexed where it is)" if item["indexed"] else ""
         print(f"{item['title']}: {short_path(item['path'])}{mark}")
-        print(f"    lorelog import {item['source']} {_quoted(item['path'])}")
+        short = short_path(item["path"])
+        quoted = short.replace(" ", "\\ ") if short.startswith("~") else quote(short)
+        print(f"    lorelog import {item['source']} {quoted}")
     if not found:
         print("No other tool's memories were found in this project or your home.")
     print_note(f"sources: {', '.join(SOURCE_MODULES)}; each takes a path")
@@ -355,14 +503,9 @@ def _list_found(args: argparse.Namespace) -> int:
     return 0
 
 
-def _quoted(path: str) -> str:
-    from shlex import quote
-
-    return quote(short_path(path)) if not short_path(path).startswith("~") else short_path(path).replace(" ", "\\ ")
-
-
 def _import_file(args: argparse.Namespace, path: str) -> int:
     """Import a file of ours, or OMF: records into the ledger, memories as a batch. Fail if something was refused."""
+    from lorelog.ingest.importers.source import ImportedEntry
     from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportTarget
     from lorelog.services.records.record_importer import (
         ImportOptions,
@@ -386,13 +529,23 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
         options = ImportOptions(args.restore, args.dry_run, project, args.include_archived, scope.patterns)
 
         def take(some: Sequence[ForeignMemory]) -> None:
-            memories.take([_to_entry(memory) for memory in some])
+            fields = ("text", "type", "tags", "at", "known_id")
+            memories.take(
+                [
+                    ImportedEntry(
+                        kind="memory",
+                        place=repr(memory.text[:60]),
+                        **{name: getattr(memory, name) for name in fields},
+                    )
+                    for memory in some
+                ]
+            )
 
         with memories:
             report = RecordImporter(scope.records, scope.keyring, options, take).run(
                 lambda: read_import_file(path, file_format)
             )
-    reply = _import_json(file_format, report, memories, dry_run=args.dry_run)
+    reply = _import_json(file_format, report, memories.summary, dry_run=args.dry_run)
     if args.json:
         print_json(reply)
     else:
@@ -400,22 +553,10 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
     return 1 if reply["refused"] else 0
 
 
-def _to_entry(memory: ForeignMemory) -> Any:
-    from lorelog.ingest.importers.source import ImportedEntry
-
-    return ImportedEntry(
-        text=memory.text,
-        kind="memory",
-        place=repr(memory.text[:60]),
-        type=memory.type,
-        tags=memory.tags,
-        at=memory.at,
-        known_id=memory.known_id,
-    )
-
-
-def _import_json(file_format: str, report: ImportReport, memories: ImportRun, *, dry_run: bool) -> dict[str, Any]:
-    summary = memories.summary
+def _import_json(file_format: str, report: ImportReport, summary: ImportSummary, *, dry_run: bool) -> dict[str, Any]:
+    counts = ("tainted", "unsigned", "redacted", "dangling")
+    problems = [{"place": fault.place, "artifact_id": fault.id, "message": fault.message} for fault in report.problems]
+    problems += [{"place": 0, "artifact_id": "", "message": text} for text in summary.skipped_items]
     return {
         "format": file_format,
         "dry_run": dry_run,
@@ -423,25 +564,16 @@ def _import_json(file_format: str, report: ImportReport, memories: ImportRun, *,
         "written": report.written,
         "there": report.already_present,
         "refused": report.refused + summary.skipped,
-        "tainted": report.tainted,
-        "unsigned": report.unsigned,
-        "redacted": report.redacted,
-        "dangling": report.dangling,
+        **{name: getattr(report, name) for name in counts},
         "batch": summary.batch,
         "memories": {
             "found": report.memories,
             "added": 0 if dry_run else summary.added,
-            "there": sum(counts.present for counts in summary.kinds),
+            "there": sum(kind.present for kind in summary.kinds),
             "archived": report.archived,
             "redacted": summary.redacted,
         },
-        "problems": [
-            *(
-                {"place": problem.place, "artifact_id": problem.id, "message": problem.message}
-                for problem in report.problems
-            ),
-            *({"place": 0, "artifact_id": "", "message": text} for text in summary.skipped_items),
-        ],
+        "problems": problems,
     }
 
 
