@@ -24,7 +24,7 @@ import numpy as np
 from lorelog.core.options import EmbedOptions
 from lorelog.models.embed.builtin import BuiltinEmbedder
 from lorelog.services.sessions.prompt_rules import select_rules
-from lorelog.services.sessions.topics import MIN_PROBABILITY, WEIGHTS, TopicVectors
+from lorelog.services.sessions.recall import MIN_PROBABILITY, WEIGHTS, TopicVectors
 
 CORPUS = Path(__file__).parents[2] / "tests" / "services" / "sessions" / "prompt_topics.txt"
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9)

@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from lorelog.services.memories.lifecycle import MemoryLifecycle
     from lorelog.services.pipeline.memories import ProjectMemories
     from lorelog.services.records.record_scope import RecordScope
-    from lorelog.services.sessions.capture_context import CaptureContext, YieldWriteLock
-    from lorelog.services.sessions.recall import RecallSources
-    from lorelog.services.sessions.topics import TopicReader
+    from lorelog.services.sessions.capture import CaptureContext, YieldWriteLock
+    from lorelog.services.sessions.recall import RecallSources, TopicReader
     from lorelog.services.traces.recorder import TraceStore
 
 
@@ -102,7 +101,7 @@ class Engine(ProjectScope):
     def topic_reader(self) -> TopicReader:
         """Return what finds standing memories by the topic of a prompt."""
         from lorelog.light.delivery_files import DeliveryFiles
-        from lorelog.services.sessions.topics import TopicReader
+        from lorelog.services.sessions.recall import TopicReader
 
         files = DeliveryFiles(str(self.place.tenant_folder), self.place.project.id).standing
         # A daemon's background thread makes the vectors, because a hook does not wait for them.
@@ -110,8 +109,7 @@ class Engine(ProjectScope):
 
     def recall_sources(self) -> RecallSources:
         """Return where memories for a prompt come from; the prompt is embedded once."""
-        from lorelog.services.sessions.recall import RecallSources
-        from lorelog.services.sessions.topics import LastQueryEmbedder
+        from lorelog.services.sessions.recall import LastQueryEmbedder, RecallSources
 
         self.place.create()
         engine = self.with_embedder(LastQueryEmbedder)
@@ -173,7 +171,7 @@ class Engine(ProjectScope):
 
     def capture_context(self) -> CaptureContext:
         """Return the dependencies of session capture, for this project and tenant."""
-        from lorelog.services.sessions.capture_context import CaptureContext
+        from lorelog.services.sessions.capture import CaptureContext
 
         return CaptureContext(
             workspace=self.place,

@@ -13,10 +13,8 @@ from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnwritab
 from lorelog.core.paths import join_path
 from lorelog.core.query import Filters
 from lorelog.engine import Engine
-from lorelog.operations.arguments import parse_past_day
-from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import OperationReply
-from lorelog.operations.requests import FilePath, OperationRequest, Since
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
+from lorelog.operations.requests import FilePath, OperationRequest, Since, parse_past_day
 from lorelog.services.backup.archive import BackupManifest, BackupWriter, read_backup
 from lorelog.services.backup.restore import Restorer, RestoreReport, undo_restore, write_whole_file
 
@@ -178,7 +176,7 @@ def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> Re
 )
 def export(engine: Engine, request: ExportRequest, call: RequestContext) -> ExportReply:
     """Export memories as Markdown, or memories and records as JSON Lines: of this project, or of all."""
-    from lorelog.services.records.exports import ExportCounts, export_jsonl, export_markdown, exported_projects
+    from lorelog.services.records.exports import export_jsonl, export_markdown, exported_projects, read_memories
 
     _check_own(call)
     scope = engine.records()
@@ -187,28 +185,21 @@ def export(engine: Engine, request: ExportRequest, call: RequestContext) -> Expo
         all_projects=request.all_projects,
         with_global=request.with_global,
     )
-    filters = Filters(projects=projects, since=parse_past_day(request.since) if request.since else "")
+    filters = Filters(projects=projects, since=parse_past_day(request.since))
     memories = engine.memories().list(filters, limit=_MAX_MEMORIES, all_projects=request.all_projects).memories
-    counts = ExportCounts()
-
-    def read_text(identity: str) -> str:
-        return engine.memories().expand(identity).content
-
-    if request.format == "markdown":
-        text = "".join(export_markdown(memories, read_text, counts))
-    else:
-        records = (
-            record
-            for record in scope.records.ledger.read()
-            if (projects is None or record.project in projects) and record.at >= filters.since
-        )
-        text = "".join(export_jsonl(memories, records, read_text, counts))
+    texts = list(read_memories(memories, lambda identity: engine.memories().expand(identity).content))
+    records = [
+        record
+        for record in (scope.records.ledger.read() if request.format != "markdown" else ())
+        if (projects is None or record.project in projects) and record.at >= filters.since
+    ]
+    text = "".join(export_markdown(texts) if request.format == "markdown" else export_jsonl(texts, records))
     path = "" if request.out is None else _write_export(_resolve_path(request.out, call), request.format, text)
     return ExportReply(
         path=path,
         format=request.format,
-        memories=counts.memories,
-        records=counts.records,
+        memories=len(texts),
+        records=len(records),
         text="" if path else text,
     )
 

@@ -21,8 +21,7 @@ from lorelog.core.errors import (
     UsageError,
 )
 from lorelog.engine import Engine
-from lorelog.operations.operation import OperationFamily, RequestContext
-from lorelog.operations.replies import OperationReply
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext
 from lorelog.operations.requests import OperationRequest
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES
@@ -287,7 +286,7 @@ def _deps(engine: Engine, request: SyncRequest | None = None) -> SyncDeps:
 def _index(engine: Engine, paths: Sequence[Path], root: Root) -> list[str]:
     """Index journals, and hide the memories that were deleted elsewhere: they may be in files that did not change."""
     from lorelog.services.memory_state.tombstones import apply_missed_deletions, is_in_sync
-    from lorelog.services.sessions.capture_context import index_journals
+    from lorelog.services.sessions.capture import index_journals
 
     context = engine.capture_context()
     notes = index_journals(paths, root, context)

@@ -23,8 +23,7 @@ from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.project import find_project
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
-from lorelog.services.sessions.capture import Backfill, capture_session
-from lorelog.services.sessions.capture_context import CaptureContext
+from lorelog.services.sessions.capture import Backfill, CaptureContext, capture_session
 from lorelog.stores.memory import MemoryStore
 
 START = datetime(2026, 3, 5, 14, 0, tzinfo=UTC)

@@ -24,7 +24,7 @@ from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 
 from lorelog.light import spool
 from lorelog.services.memories import journal
-from lorelog.services.sessions import capture, capture_context, capture_db
+from lorelog.services.sessions import capture, capture_db
 from lorelog.services.sessions.drain import Drainer
 
 
@@ -64,7 +64,7 @@ def stopping(at: int) -> Iterator[None]:
     patch.setattr(journal, "_append_or_undo", by_half)
     patch.setattr(capture_db.CaptureDatabase, "save_rows", before(capture_db.CaptureDatabase.save_rows))
     patch.setattr(capture_db.CaptureDatabase, "note_event", before(capture_db.CaptureDatabase.note_event))
-    patch.setattr(capture, "index_journals", before(capture_context.index_journals))
+    patch.setattr(capture, "index_journals", before(capture.index_journals))
     patch.setattr(spool, "remove_event", before(spool.remove_event))
     try:
         yield
@@ -366,13 +366,7 @@ def test_captures_of_one_session_at_once_write_nothing_twice(tmp_path: Path) -> 
     life.check()
 
 
-FLUSH = """
-import argparse
-from lorelog.surfaces.cli.commands.agents.hosts import configure_flush, run_flush
-parser = argparse.ArgumentParser()
-configure_flush(parser)
-run_flush(parser.parse_args(["--wait", "0"]))
-"""
+FLUSH = "from lorelog.surfaces.cli.main import main; raise SystemExit(main(['hosts', 'flush', '--wait', '0']))"
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lorelog.services.sessions.host_sessions import find_host_sessions
+from lorelog.services.sessions.transcripts import find_host_sessions
 
 AT = "2026-11-16T10:00:00.000Z"
 HERE = "/src/app-one"

@@ -16,9 +16,9 @@ from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import EmbeddedTexts, Vector
 from lorelog.models.embed.builtin import BuiltinEmbedder
 from lorelog.models.embed.fake import FakeEmbedder
-from lorelog.services.sessions import topics as topics_module
+from lorelog.services.sessions import recall as topics_module
 from lorelog.services.sessions.prompt_rules import select_rules
-from lorelog.services.sessions.topics import (
+from lorelog.services.sessions.recall import (
     MIN_PROBABILITY,
     LastQueryEmbedder,
     TopicReader,

@@ -20,14 +20,15 @@ import tarfile
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import IO
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, ValidationError, convert, field, to_builtins
+from msgspec.structs import replace
 
 from lorelog.core import VERSION
 from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile, append_line
@@ -91,11 +92,8 @@ class BackupManifest(Struct, frozen=True, kw_only=True):
     """Files that could not be read."""
 
 
-class _PlannedFile(Struct, frozen=True):
-    """A file to copy, and how to read it."""
-
-    file: BackupFile
-    read: Callable[[], bytes]
+_PlannedFile = tuple[BackupFile, Callable[[], bytes]]
+"""A file to copy, and how to read it."""
 
 
 def _is_private_key(path: Path) -> bool:
@@ -115,7 +113,7 @@ class BackupWriter:
     def preview(self) -> BackupManifest:
         """Return what a backup would hold now, without sizes and hashes."""
         with TemporaryDirectory(prefix="lorelog-backup-") as scratch:
-            return self._manifest(planned.file for planned in self._plan(Path(scratch)))
+            return self._manifest(file for file, _ in self._plan(Path(scratch)))
 
     def write(self, target: Path) -> BackupManifest:
         """Write a backup. Raise UsageError if the file exists, and StoreUnwritable if it cannot be written."""
@@ -128,7 +126,10 @@ class BackupWriter:
                 AtomicFile(target, exclusive=True) as stream,
             ):
                 manifest = self._write(stream, Path(scratch))
-            _note_backup(self._home, target)
+            line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), "file": os.path.realpath(target)})
+            with suppress(OSError):  # noted so that `forget` can name it
+                (self._home / "backups").mkdir(mode=0o700, parents=True, exist_ok=True)
+                append_line(self._home / _WRITTEN_BACKUPS, line.encode())
         except OSError as error:
             raise StoreUnwritable(
                 f"{error.filename or target} cannot be written: {error.strerror or error}",
@@ -136,27 +137,22 @@ class BackupWriter:
             ) from error
         return manifest
 
-    def _write(self, stream: BinaryIO, scratch: Path) -> BackupManifest:
+    def _write(self, stream: IO[bytes], scratch: Path) -> BackupManifest:
         files: list[BackupFile] = []
         with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=6) as archive:
-            for planned in self._plan(scratch):
-                content = self._read(planned)
-                if content is not None:
-                    digest = hashlib.sha256(content).hexdigest()
-                    files.append(BackupFile(**{**to_builtins(planned.file), "bytes": len(content), "sha256": digest}))
-                    _add_member(archive, planned.file.name, content)
+            for file, read in self._plan(scratch):
+                try:
+                    content = read()
+                except FileNotFoundError:
+                    continue  # deleted since it was listed
+                except (OSError, sqlite3.Error, LorelogError) as error:
+                    self._problems.append(f"{file.name}: {error}")
+                    continue
+                files.append(replace(file, bytes=len(content), sha256=hashlib.sha256(content).hexdigest()))
+                _add_member(archive, file.name, content)
             manifest = self._manifest(files)
             _add_member(archive, MANIFEST, json.dumps(to_builtins(manifest), ensure_ascii=False, indent=1).encode())
         return manifest
-
-    def _read(self, planned: _PlannedFile) -> bytes | None:
-        try:
-            return planned.read()
-        except FileNotFoundError:
-            return None  # deleted since it was listed
-        except (OSError, sqlite3.Error, LorelogError) as error:
-            self._problems.append(f"{planned.file.name}: {error}")
-            return None
 
     def _manifest(self, files: Iterable[BackupFile]) -> BackupManifest:
         listed = tuple(files)
@@ -179,56 +175,39 @@ class BackupWriter:
             problems=tuple(self._problems),
         )
 
-    # -- what is in it -----------------------------------------------------------------------------------------------
-
     def _plan(self, scratch: Path) -> Iterator[_PlannedFile]:
-        yield from self._home_files()
+        """Yield the files of a backup."""
+        for path in self._listed_home_files():
+            if self._with_keys or not _is_private_key(path):
+                yield _plan_file(path, self._home, "home", "home")
         for tenant in list_tenants(self._home):
             folder = Path(data_folder(self._home)) / tenant
             paths = sorted(_files_below(folder))
             databases = [path for path in paths if path.suffix == ".db"]
             for path in databases:
-                yield self._data_file(tenant, folder, path, partial(_copy_database, path, scratch))
+                yield _plan_data_file(path, folder, partial(_copy_database, path, scratch))
             yield from self._journals(tenant)
-            yield from self._ledger_files(tenant, folder)
+            yield from self._ledger_files(folder)
             for path in paths:
                 if path not in databases and not path.name.startswith("ledger"):
-                    yield self._data_file(tenant, folder, path, partial(read_consistently, path))
+                    yield _plan_data_file(path, folder)
 
     def _listed_home_files(self) -> Iterator[Path]:
         folders = [path for name in _HOME_FOLDERS for path in sorted(_files_below(self._home / name))]
         yield from (path for path in (*(self._home / name for name in _HOME_FILES), *folders) if path.is_file())
 
-    def _home_files(self) -> Iterator[_PlannedFile]:
-        for path in self._listed_home_files():
-            if self._with_keys or not _is_private_key(path):
-                relative = str(path.relative_to(self._home))
-                yield _PlannedFile(
-                    BackupFile(f"home/{relative}", "home", relative),
-                    partial(read_consistently, path),
-                )
-
     def _journals(self, tenant: str) -> Iterator[_PlannedFile]:
         for project in self._projects(tenant):
-            number = hashlib.sha256(project.encode()).hexdigest()[:12]
+            prefix = f"projects/{hashlib.sha256(project.encode()).hexdigest()[:12]}/{tenant}"
             folder = project_workspace(self._home, tenant, project).journals
             if is_below(os.path.realpath(folder), os.path.realpath(project)):
                 for path in sorted(_files_below(folder)):
                     if path.suffix == ".md":
-                        relative = str(path.relative_to(folder))
-                        name = f"projects/{number}/{tenant}/{relative}"
-                        yield _PlannedFile(
-                            BackupFile(name, "journal", relative, tenant, project),
-                            partial(read_consistently, path),
-                        )
+                        yield _plan_file(path, folder, prefix, "journal", tenant=tenant, project=project)
             settings = Path(project) / _PROJECT_SETTINGS
             if settings.is_file() and not settings.is_symlink():
-                yield _PlannedFile(
-                    BackupFile(
-                        f"projects/{number}/{tenant}{_PROJECT_SETTINGS}", "settings", _PROJECT_SETTINGS, tenant, project
-                    ),
-                    partial(read_consistently, settings),
-                )
+                file, read = _plan_file(settings, Path(project), "", "settings", tenant=tenant, project=project)
+                yield replace(file, name=prefix + _PROJECT_SETTINGS), read
 
     def _projects(self, tenant: str) -> list[str]:
         projects = set(self._extra_projects)
@@ -242,7 +221,7 @@ class BackupWriter:
                 self._problems.append(f"projects of the tenant {tenant}: {error.message}")
         return sorted(projects - {GLOBAL_PROJECT})
 
-    def _ledger_files(self, tenant: str, folder: Path) -> Iterator[_PlannedFile]:
+    def _ledger_files(self, folder: Path) -> Iterator[_PlannedFile]:
         """Copy all segments and the last acknowledged line at one moment; sealed segments do not change any more."""
         if not (folder / "ledger.jsonl").exists() and not list(folder.glob("ledger-*.jsonl")):
             return
@@ -255,17 +234,24 @@ class BackupWriter:
                 for name in ("ledger.jsonl", "ledger.torn", "ledger.lock")
                 if (folder / name).exists()
             }
-        for name in sorted(names):
-            path = folder / name
+        for path in (folder / name for name in sorted(names)):
             if path.exists():
-                content = changing.get(name)
-                read = partial(read_consistently, path) if content is None else partial(bytes, content)
-                yield self._data_file(tenant, folder, path, read)
-        yield self._data_file(tenant, folder, folder / "ledger.head", lambda: changing.get("ledger.lock", b""))
+                content = changing.get(path.name)
+                yield _plan_data_file(path, folder, None if content is None else partial(bytes, content))
+        head = changing.get("ledger.lock", b"")
+        yield _plan_data_file(folder / "ledger.head", folder, partial(bytes, head))
 
-    def _data_file(self, tenant: str, folder: Path, path: Path, read: Callable[[], bytes]) -> _PlannedFile:
-        relative = str(path.relative_to(folder))
-        return _PlannedFile(BackupFile(f"data/{tenant}/{relative}", "data", relative, tenant), read)
+
+def _plan_file(
+    path: Path, folder: Path, prefix: str, kind: str, *, tenant: str = "", project: str = ""
+) -> _PlannedFile:
+    relative = str(path.relative_to(folder))
+    return BackupFile(f"{prefix}/{relative}", kind, relative, tenant, project), partial(read_consistently, path)
+
+
+def _plan_data_file(path: Path, folder: Path, read: Callable[[], bytes] | None = None) -> _PlannedFile:
+    file, usual = _plan_file(path, folder, f"data/{folder.name}", "data", tenant=folder.name)
+    return file, read or usual
 
 
 def project_workspace(home: Path, tenant: str, project: str) -> Workspace:
@@ -297,9 +283,7 @@ def read_backup(file: Path, extract_to: Path | None = None) -> BackupManifest:
                 if member.name == MANIFEST:
                     manifest = stream.read(_MAX_MANIFEST_BYTES)
                 else:
-                    digests[member.name] = _digest_stream(
-                        stream, None if extract_to is None else extract_to / member.name
-                    )
+                    digests[member.name] = _extract(stream, extract_to / member.name if extract_to else None)
     except FileNotFoundError:
         raise NotFound(f"there is no file {file}", hint="'lorelog backup FILE' writes one") from None
     except (tarfile.TarError, EOFError, zlib.error) as error:
@@ -322,23 +306,19 @@ def _check_manifest(file: Path, content: bytes, digests: dict[str, str]) -> Back
             raise UsageError(
                 f"{file} was written by a newer version ({values['lorelog']})", hint="update lorelog, then restore it"
             )
-        files = tuple(BackupFile(**entry) for entry in values.pop("files"))
-        for name in ("tenants", "projects", "problems"):
-            values[name] = tuple(values[name])
-        manifest = BackupManifest(**values, files=files)
-    except (ValueError, KeyError, TypeError) as error:
+        manifest = convert(values, BackupManifest)
+    except (ValueError, KeyError, TypeError, ValidationError) as error:
         raise _not_a_backup(file, "no readable manifest: it is incomplete, or another program's") from error
-    expected = {entry.name: entry.sha256 for entry in files}
+    expected = {entry.name: entry.sha256 for entry in manifest.files}
     wrong = sorted(name for name in expected.keys() | digests.keys() if expected.get(name) != digests.get(name))
     if wrong:
         raise StoreDamaged(
             f"{file} is damaged: {wrong[0]} differs from the manifest ({len(wrong)} of {len(expected)} files)",
             hint="use another copy of the backup",
         )
-    if not all(
-        _is_safe_name(f"x/{entry.path}") and _is_safe_name(f"x{entry.tenant and '/' + entry.tenant}") for entry in files
-    ):
-        raise _not_a_backup(file, "a path in its manifest")
+    for entry in manifest.files:
+        if not _is_safe_name(f"x/{entry.path}") or not _is_safe_name(f"x{entry.tenant and '/' + entry.tenant}"):
+            raise _not_a_backup(file, "a path in its manifest")
     return manifest
 
 
@@ -350,20 +330,16 @@ def _is_safe_name(name: str) -> bool:
     return not name.startswith("/") and "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
 
 
-def _digest_stream(stream: io.BufferedIOBase | object, target: Path | None) -> str:
+def _extract(stream: IO[bytes], target: Path | None) -> str:
+    """Return the SHA-256 of a file, and write it if a target is given."""
     digest = hashlib.sha256()
-    output = None
     if target is not None:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        output = target.open("xb")
-    try:
-        while block := stream.read(_BLOCK):  # type: ignore[union-attr]
+    with nullcontext() if target is None else target.open("xb") as output:
+        while block := stream.read(_BLOCK):
             digest.update(block)
             if output is not None:
                 output.write(block)
-    finally:
-        if output is not None:
-            output.close()
     return digest.hexdigest()
 
 
@@ -379,10 +355,8 @@ def _files_below(folder: Path) -> Iterator[Path]:
         folders.sort()
         for name in names:
             path = Path(parent, name)
-            if (
-                not (name.endswith(_LEFT_OUT_SUFFIXES) or name in _LEFT_OUT_NAMES or path.is_symlink())
-                and path.is_file()
-            ):
+            is_left_out = name.endswith(_LEFT_OUT_SUFFIXES) or name in _LEFT_OUT_NAMES
+            if not is_left_out and not path.is_symlink() and path.is_file():
                 yield path
 
 
@@ -393,19 +367,14 @@ def read_consistently(path: Path) -> bytes:
         with os.fdopen(descriptor, "rb") as stream:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise OSError(0, "it is not a regular file", str(path))
-            _lock_shared(descriptor, path)
+            if not acquire_file_lock(descriptor, _LOCK_S, shared=True):  # a writer holds it
+                raise StoreBusy(f"{path} is locked by another process", hint="try again in a moment")
             before = os.fstat(descriptor)
             content = stream.read()
             after = os.fstat(descriptor)
         if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns) and len(content) == after.st_size:
             return content
     raise StoreBusy(f"{path} keeps changing", hint="close the program that writes it, and try again")
-
-
-def _lock_shared(descriptor: int, path: Path) -> None:
-    """Wait for a writer that holds the file's own lock."""
-    if not acquire_file_lock(descriptor, _LOCK_S, shared=True):
-        raise StoreBusy(f"{path} is locked by another process", hint="try again in a moment")
 
 
 def _copy_database(path: Path, scratch: Path) -> bytes:
@@ -431,14 +400,6 @@ def _remove_partial_files(target: Path) -> None:
                 shutil.rmtree(path)
             elif path.suffix == TEMPORARY_SUFFIX:
                 path.unlink()
-
-
-def _note_backup(home: Path, target: Path) -> None:
-    """Note where a backup was written, so that `forget` can name it."""
-    line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), "file": os.path.realpath(target)})
-    with suppress(OSError):
-        (home / "backups").mkdir(mode=0o700, parents=True, exist_ok=True)
-        append_line(home / _WRITTEN_BACKUPS, line.encode())
 
 
 def written_backups(home: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -182,20 +182,6 @@ def merge_lines(here: bytes | None, backup: bytes, forgotten: ForgottenMemories)
     return MergedText(content, len(fresh), len(missing) - len(fresh))
 
 
-def merge_captures(target: Path, backup: Path) -> int:
-    """Add the rows of another database of captures that are missing, in one transaction; return how many."""
-    with closing(connect(target)) as database:
-        database.execute("ATTACH ? AS other", (str(backup),))
-        before = database.total_changes
-        with transaction(database):
-            tables = [row[0] for row in database.execute("SELECT name FROM other.sqlite_master WHERE type = 'table'")]
-            here = {row[0] for row in database.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'")}
-            for table in tables:
-                if table in here and table.isidentifier():
-                    database.execute(f'INSERT OR IGNORE INTO main."{table}" SELECT * FROM other."{table}"')  # noqa: S608
-        return database.total_changes - before
-
-
 class RestoredFile(Serializable, Struct, frozen=True, kw_only=True):
     """What was done with one file of the backup."""
 
@@ -235,6 +221,7 @@ class Restorer(Struct):
     patterns: tuple[str, ...] = ()
     """Regular expressions of additional text to redact from records that are imported."""
     _undo: _UndoLog | None = None
+    """None for a dry run, which changes nothing."""
     _notes: list[str] = field(default_factory=list)
     _former_home: str = ""
 
@@ -242,8 +229,7 @@ class Restorer(Struct):
         """Restore a backup. Raise an error of `read_backup`, or StoreUnwritable; run it again after that."""
         try:
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (self.home / "run").mkdir(mode=0o700, exist_ok=True)
-            with _locked(self.home / "run" / "restore.lock"):
+            with _restore_lock(self.home):
                 for left in (self.home / "run").glob("restore-*"):
                     shutil.rmtree(left, ignore_errors=True)  # of a restore that was killed
                 with TemporaryDirectory(prefix="restore-", dir=self.home / "run") as staged:
@@ -259,7 +245,10 @@ class Restorer(Struct):
         self._former_home = manifest.home
         if not self.dry_run:
             self._undo = _UndoLog(self.home, manifest)
-        done = [self._restore_file(entry, staged / entry.name) for entry in self._ordered(manifest)]
+        # Journals first, so that nothing names a memory that is not there yet.
+        files = [file for file in manifest.files if not (file.kind == "data" and file.path.startswith("ledger"))]
+        files.sort(key=lambda file: (file.kind != "journal", file.name))
+        done = [self._restore_file(entry, staged / entry.name) for entry in files]
         for tenant in manifest.tenants:
             done += self._restore_ledger(staged / "data" / tenant, Path(tenant_folder(self.home, tenant)))
         if any(result.action in {"created", "merged"} for result in done) and not self.dry_run:
@@ -272,13 +261,6 @@ class Restorer(Struct):
             files=tuple(done),
             notes=tuple(self._notes),
         )
-
-    def _ordered(self, manifest: BackupManifest) -> list[BackupFile]:
-        """Return the files without the ledger; journals first, so that nothing names a memory that is not there yet."""
-        files = [file for file in manifest.files if not (file.kind == "data" and file.path.startswith("ledger"))]
-        return sorted(files, key=lambda file: (file.kind != "journal", file.name))
-
-    # -- one file ----------------------------------------------------------------------------------------------------
 
     def _restore_file(self, entry: BackupFile, staged: Path) -> RestoredFile:
         try:
@@ -336,59 +318,56 @@ class Restorer(Struct):
 
     def _create(self, target: Path, staged: Path) -> RestoredFile:
         """Write a file that does not exist here; one that does is kept."""
-        if os.path.lexists(target):
-            same = target.is_file() and not target.is_symlink() and _digest(target) == _digest(staged)
-            action, reason = (
-                ("unchanged", "") if same else ("kept", "the file here differs from the backup's, and stays")
-            )
-            return RestoredFile(path=str(target), action=action, reason=reason)
-        return self._merge(target, lambda _: MergedText(staged.read_bytes(), 1))
+        if not os.path.lexists(target):
+            return self._merge(target, lambda _: MergedText(staged.read_bytes(), 1))
+        if target.is_file() and not target.is_symlink() and target.read_bytes() == staged.read_bytes():
+            return RestoredFile(path=str(target), action="unchanged")
+        return RestoredFile(
+            path=str(target), action="kept", reason="the file here differs from the backup's, and stays"
+        )
 
     def _merge(self, target: Path, merge: Callable[[bytes | None], MergedText]) -> RestoredFile:
         """Replace a file by its merged content, while others are kept from appending to it."""
         with open_locked(target) as here:
             merged = merge(here)
             unchanged = merged.content == (here or b"")
-            if not unchanged and not self.dry_run and self._undo is not None:
+            if not unchanged and self._undo is not None:
                 self._undo.record(target, here, merged.content)
                 write_whole_file(target, merged.content, replaces=here is not None)
         action = "unchanged" if unchanged else "created" if here is None else "merged"
-        return RestoredFile(
-            path=str(target),
-            action=action,
-            added=merged.added,
-            forgotten=merged.forgotten,
-            different=merged.different,
-        )
+        done = RestoredFile(path=str(target), action=action, added=merged.added)
+        return replace(done, forgotten=merged.forgotten, different=merged.different)
 
     def _merge_roots(self, target: Path, staged: Path) -> RestoredFile:
         known = {root.path for root in Roots(target).all()}
         fresh = []
         for root in Roots(staged).all():
             project = self.projects.get(root.project, root.project)
-            path = self._moved_path(root.path, root.project)
+            moves = ((self._former_home, str(self.home)), (root.project, project))
+            paths = (new + root.path[len(old) :] for old, new in moves if old and is_below(root.path, old))
+            path = next(paths, root.path)
             if path not in known and Path(path).exists():
                 fresh.append(replace(root, path=path, project=project))
-        if fresh and not self.dry_run and self._undo is not None:
+        if fresh and self._undo is not None:
             self._undo.record(target, target.read_bytes() if target.exists() else None, None)
             Roots(target).remember(fresh)
         action = "unchanged" if not fresh else "merged" if target.exists() and known else "created"
         return RestoredFile(path=str(target), action=action, added=len(fresh))
 
-    def _moved_path(self, path: str, project: str) -> str:
-        """Return where a root of the backup is now."""
-        for old, new in ((self._former_home, str(self.home)), (project, self.projects.get(project, project))):
-            if old and is_below(path, old):
-                return new + path[len(old) :]
-        return path
-
     def _merge_captures(self, target: Path, staged: Path) -> RestoredFile:
-        if self.dry_run or self._undo is None:
+        """Add the rows of a database of captures that are missing, in one transaction."""
+        if self._undo is None:
             return RestoredFile(path=str(target), action="merged", reason="rows that are missing would be added")
-        added = merge_captures(target, staged)
+        with closing(connect(target)) as database:
+            database.execute("ATTACH ? AS other", (str(staged),))
+            before = database.total_changes
+            with transaction(database):
+                shared = "SELECT name FROM main.sqlite_master JOIN other.sqlite_master USING (type, name) WHERE type = 'table'"
+                for (table,) in database.execute(shared).fetchall():
+                    if table.isidentifier():
+                        database.execute(f'INSERT OR IGNORE INTO main."{table}" SELECT * FROM other."{table}"')  # noqa: S608
+            added = database.total_changes - before
         return RestoredFile(path=str(target), action="merged" if added else "unchanged", added=added)
-
-    # -- the ledger --------------------------------------------------------------------------------------------------
 
     def _restore_ledger(self, staged: Path, folder: Path) -> list[RestoredFile]:
         if not staged.is_dir() or not list(staged.glob("ledger*.jsonl")):
@@ -409,7 +388,7 @@ class Restorer(Struct):
         if moved:
             self._notes.append(f"records keep their project {', '.join(moved)}: 'search --all-projects' finds them")
         had = sum(1 for _ in _open_ledger(folder).read()) if folder.is_dir() else 0
-        if not self.dry_run and self._undo is not None:
+        if self._undo is not None:
             self._extend_ledger(staged, folder)
         return [RestoredFile(path=path, action="merged" if had else "created", added=len(projects) - had)]
 
@@ -419,8 +398,7 @@ class Restorer(Struct):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _open_ledger(folder).exclusive() as lock:
             sealed = backup.sealed()
-            numbers = [*sealed, max(sealed, default=0) + 1]
-            for number in numbers:
+            for number in (*sealed, backup.last_sealed() + 1):
                 if number in here.sealed():
                     continue
                 source = backup.sealed_path(number) if number in sealed else backup.open_path
@@ -442,13 +420,12 @@ class Restorer(Struct):
         from lorelog.services.records.record_importer import ImportOptions, RecordImporter, read_import_file
         from lorelog.services.records.store import RecordStore
 
-        exported = staged / "records.jsonl"
+        exported, ledger = staged / "records.jsonl", folder / "ledger.jsonl"
         with exported.open("w", encoding="utf-8") as stream:
             stream.writelines(write_jsonl(_open_ledger(staged).read()))
         keyring = Keyring(self.home / IDENTITIES)
         store = RecordStore(folder, keyring.signing_key)
         try:
-            ledger = folder / "ledger.jsonl"
             before = ledger.read_bytes() if ledger.exists() else None
             options = ImportOptions(restore=True, dry_run=self.dry_run, patterns=self.patterns)
             report = RecordImporter(store, keyring, options, lambda _: None).run(
@@ -459,15 +436,10 @@ class Restorer(Struct):
         finally:
             store.close()
         different = tuple(problem.id for problem in report.problems if problem.id)
-        return RestoredFile(
-            path=str(folder / "ledger.jsonl"),
-            action="merged" if report.written else "unchanged",
-            added=report.written,
-            different=different,
-            reason="the ledger here has other records: missing ones are appended as an import"
-            if report.written
-            else "",
-        )
+        if not report.written:
+            return RestoredFile(path=str(ledger), action="unchanged", different=different)
+        reason = "the ledger here has other records: missing ones are appended as an import"
+        return RestoredFile(path=str(ledger), action="merged", added=report.written, different=different, reason=reason)
 
 
 class _UndoLog:
@@ -510,7 +482,7 @@ def undo_restore(home: Path) -> RestoreReport:
     if not folders:
         raise NotFound("there is no restore to undo", hint=f"restores that can be undone are in {home / UNDO_FOLDER}")
     folder = max(folders, key=lambda path: (path / _CHANGES).stat().st_mtime_ns)
-    with _locked(home / "run" / "restore.lock"):
+    with _restore_lock(home):
         done = [_undo_change(folder, change) for change in reversed(_read_changes(folder))]
         (folder / _CHANGES).replace(folder / "undone.jsonl")
     return RestoreReport(created_at="", dry_run=False, undo=str(folder), files=tuple(done))
@@ -518,17 +490,8 @@ def undo_restore(home: Path) -> RestoreReport:
 
 def _undo_change(folder: Path, change: Mapping[str, str]) -> RestoredFile:
     path = Path(change["path"])
-    if path.name == "ledger.jsonl":
-        with _open_ledger(path.parent).exclusive() as lock:
-            done = _put_back(folder, path, change)
-            if done.action == "merged":
-                os.ftruncate(lock, 0)  # the last acknowledged line is one that was restored
-            return done
-    return _put_back(folder, path, change)
-
-
-def _put_back(folder: Path, path: Path, change: Mapping[str, str]) -> RestoredFile:
-    with open_locked(path) as here:
+    is_ledger = path.name == "ledger.jsonl"
+    with _open_ledger(path.parent).exclusive() if is_ledger else nullcontext() as lock, open_locked(path) as here:
         if here is None and change["previous"]:
             return RestoredFile(path=str(path), action="kept", reason="it was deleted since")
         if change["after"] and here is not None and hashlib.sha256(here).hexdigest() != change["after"]:
@@ -537,6 +500,8 @@ def _put_back(folder: Path, path: Path, change: Mapping[str, str]) -> RestoredFi
             write_whole_file(path, (folder / change["previous"]).read_bytes(), replaces=True)
         elif here is not None:
             path.unlink()
+        if lock is not None:
+            os.ftruncate(lock, 0)  # the last acknowledged line is one that was restored
     return RestoredFile(path=str(path), action="merged", reason="as before the restore")
 
 
@@ -579,15 +544,10 @@ def open_locked(path: Path) -> Iterator[bytes | None]:
             os.close(descriptor)
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with FileLock(path, StoreBusy("another restore is running", hint="wait until it has finished")):
-        yield
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _restore_lock(home: Path) -> FileLock:
+    (home / "run").mkdir(mode=0o700, parents=True, exist_ok=True)
+    busy = StoreBusy("another restore is running", hint="wait until it has finished")
+    return FileLock(home / "run" / "restore.lock", busy)
 
 
 def _compare_streams(here: Segments, backup: Segments) -> str:

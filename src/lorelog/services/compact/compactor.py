@@ -47,7 +47,7 @@ from lorelog.services.memories.journal import has_entry, journal_path
 from lorelog.services.memories.lifecycle import AddMemories, existing_reply, least_trusted_origin
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.memory_state.tombstones import Tombstones
-from lorelog.services.sessions.capture_context import CaptureContext
+from lorelog.services.sessions.capture import CaptureContext
 
 _MAX_PROMPT_BYTES = 40_000
 _MAX_DRAFT_AGE_S = 7 * 86400.0

@@ -56,7 +56,7 @@ from lorelog.services.memories.journal import (
 )
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.roots import Root
-from lorelog.services.sessions.capture_context import CaptureContext
+from lorelog.services.sessions.capture import CaptureContext
 
 FILE_SOURCE = "file"
 """Source of memories in a file of `lorelog export`, or OMF: other homes are not other tools."""

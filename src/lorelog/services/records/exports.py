@@ -26,6 +26,8 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import IO, Any
 
@@ -34,23 +36,21 @@ from msgspec import Struct
 from lorelog.core import VERSION
 from lorelog.core.document import DATE_OF_FILE, GLOBAL_PROJECT, StoredChunk
 from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError, nearest_name
+from lorelog.core.paths import is_below
 from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, Trust, TrustTier
 from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
 from lorelog.ingest.importers.source import SkippedItem
 from lorelog.ingest.transcripts.json_files import read_members
 from lorelog.ingest.transcripts.turns import TranscriptStats
-from lorelog.records.chain import LINE_FORMAT_VERSION, MAX_RECORD_BYTES, decode_line
+from lorelog.records.chain import LINE_FORMAT_VERSION, MAX_RECORD_BYTES, TEXT_FIELDS, content_values, decode_line
 from lorelog.records.digests import strip_control_chars
 from lorelog.records.kinds import FIELDS, search_text
 from lorelog.records.redaction import REDACTED_KEY
 from lorelog.records.trust import assess_records
 from lorelog.services.records.store import RecordStore
 
-_TEXT_FIELDS = (
-    *("id", "at", "kind", "project", "task", "thread", "agent", "session", "reply_to", "relation", "supersedes"),
-    *("origin", "status", "signature"),
-)
 _REQUIRED_FIELDS = ("id", "at", "kind")
+_TEXT_FIELDS = (*_REQUIRED_FIELDS, *TEXT_FIELDS)
 _LEDGER_FIELDS = ("#", "v", "seq", "prev", "more", REDACTED_KEY)
 UNVERIFIED_FIELD = "unverified"
 """Marks a record after a break in its ledger's hash chain; it is not restored as one's own backup."""
@@ -99,12 +99,7 @@ class ImportItem(Struct, frozen=True, kw_only=True):
 
 def record_to_json(record: Record) -> dict[str, Any]:
     """Return a record as JSON, without empty fields."""
-    values: dict[str, Any] = {"v": LINE_FORMAT_VERSION}
-    values |= {name: value for name in _TEXT_FIELDS if (value := getattr(record, name))}
-    if record.supports_claim is not None:
-        values["supports_claim"] = record.supports_claim
-    if record.fields:
-        values["fields"] = dict(record.fields)
+    values = content_values(record)
     if not record.verified:
         values[UNVERIFIED_FIELD] = True
     if record.redacted:
@@ -124,12 +119,10 @@ def draft_from_json(values: object) -> RecordDraft:
             )
     if values.get("v") != LINE_FORMAT_VERSION:
         raise UsageError(f"its format is {str(values.get('v'))[:20]!r}, not {LINE_FORMAT_VERSION}")
-    for name in _REQUIRED_FIELDS:
-        if not values.get(name):
-            raise UsageError(f"{name!r} is missing")
-    for name in _TEXT_FIELDS:
-        if not isinstance(values.get(name, ""), str):
-            raise UsageError(f"its {name!r} is not text")
+    if missing := [name for name in _REQUIRED_FIELDS if not values.get(name)]:
+        raise UsageError(f"{missing[0]!r} is missing")
+    if wrong := [name for name in _TEXT_FIELDS if not isinstance(values.get(name, ""), str)]:
+        raise UsageError(f"its {wrong[0]!r} is not text")
     claim, fields = values.get("supports_claim"), values.get("fields", {})
     if claim is not None and not isinstance(claim, bool):
         raise UsageError("its 'supports_claim' is neither true nor false")
@@ -141,16 +134,12 @@ def draft_from_json(values: object) -> RecordDraft:
 
 def write_jsonl(records: Iterator[Record]) -> Iterator[str]:
     """Yield records as JSON lines."""
-    for record in records:
-        yield encode_compact_json(record_to_json(record)) + "\n"
+    return (encode_compact_json(record_to_json(record)) + "\n" for record in records)
 
 
 def read_jsonl(stream: IO[bytes]) -> Iterator[ImportItem]:
     """Yield the records of a file of JSON lines, including the unreadable ones."""
-    for place, line in read_bounded_lines(stream):
-        if not line.strip():
-            continue
-        yield parse_import_line(place, line)
+    return (parse_import_line(place, line) for place, line in read_bounded_lines(stream) if line.strip())
 
 
 def parse_import_line(place: int, text: bytes) -> ImportItem:
@@ -159,16 +148,15 @@ def parse_import_line(place: int, text: bytes) -> ImportItem:
         return ImportItem(place=place, problem=f"it is longer than {MAX_LINE_BYTES:,} bytes")
     try:
         values = json.loads(text)
-        if isinstance(values, dict) and "#" in values:
-            line = decode_line(text.strip())
-            if line is None or not line.is_intact:
+        if isinstance(values, dict):
+            line = decode_line(text.strip()) if "#" in values else None
+            if "#" in values and (line is None or not line.is_intact):
                 raise UsageError("it was changed after it was written")
-        if isinstance(values, dict) and values.get("item") == "memory":  # a line of `lorelog export`
-            return _parse_omf_memory(
-                place, {**values, "content": values.get("text"), "created_at": values.get("date")}, values
-            )
-        if isinstance(values, dict) and values.get("item") == "record":
-            values = values.get("record")
+            if values.get("item") == "memory":  # a line of `lorelog export`
+                memory = values | {"content": values.get("text"), "created_at": values.get("date")}
+                return _parse_omf_memory(place, memory, values)
+            if values.get("item") == "record":
+                values = values.get("record")
         draft = draft_from_json(values)
     except LorelogError as error:
         return ImportItem(place=place, problem=error.message)
@@ -211,29 +199,21 @@ def read_markdown(stream: IO[bytes]) -> Iterator[ImportItem]:
     """Yield the records of a Markdown file, including the unreadable ones."""
     opening, closing = _COMMENT_OPEN.encode(), _COMMENT_CLOSE.encode()
     for place, line in read_bounded_lines(stream):
-        if not line.startswith(opening):
-            continue
         text = line.rstrip(b"\r\n")
-        if not text.endswith(closing):
+        if text.startswith(opening) and text.endswith(closing):
+            yield parse_import_line(place, text[len(opening) : -len(closing)])
+        elif text.startswith(opening):
             yield ImportItem(place=place, problem="its comment is not closed")
-            continue
-        yield parse_import_line(place, text[len(opening) : -len(closing)])
 
 
 def _render_section(record: Record) -> Iterator[str]:
-    kind = record.kind.replace("_", " ")
     name = _escape_line(record.id).replace('"', "&quot;")
-    yield f'<a id="{name}"></a>'
-    yield ""
-    at = record.at[:16].replace("T", " ")
-    yield f"## {' · '.join(filter(None, map(_escape_line, (kind, record.agent, at, record.status))))}"
-    yield ""
+    words = (record.kind.replace("_", " "), record.agent, record.at[:16].replace("T", " "), record.status)
+    heading = " · ".join(filter(None, map(_escape_line, words)))
     text = _ESCAPED_CHARS.sub(lambda match: f"\\u{ord(match[0]):04x}", encode_compact_json(record_to_json(record)))
-    yield f"{_COMMENT_OPEN}{text}{_COMMENT_CLOSE}"
-    yield ""
+    yield from (f'<a id="{name}"></a>', "", f"## {heading}", "", f"{_COMMENT_OPEN}{text}{_COMMENT_CLOSE}", "")
     for name in _SHOWN_FIELDS:
-        value = getattr(record, name)
-        if value:
+        if value := getattr(record, name):
             yield f"- {name}: `{_escape_line(value)}`"
     if record.supports_claim is not None:
         yield f"- supports what it replies to: {'yes' if record.supports_claim else 'no'}"
@@ -269,7 +249,7 @@ def write_omf(records: Iterator[Record], memories: Iterable[ExportedMemory] = ()
     source = encode_compact_json({"app": EXTENSION_KEY, "version": VERSION})
     yield f'{{"omf":"{OMF_VERSION}","exported_at":"{now}","source":{source},"memories":['
     separator = "\n"
-    for item in _omf_items(records, memories):
+    for item in chain(map(_record_to_omf, records), map(_memory_to_omf, memories)):
         yield separator + encode_compact_json(item)
         separator = ",\n"
     yield "\n]}\n"
@@ -294,14 +274,15 @@ def read_omf(path: str) -> Iterator[ImportItem]:
         )
 
 
-def _omf_items(records: Iterator[Record], memories: Iterable[ExportedMemory]) -> Iterator[dict[str, Any]]:
-    for record in records:
-        tags = dict.fromkeys(filter(None, (record.kind, record.status, record.text("challenge_id"))))
-        ours = {"v": _EXTENSION_VERSION, "record": record_to_json(record)}
-        yield _omf_item(search_text(record), record.project, tags, record.at, ours)
-    for memory in memories:
-        ours = {"v": _EXTENSION_VERSION, "memory": memory.memory, "type": memory.type, "project": memory.project}
-        yield _omf_item(memory.text, memory.project, memory.tags, memory.at, ours)
+def _record_to_omf(record: Record) -> dict[str, Any]:
+    tags = dict.fromkeys(filter(None, (record.kind, record.status, record.text("challenge_id"))))
+    ours = {"v": _EXTENSION_VERSION, "record": record_to_json(record)}
+    return _omf_item(search_text(record), record.project, tags, record.at, ours)
+
+
+def _memory_to_omf(memory: ExportedMemory) -> dict[str, Any]:
+    ours = {"v": _EXTENSION_VERSION, "memory": memory.memory, "type": memory.type, "project": memory.project}
+    return _omf_item(memory.text, memory.project, memory.tags, memory.at, ours)
 
 
 def _omf_item(content: str, project: str, tags: Iterable[str], at: str, ours: dict[str, Any]) -> dict[str, Any]:
@@ -319,17 +300,14 @@ def _parse_omf_item(place: int, item: object) -> ImportItem:
     if not isinstance(item, dict):
         return ImportItem(place=place, problem="it is not an object")
     ours = _get_object(_get_object(item, "extensions"), EXTENSION_KEY)
-    return _parse_omf_record(place, ours) if "record" in ours else _parse_omf_memory(place, item, ours)
-
-
-def _parse_omf_record(place: int, ours: Mapping[str, Any]) -> ImportItem:
+    if "record" not in ours:
+        return _parse_omf_memory(place, item, ours)
     if ours.get("v") != _EXTENSION_VERSION:
         return ImportItem(place=place, problem=f"its record has the unknown format {str(ours.get('v'))[:20]!r}")
     try:
-        text = encode_compact_json(_get_object(ours, "record")).encode()
+        return parse_import_line(place, encode_compact_json(_get_object(ours, "record")).encode())
     except (ValueError, RecursionError):
         return ImportItem(place=place, problem="its record is not valid JSON")
-    return parse_import_line(place, text)
 
 
 def _parse_omf_memory(place: int, item: Mapping[str, Any], ours: Mapping[str, Any]) -> ImportItem:
@@ -386,16 +364,17 @@ def _write_concepts(
     by_id = {record.id: record for record in reversed(records)}
     replaced = {record.supersedes for record in records if record.supersedes}
     for record in records:
-        if (
-            by_id[record.id] is not record
-            or record.redacted
-            or (projects is not None and record.project not in projects)
-        ):
-            continue
-        name = f"records/{_file_word(record.id)}.md"
-        matter = _record_matter(record, trust[record.id], by_id, is_replaced=record.id in replaced)
-        listed["records"].append((name, _write(folder / name, matter, search_text(record))))
-    _write_index(folder, listed)
+        is_visible = projects is None or record.project in projects
+        if by_id[record.id] is record and not record.redacted and is_visible:
+            name = f"records/{_file_word(record.id)}.md"
+            matter = _record_matter(record, trust[record.id], by_id, is_replaced=record.id in replaced)
+            listed["records"].append((name, _write(folder / name, matter, search_text(record))))
+    lines = ["---", f'okf_version: "{OKF_VERSION}"', "---", ""]
+    for heading, items in listed.items():
+        if items:
+            titles = (f"* [{_MARKUP.sub(' ', title).strip() or file}]({file})" for file, title in items)
+            lines += [f"# {heading.capitalize()}", "", *titles, ""]
+    (folder / "index.md").write_text("\n".join(lines), "utf-8")
     return {name: len(items) for name, items in listed.items()}
 
 
@@ -453,18 +432,8 @@ def _write(path: Path, matter: Mapping[str, Any], text: str) -> str:
     return str(matter["title"] or path.stem)
 
 
-def _write_index(folder: Path, listed: Mapping[str, list[tuple[str, str]]]) -> None:
-    lines = ["---", f'okf_version: "{OKF_VERSION}"', "---", ""]
-    for name, items in listed.items():
-        if items:
-            lines += [f"# {name.capitalize()}", ""]
-            lines += [f"* [{_MARKUP.sub(' ', title).strip() or file}]({file})" for file, title in items]
-            lines.append("")
-    (folder / "index.md").write_text("\n".join(lines), "utf-8")
-
-
-_HEADING_LINE = re.compile(r"\A#{1,6} [^\n]*\n")
-_COMMENT = re.compile(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
+_LEADING_MARKS = re.compile(r"\A(?:#{1,6} [^\n]*\n)?(?:\s*<!--.*?-->[ \t]*\n?)*", re.DOTALL)
+"""The heading of a memory and the comments below it."""
 
 
 def exported_projects(visible: Iterable[str], *, all_projects: bool, with_global: bool) -> tuple[str, ...] | None:
@@ -474,21 +443,9 @@ def exported_projects(visible: Iterable[str], *, all_projects: bool, with_global
     return tuple(project for project in dict.fromkeys(visible) if with_global or project != GLOBAL_PROJECT)
 
 
-class ExportCounts(Struct):
-    """How much was exported."""
-
-    memories: int = 0
-    records: int = 0
-
-
-def export_jsonl(
-    memories: Iterable[StoredChunk],
-    records: Iterable[Record],
-    read_text: Callable[[str], str],
-    counts: ExportCounts,
-) -> Iterator[str]:
-    """Yield one line per memory, then one per record."""
-    for memory, text in _with_texts(memories, read_text, counts):
+def export_jsonl(memories: Iterable[tuple[StoredChunk, str]], records: Iterable[Record]) -> Iterator[str]:
+    """Yield one line per memory, given with its text, then one per record."""
+    for memory, text in memories:
         chunk, anchor = memory.chunk, memory.chunk.anchor
         values = {
             "item": "memory",
@@ -505,22 +462,20 @@ def export_jsonl(
         }
         yield json.dumps(values, ensure_ascii=False) + "\n"
     for record in records:
-        counts.records += 1
         yield json.dumps({"item": "record", "record": record_to_json(record)}, ensure_ascii=False) + "\n"
 
 
-def export_markdown(
-    memories: Iterable[StoredChunk], read_text: Callable[[str], str], counts: ExportCounts
-) -> Iterator[str]:
+def export_markdown(memories: Iterable[tuple[StoredChunk, str]]) -> Iterator[str]:
     """Yield the memories of each project, newest first and undated ones last, under headings for project, day and time."""
-    by_project: dict[str, list[StoredChunk]] = {}
-    for memory in memories:
-        by_project.setdefault(memory.project, []).append(memory)
+    by_project: dict[str, list[tuple[StoredChunk, str]]] = {}
+    for memory, text in memories:
+        by_project.setdefault(memory.project, []).append((memory, text))
     for project in sorted(by_project):
         yield f"# {project if project != GLOBAL_PROJECT else 'Global'}\n\n"
         last = "none yet"
-        for memory, text in _with_texts(sorted(by_project[project], key=_is_undated), read_text, counts):
-            day, _, time = ("" if _is_undated(memory) else memory.chunk.date).partition("T")
+        dated = [(memory.chunk.date_source == DATE_OF_FILE, memory, text) for memory, text in by_project[project]]
+        for is_undated, memory, text in sorted(dated, key=itemgetter(0)):
+            day, _, time = ("" if is_undated else memory.chunk.date).partition("T")
             if day != last:
                 yield f"## {day or 'Without a date'}\n\n"
                 last = day
@@ -529,21 +484,34 @@ def export_markdown(
             yield f"### {title}\n\n{text}\n\n"
 
 
-def _is_undated(memory: StoredChunk) -> bool:
-    return memory.chunk.date_source == DATE_OF_FILE
-
-
-def _with_texts(
-    memories: Iterable[StoredChunk], read_text: Callable[[str], str], counts: ExportCounts
+def read_memories(
+    memories: Iterable[StoredChunk], read_text: Callable[[str], str]
 ) -> Iterator[tuple[StoredChunk, str]]:
+    """Yield memories with their whole texts, without headings and comments; empty ones are omitted."""
     for memory in memories:
         try:
             text = read_text(memory.id)
         except LorelogError:  # its file is gone; the index still has its beginning
             text = memory.chunk.content
-        text = _HEADING_LINE.sub("", text, count=1)
-        while _COMMENT.match(text):
-            text = _COMMENT.sub("", text, count=1)
-        if text.strip():
-            counts.memories += 1
-            yield memory, text.strip()
+        if text := _LEADING_MARKS.sub("", text, count=1).strip():
+            yield memory, text
+
+
+def iter_journal_memories(
+    memories: Iterable[StoredChunk], read_text: Callable[[str], str], pages: Path
+) -> Iterator[ExportedMemory]:
+    """Yield the whole memories of journals, without record pages."""
+    journal = (memory for memory in memories if not is_below(memory.chunk.source, str(pages)))
+    for memory, text in read_memories(journal, read_text):
+        chunk, anchor = memory.chunk, memory.chunk.anchor
+        if anchor is not None and anchor.memory:
+            yield ExportedMemory(
+                text=text,
+                memory=anchor.memory,
+                type=chunk.type,
+                tags=chunk.tags,
+                project=memory.project,
+                at=chunk.date,
+                origin=anchor.origin,
+                expires=anchor.expires,
+            )

@@ -18,16 +18,13 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from lorelog.core.document import StoredChunk
 from lorelog.core.errors import LorelogError, StoreBusy, UsageError
-from lorelog.core.paths import is_below
 from lorelog.core.processes import FileLock
-from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, signed_bytes
+from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Record, RecordDraft, signed_bytes
 from lorelog.ingest.redaction.redact import redact
 from lorelog.ingest.transcripts.json_files import open_stream, read_file_head
 from lorelog.records.chain import GENESIS_HASH, encode_line
@@ -48,42 +45,13 @@ from lorelog.services.records.keyring import Keyring, SignatureState
 from lorelog.services.records.store import RecordStore
 from lorelog.services.records.writer import redact_draft
 
-_HEADING_LINE = re.compile(r"\A#{1,6} [^\n]*\n")
-_LEADING_COMMENT = re.compile(r"\A\s*<!--.*?-->[ \t]*\n?", re.DOTALL)
-
-
-def iter_journal_memories(
-    memories: Iterable[StoredChunk], read_text: Callable[[str], str], pages: Path
-) -> Iterator[ExportedMemory]:
-    """Yield the whole memories of journals, without record pages."""
-    for memory in memories:
-        chunk, anchor = memory.chunk, memory.chunk.anchor
-        if anchor is None or not anchor.memory or is_below(chunk.source, str(pages)):
-            continue
-        try:
-            text = read_text(memory.id)
-        except LorelogError:  # its file is gone; the index still has its beginning
-            text = chunk.content
-        text = _LEADING_COMMENT.sub("", _HEADING_LINE.sub("", text, count=1), count=1).strip()
-        if text:
-            yield ExportedMemory(
-                text=text,
-                memory=anchor.memory,
-                type=chunk.type,
-                tags=chunk.tags,
-                project=memory.project,
-                at=chunk.date,
-                origin=anchor.origin,
-                expires=anchor.expires,
-            )
-
-
 FORMATS = ("jsonl", "markdown", "omf")
 _BATCH_SIZE = 500
 _MAX_BATCH_BYTES = 8 * 1024 * 1024
 _MAX_PROBLEMS = 100
 _LOCK_WAIT_S = 10.0
-_REFERENCE_FIELDS = ("id", "task", "reply_to", "supersedes", "project")
+_REFERENCE_ATTRIBUTES = ("id", "task", "reply_to", "supersedes", "project")
+_REFERENCE_FIELDS = ("related_artifact_ids", "parent_task_id")
 _OMF_START = re.compile(rb'\{\s*($|"(omf|exported_at|source|memories)"\s*:)')
 
 
@@ -209,7 +177,16 @@ class RecordImporter:
     def _import_batch(self, batch: Sequence[ImportItem]) -> None:
         report = self._report
         report.read += len(batch)
-        known = self._load_known([item.draft for item in batch if item.draft is not None])
+        named = {
+            name
+            for draft in (item.draft for item in batch if item.draft is not None)
+            for name in (draft.id, draft.reply_to, draft.supersedes)
+            if name
+        }
+        known = {name: self._planned[name] for name in named if name in self._planned}
+        self._tables = self._store.tables()
+        for record in self._tables.by_ids(named):
+            known.setdefault(record.id, self._known_record(record))
         drafts: list[RecordDraft] = []
         memories: list[ForeignMemory] = []
         for item in batch:
@@ -231,15 +208,6 @@ class RecordImporter:
         if memories:
             self._add_memories(memories)
 
-    def _load_known(self, drafts: Sequence[RecordDraft]) -> dict[str, _KnownRecord]:
-        """Return the records that drafts refer to, by id."""
-        named = {name for draft in drafts for name in (draft.id, draft.reply_to, draft.supersedes) if name}
-        known = {name: self._planned[name] for name in named if name in self._planned}
-        self._tables = self._store.tables()
-        for record in self._tables.by_ids(named):
-            known.setdefault(record.id, self._known_record(record))
-        return known
-
     def _known_record(self, record: RecordDraft | Record) -> _KnownRecord:
         return _KnownRecord(
             _record_digest(record),
@@ -259,21 +227,27 @@ class RecordImporter:
                 raise UsageError(item.problem)
             check_draft(draft)
             clean, secrets = redact_draft(draft, self._options.patterns)
-            _check_references(draft, self._options.patterns)
+            references = {name: getattr(draft, name) for name in _REFERENCE_ATTRIBUTES}
+            references |= {name: draft.fields.get(name) for name in _REFERENCE_FIELDS}
+            for field_name, value in references.items():
+                texts = filter(lambda text: isinstance(text, str), value if isinstance(value, list) else [value])
+                if any(redact(str(text), self._options.patterns).kinds for text in texts):
+                    raise UsageError(f"its {field_name!r} contains a secret")  # without it, it refers to something else
             prepared = self._prepare_draft(item, clean, known, changed=bool(secrets))
             encode_line(prepared, 1, GENESIS_HASH)
             before = known.get(draft.id)
             if before is not None:
                 if before.redacted and not item.redacted:
                     raise UsageError("its text was redacted here")
-                if before.redacted:
-                    report.already_present += 1
-                    return None
-                if before.digest not in {_record_digest(draft), _record_digest(prepared)}:
+                if not before.redacted and before.digest not in {_record_digest(draft), _record_digest(prepared)}:
                     raise UsageError("a record with this id exists and differs")
                 report.already_present += 1
                 return None
-            _check_superseded(prepared, known)
+            replaced = known.get(prepared.supersedes)
+            if prepared.origin == "import" and replaced is not None and not replaced.foreign:
+                raise UsageError(
+                    f"it would supersede {prepared.supersedes}, which was written here; imported records cannot"
+                )
         except LorelogError as error:
             report.refused += 1
             report.add_problem(item.place, name, error.message)
@@ -335,7 +309,8 @@ def _batches(items: Iterator[ImportItem]) -> Iterator[list[ImportItem]]:
     size = 0
     for item in items:
         batch.append(item)
-        size += _item_size(item)
+        texts = [item.memory.text] if item.memory else map(str, item.draft.fields.values()) if item.draft else ()
+        size += sum(map(len, texts))
         if len(batch) >= _BATCH_SIZE or size >= _MAX_BATCH_BYTES:
             yield batch
             batch, size = [], 0
@@ -343,33 +318,6 @@ def _batches(items: Iterator[ImportItem]) -> Iterator[list[ImportItem]]:
         yield batch
 
 
-def _item_size(item: ImportItem) -> int:
-    if item.memory is not None:
-        return len(item.memory.text)
-    return sum(len(str(value)) for value in item.draft.fields.values()) if item.draft is not None else 0
-
-
 def _record_digest(record: RecordDraft | Record) -> bytes:
     """Return a hash that identical records share."""
     return hashlib.sha256(signed_bytes(record) + record.signature.encode()).digest()
-
-
-def _check_references(draft: RecordDraft, patterns: Sequence[str]) -> None:
-    """Raise UsageError for a secret in a reference: removing it would change what the record refers to."""
-    for name in _REFERENCE_FIELDS:
-        if redact(getattr(draft, name), patterns).kinds:
-            raise UsageError(f"its {name!r} contains a secret")
-    for name in ("related_artifact_ids", "parent_task_id"):
-        if any(redact(text, patterns).kinds for text in _iter_texts(draft.fields.get(name))):
-            raise UsageError(f"its {name!r} contains a secret")
-
-
-def _iter_texts(value: Json) -> Iterator[str]:
-    yield from (text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str))
-
-
-def _check_superseded(prepared: RecordDraft, known: Mapping[str, _KnownRecord]) -> None:
-    """Raise UsageError if an imported record would supersede one written here."""
-    before = known.get(prepared.supersedes)
-    if prepared.origin == "import" and before is not None and not before.foreign:
-        raise UsageError(f"it would supersede {prepared.supersedes}, which was written here; imported records cannot")

@@ -17,17 +17,31 @@ the project starts. Hours, because a turn may wait that long for a tool.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.errors import NotFound, SourceError, StoreError
+from lorelog.core.document import FileStamp, SourceFile
+from lorelog.core.errors import NotFound, SourceError, StoreError, StoreUnwritable
 from lorelog.core.memory import NewMemory
-from lorelog.core.ports import Progress
-from lorelog.core.session import CapturedTurn, CaptureReply, HookEvent, is_unique_turn_id, turn_memory_id
+from lorelog.core.options import CaptureOptions
+from lorelog.core.ports import Embedder, Progress, Store
+from lorelog.core.session import (
+    CapturedTurn,
+    CaptureReply,
+    HookEvent,
+    HostCaptures,
+    SessionStatus,
+    TurnSummarizer,
+    is_unique_turn_id,
+    turn_memory_id,
+)
 from lorelog.ingest.transcripts.conversation import (
     TAILS,
     Conversation,
@@ -39,7 +53,10 @@ from lorelog.ingest.transcripts.conversation import (
 from lorelog.ingest.transcripts.statements import format_statement
 from lorelog.ingest.transcripts.turn_note import make_note, turn_redactor
 from lorelog.ingest.transcripts.turns import ParsedTurn, TranscriptStats
+from lorelog.light import spool
 from lorelog.light.delivery_files import DeliveryFiles, read_standing
+from lorelog.services.indexing.run import IndexJob, IndexRun
+from lorelog.services.llm.receipts import Receipts
 from lorelog.services.memories.journal import (
     AnchorFields,
     anchor_fields,
@@ -51,7 +68,8 @@ from lorelog.services.memories.journal import (
     to_anchor_word,
 )
 from lorelog.services.memory_state.tombstones import memory_key
-from lorelog.services.sessions.capture_context import CaptureContext, index_journals
+from lorelog.services.places.roots import Root, Roots
+from lorelog.services.places.workspace import Workspace
 from lorelog.services.sessions.capture_db import (
     DONE,
     EMPTY,
@@ -74,6 +92,9 @@ from lorelog.services.standing.rules import find_contradicted
 from lorelog.services.traces.tables import TracedTurn, record_turns
 from lorelog.services.usage.signs import note_usage
 
+if TYPE_CHECKING:
+    from lorelog.services.traces.recorder import TraceStore
+
 ANSWER_WAIT_S = 20.0
 """How long to wait for a transcript to contain the answer that an event refers to."""
 MISSING_WAIT_S = 60.0
@@ -90,6 +111,31 @@ _FORKING_HOSTS = frozenset({"codex", "opencode"})
 _OPEN_TURN_S = 24 * 3600.0
 """Age after which a turn without an end counts as abandoned."""
 _MAX_SUMMARY_INPUT_CHARS = 24_000
+_FAILURE_SHOWN_S = 7 * 86_400.0
+
+YieldWriteLock = Callable[[], AbstractContextManager[object]]
+
+
+class CaptureContext(Struct, frozen=True, kw_only=True):
+    """Dependencies of session capture."""
+
+    workspace: Workspace
+    store: Store
+    embedder: Embedder | None
+    job: Callable[[tuple[Root, ...]], IndexJob]
+    roots: Roots
+    options: CaptureOptions
+    summarizer: Callable[[], TurnSummarizer | None] = lambda: None
+    """Returns the model that words notes; None for extractive notes."""
+    yield_write_lock: YieldWriteLock = nullcontext
+    """Lets other writers proceed during a slow step."""
+    traces: Callable[[], TraceStore | None] = lambda: None
+    """Returns the store for tool calls and errors of turns."""
+    refresh: Callable[[], None] = lambda: None
+    """Called after journals were written and indexed."""
+    register: Callable[[Sequence[NewMemory]], None] = lambda memories: None
+    """Registers memories, which have ids, as written on this machine."""
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
 class Backfill(Struct, frozen=True):
@@ -102,19 +148,12 @@ class Backfill(Struct, frozen=True):
     upgrade: bool = False
     """Replace unedited notes of an older version."""
 
-    @property
-    def since_timestamp(self) -> float:
-        """Start of that day in local time, seconds since 1970."""
-        return datetime.fromisoformat(self.since).timestamp() if self.since else 0.0
-
 
 class _TurnDraft(Struct, frozen=True, kw_only=True):
     """A turn, or its new part, to be written."""
 
     turn: ParsedTurn
     memory: str
-    base: str
-    """Memory id of the turn's first part."""
     known_row: CaptureRow | None
     """Saved state of `memory` when the draft was made."""
     when: datetime
@@ -149,23 +188,19 @@ def capture_session(
         begins = event.moment == "session-start" and event.source not in _CONTINUATION_SOURCES
         at = event.at.timestamp()
         start = captures.note_event(event.host, event.session, at, begins=begins, backfill=backfill is not None)
-        if event.moment == "session-start" and backfill is None:
-            return _begin_session(event, context, captures)
+        project = context.workspace.project.id
+        if event.moment == "session-start" and backfill is None:  # it has begun; capture the rest of earlier ones
+            note_open_session(event, project, captures)
+
+            def capture_rest(end: HookEvent) -> CaptureReply:
+                begun = captures.capture_start(end.host, end.session)
+                return _SessionCapture(end, context, captures, begun, None).run(None)
+
+            return capture_stragglers(event, project, captures, context.now(), capture_rest)
         reply = _SessionCapture(event, context, captures, start, backfill).run(progress)
         if backfill is None and not reply.waiting:
-            note_open_session(event, context.workspace.project.id, captures)
+            note_open_session(event, project, captures)
         return reply
-
-
-def _begin_session(event: HookEvent, context: CaptureContext, captures: CaptureDatabase) -> CaptureReply:
-    """Save that a session has begun, and capture the rest of earlier ones."""
-
-    def capture_rest(end: HookEvent) -> CaptureReply:
-        return _SessionCapture(end, context, captures, captures.capture_start(end.host, end.session), None).run(None)
-
-    project = context.workspace.project.id
-    note_open_session(event, project, captures)
-    return capture_stragglers(event, project, captures, context.now(), capture_rest)
 
 
 class _SessionCapture:
@@ -189,7 +224,8 @@ class _SessionCapture:
         self._counts = CaptureReply()
         self._touched: set[Path] = set()
         self._root = context.workspace.journal_root(to_global=False)
-        self._deleted = context.job(()).tombstones
+        tombstones = context.job(()).tombstones
+        self._deleted = frozenset[str]() if tombstones is None else tombstones.keys()
 
     def run(self, progress: Progress | None) -> CaptureReply:
         is_dry = self._backfill is not None and self._backfill.dry_run
@@ -206,9 +242,10 @@ class _SessionCapture:
         fields = anchor_fields(self._event, conversation, head)
         if is_dry:
             self._count(draft for draft in drafts if draft.text)
+            journals = (journal_path(Path(self._root.path), draft.when) for draft in drafts)
             captured = [
-                self._to_captured_turn(draft, self._journal(draft), 0)
-                for draft in drafts
+                _to_captured_turn(draft, journal, 0)
+                for draft, journal in zip(drafts, journals, strict=True)
                 if draft.text and draft.is_note and not draft.supersedes
             ]
             return replace(self._counts, captured=tuple(captured), skipped=total - len(captured))
@@ -267,7 +304,11 @@ class _SessionCapture:
                 return CaptureReply(waiting=True)
             return CaptureReply(notes=(f"nothing to capture: {error.message}",))
         if self._backfill is not None:
-            chosen, ends = self._closed_turns(turns), None
+            # The backfill may have been started by a turn that is open now, here or in the session that a fork repeats.
+            recent = self._context.now().timestamp() - _OPEN_TURN_S
+            is_old = [turn.start_time is None or turn.start_time < recent for turn in turns]
+            chosen = [turn for turn, old in zip(turns, is_old, strict=True) if old or not turn.is_open]
+            ends = None
         else:
             done = select_finished(turns, self._event)
             if not done.complete and self._age < ANSWER_WAIT_S:
@@ -275,14 +316,6 @@ class _SessionCapture:
             chosen, ends = list(done.turns), done.ends
             self._done = chosen
         return conversation, head, [turn for turn in chosen if self._is_due(turn, head, ends)], earlier + len(turns)
-
-    def _closed_turns(self, turns: Sequence[ParsedTurn]) -> Sequence[ParsedTurn]:
-        """Return the turns that are not open now, here or in the session that a fork repeats.
-
-        The backfill may have been started by the open turn itself. A turn without an end is captured a day later.
-        """
-        recent = self._context.now().timestamp() - _OPEN_TURN_S
-        return [turn for turn in turns if not turn.is_open or turn.start_time is None or turn.start_time < recent]
 
     def _open(self) -> tuple[Conversation, ConversationHead, Sequence[ParsedTurn], int]:
         """Return the conversation, its metadata, the last turns of the main one, and the number of those before them."""
@@ -310,7 +343,8 @@ class _SessionCapture:
         if head.created is not None and began < head.created and self._event.host in _FORKING_HOSTS:
             return False
         if self._backfill is not None:
-            return began >= self._backfill.since_timestamp
+            since = self._backfill.since
+            return not since or began >= datetime.fromisoformat(since).timestamp()
         return began >= max(self._start.epoch, self._start.created) - CLOCK_SLACK_S
 
     # -- drafting ----------------------------------------------------------------------------------------------------
@@ -323,68 +357,55 @@ class _SessionCapture:
         yield from notes
         keyed = ((self._memory(turn, f"statement {item.key}"), item) for item in turn.digest.statements)
         missing = {memory: statement for memory, statement in keyed if self._captures.find(memory) is None}
-        if missing and not notes and self._is_removed(turn):
-            return
-        clean = turn_redactor(turn.digest, self._redact) if missing else self._redact
+        row = self._captures.find(self._memory(turn)) if missing and not notes else None
+        if not missing or (row and row.state == DONE and not has_entry(Path(row.journal), row.memory)):
+            return  # somebody removed the note of the turn from its journal
+        clean = turn_redactor(turn.digest, self._redact)
         for memory, statement in missing.items():
-            draft = self._draft(turn, memory, self._memory(turn), None)
-            yield replace(draft, text=format_statement(statement, clean), type=statement.kind)
-
-    def _is_removed(self, turn: ParsedTurn) -> bool:
-        """Return True if somebody removed the note of a turn from its journal."""
-        row = self._captures.find(self._memory(turn))
-        return row is not None and row.state == DONE and not has_entry(Path(row.journal), row.memory)
+            yield self._draft(turn, memory, format_statement(statement, clean), type_=statement.kind)
 
     def _upgrade_drafts(self, turn: ParsedTurn) -> Iterator[_TurnDraft]:
         """Yield the note that replaces the notes of an older version, if those are unedited."""
-        written = [row for row in self._written_rows(turn) if row.state != EMPTY]
+        written: list[CaptureRow] = []
+        row = self._captures.find(self._memory(turn))
+        while row is not None:  # its note, and its later parts
+            written += [row] if row.state != EMPTY else []
+            row = self._captures.find(self._memory(turn, f"{row.texts} {row.calls}"))
         if not written or any(row.state == WRITING for row in written):
             return
         number = 1
         while (row := self._captures.find(self._memory(turn, f"upgrade {number}"))) is not None:
             written, number = [row], number + 1
-        draft = self._draft(turn, self._memory(turn, f"upgrade {number}"), self._memory(turn), None)
-        draft = replace(draft, text=self._note(turn, goes_on=False))
-        if is_outdated([(Path(row.journal), row.memory) for row in written], draft.text, turn.digest, self._redact):
+        text = self._note(turn, goes_on=False)
+        if is_outdated([(Path(row.journal), row.memory) for row in written], text, turn.digest, self._redact):
+            draft = self._draft(turn, self._memory(turn, f"upgrade {number}"), text)
             yield replace(draft, supersedes=tuple(row.memory for row in written))
-
-    def _written_rows(self, turn: ParsedTurn) -> Iterator[CaptureRow]:
-        """Yield the saved states of a turn's note and of its later parts."""
-        row = self._captures.find(self._memory(turn))
-        while row is not None:
-            yield row
-            row = self._captures.find(self._memory(turn, f"{row.texts} {row.calls}"))
 
     def _note_drafts(self, turn: ParsedTurn) -> Iterator[_TurnDraft]:
         """Yield the part of a turn's note to write: all of it, its new part, or nothing."""
         base = self._memory(turn)
         row = self._captures.find(base)
         if row is None or (row.state == EMPTY and _has_grown(turn, row)):
-            yield replace(self._draft(turn, base, base, row), text=self._note(turn, goes_on=False))
+            yield self._draft(turn, base, self._note(turn, goes_on=False), row)
             return
         while row.state != WRITING and _has_grown(turn, row):
             part = self._memory(turn, f"{row.texts} {row.calls}")
             later = self._captures.find(part)
             if later is None:
                 rest = _new_part(turn, row)
-                yield replace(self._draft(rest, part, base, None), text=self._note(rest, goes_on=True))
+                yield self._draft(rest, part, self._note(rest, goes_on=True))
                 return
             row = later
 
     def _memory(self, turn: ParsedTurn, part: str = "") -> str:
         return turn_memory_id(self._event.host, self._event.session, turn.turn.id, part)
 
-    def _draft(self, turn: ParsedTurn, memory: str, base: str, row: CaptureRow | None) -> _TurnDraft:
-        """Return a draft without its text."""
+    def _draft(
+        self, turn: ParsedTurn, memory: str, text: str, row: CaptureRow | None = None, *, type_: str = "turn"
+    ) -> _TurnDraft:
         began = self._event.at.timestamp() if turn.start_time is None else turn.start_time
-        return _TurnDraft(
-            turn=turn,
-            memory=memory,
-            base=base,
-            known_row=row,
-            when=datetime.fromtimestamp(began, UTC).astimezone(self._zone),
-            text="",
-        )
+        when = datetime.fromtimestamp(began, UTC).astimezone(self._zone)
+        return _TurnDraft(turn=turn, memory=memory, known_row=row, when=when, text=text, type=type_)
 
     def _note(self, turn: ParsedTurn, *, goes_on: bool) -> str:
         digest = turn.digest
@@ -432,12 +453,12 @@ class _SessionCapture:
 
     def _target_journal(self, draft: _TurnDraft) -> Path | None:
         """Return the journal to write a draft to; None if it was written already or must not be."""
-        journal = self._journal(draft)
+        journal = journal_path(Path(self._root.path), draft.when)
         if self._captures.find(draft.memory) != draft.known_row:
             self._is_late = True  # another process has just written it, or its first part
             return None
-        deleted = frozenset[str]() if self._deleted is None else self._deleted.keys()
-        if not draft.text or memory_key(draft.memory) in deleted or memory_key(draft.base) in deleted:
+        keys = {memory_key(draft.memory), memory_key(self._memory(draft.turn))}
+        if not draft.text or keys & self._deleted:
             self._captures.save_rows(self._capture_row(draft, journal, EMPTY))
             return None
         day = timedelta(days=1)
@@ -479,20 +500,19 @@ class _SessionCapture:
         record_turns(self._context.traces(), self._event, project, traced, self._redact)
         self._count(drafts)
         return [
-            self._to_captured_turn(draft, entry.path, entry.start_line)
+            _to_captured_turn(draft, entry.path, entry.start_line)
             for draft, entry in zip(drafts, entries, strict=True)
             if draft.is_note and not draft.supersedes
         ]
 
     def _recover(self) -> Iterator[CapturedTurn]:
         """Complete the entries whose writing was interrupted, exactly as planned."""
-        deleted = frozenset[str]() if self._deleted is None else self._deleted.keys()
         pending: dict[Path, dict[CaptureRow, NewMemory]] = {}
         for row in self._captures.unfinished():
             memory, journal = parse_entry(row.entry), Path(row.journal)
             if str(journal.parent) != self._root.path and not journal.parent.is_dir():
                 continue  # of another project, which may have been removed
-            if memory is None or (memory_key(row.memory) in deleted and not has_entry(journal, row.memory)):
+            if memory is None or (memory_key(row.memory) in self._deleted and not has_entry(journal, row.memory)):
                 self._captures.save_rows(replace(row, state=EMPTY))
             else:
                 pending.setdefault(journal, {})[row] = memory
@@ -517,13 +537,6 @@ class _SessionCapture:
             if not entry.existed and memory.type == "turn" and not memory.supersedes:
                 yield CapturedTurn(row.turn, row.memory, row.journal, entry.start_line, row.time)
 
-    def _journal(self, draft: _TurnDraft) -> Path:
-        return journal_path(Path(self._root.path), draft.when)
-
-    def _to_captured_turn(self, draft: _TurnDraft, journal: Path, line: int) -> CapturedTurn:
-        when = draft.when.isoformat("T", "seconds")
-        return CapturedTurn(draft.turn.turn.id, draft.memory, str(journal), line, when)
-
     def _capture_row(self, draft: _TurnDraft, journal: Path, state: str, entry: str = "") -> CaptureRow:
         turn, event = draft.turn, self._event
         return CaptureRow(
@@ -538,6 +551,11 @@ class _SessionCapture:
             state=state,
             entry=entry,
         )
+
+
+def _to_captured_turn(draft: _TurnDraft, journal: Path, line: int) -> CapturedTurn:
+    when = draft.when.isoformat("T", "seconds")
+    return CapturedTurn(draft.turn.turn.id, draft.memory, str(journal), line, when)
 
 
 def _has_grown(turn: ParsedTurn, row: CaptureRow) -> bool:
@@ -558,3 +576,38 @@ def _new_part(turn: ParsedTurn, row: CaptureRow) -> ParsedTurn:
         ),
     )
     return replace(turn, digest=digest)
+
+
+def index_journals(journals: Sequence[Path], root: Root, context: CaptureContext) -> list[str]:
+    """Index journals. Errors become notes, because the entries are on disk."""
+    notes: list[str] = []
+    job = replace(context.job((root,)), roots=(root,))
+    try:
+        files = [
+            SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat())) for path in journals if path.exists()
+        ]
+        report = IndexRun(context.store, context.embedder, job).over_files(files)
+        notes += [*report.notes, *(problem.message for problem in report.problems)]
+    except StoreError as error:
+        notes.append(f"saved, but not searchable yet: {error.message}")
+    with suppress(StoreUnwritable):  # journals are indexed even if they are not a remembered root
+        context.roots.remember([root])
+    context.refresh()
+    return notes
+
+
+def session_status(workspace: Workspace) -> SessionStatus:
+    """Return the status of a tenant's captures and of the spool. Creates no file."""
+    hosts: tuple[HostCaptures, ...] = ()
+    if (workspace.tenant_folder / "captures.db").exists():
+        midnight = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+        with open_captures(workspace.tenant_folder) as captures:
+            hosts = captures.status(midnight.timestamp())
+    waiting, oldest_s = spool.count_waiting(str(workspace.home))
+    # An old fault must not be reported for ever. The time of its reason is that of the failure, the event's own is older.
+    earliest, failed = time.time() - _FAILURE_SHOWN_S, 0
+    for reason in (workspace.home / "spool" / "failed").glob("*.why"):
+        with suppress(OSError):
+            failed += reason.stat().st_mtime >= earliest
+    spent = Receipts.of_tenant(workspace.tenant_folder).spent_today()
+    return SessionStatus(hosts, waiting, round(oldest_s, 1), failed, spent)

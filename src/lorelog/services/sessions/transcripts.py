@@ -5,6 +5,9 @@ somebody's notes and may name any file. Secrets are redacted in what is shown.
 
 A conversation is read from its beginning, record by record, and only the turns to be shown are kept: the size of a transcript costs
 time, not memory. Long texts are truncated; a note in the reply then states the limits.
+
+`find_host_sessions` lists the conversations that a host keeps on this machine, for backfilling. It skips unreadable files: capturing them reports
+the reason.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ import os
 import re
 import stat
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -23,16 +27,21 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.document import Anchor, Chunk
+from lorelog.core.document import Anchor
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
 from lorelog.core.memory import ExpandReply
 from lorelog.core.paths import join_path
 from lorelog.core.ports import Store
 from lorelog.core.session import TranscriptReply, TranscriptTurn
+from lorelog.hosts import TRANSCRIPT_FILES, host_data_folder
 from lorelog.ingest.files import printable_path
 from lorelog.ingest.redaction.redact import known_value_redactor, redact
-from lorelog.ingest.transcripts.conversation import Conversation, open_conversation
-from lorelog.ingest.transcripts.json_files import open_regular_file
+from lorelog.ingest.transcripts.conversation import (
+    Conversation,
+    open_conversation,
+    read_conversation_head,
+)
+from lorelog.ingest.transcripts.json_files import open_database, open_regular_file, table_columns
 from lorelog.ingest.transcripts.turns import (
     MAX_INPUT_CHARS,
     MAX_RESULT_CHARS,
@@ -162,22 +171,15 @@ def locate_anchor(reply: ExpandReply) -> TranscriptLocation:
     """Return the transcript that a memory's anchor names, whether it may be read or not."""
     chunk = reply.chunk.chunk
     anchor = chunk.anchor or Anchor()
-    written_at = "" if anchor.turn else _entry_time(chunk)
+    written_at = ""
+    if not anchor.turn and "T" in chunk.date:  # its heading has the local time
+        with suppress(ValueError, OverflowError, OSError):
+            written = datetime.fromisoformat(chunk.date) + _ENTRY_SPAN
+            written_at = written.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     if "://" in reply.transcript:
         location = _locate_address(reply.transcript, anchor.session)
-        return TranscriptLocation(location.path, location.session, anchor.turn, written_at)
+        return replace(location, turn=anchor.turn, written_at=written_at)
     return TranscriptLocation(os.path.normpath(reply.transcript), anchor.session, anchor.turn, written_at)
-
-
-def _entry_time(chunk: Chunk) -> str:
-    """Return when an entry was written, in UTC: its heading has the local time."""
-    if "T" not in chunk.date:
-        return ""
-    try:
-        when = datetime.fromisoformat(chunk.date) + _ENTRY_SPAN
-        return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
-        return ""
 
 
 def _locate_address(address: str, session: str) -> TranscriptLocation:
@@ -269,7 +271,9 @@ def read_transcript(place: str, sources: TranscriptSources, *, turn: str = "", c
     if turn:
         location = replace(location, turn=turn, written_at="")
     conversation = open_conversation(location.path, location.session, location.turn)
-    window, stats = _read_window(conversation, location, context)
+    window, stats = _TurnWindow(location, context), TranscriptStats()
+    for parsed in conversation.turns(stats):
+        window.add(parsed)
     notes: list[str] = []
     if not window.total and conversation.format == "sqlite":
         raise NotFound(
@@ -305,16 +309,6 @@ def read_transcript(place: str, sources: TranscriptSources, *, turn: str = "", c
         notes=(*notes, *_format_notes(conversation, stats, turns)),
         tokens=sum(estimate_tokens("\n".join(_turn_texts(turn))) for turn in turns),
     )
-
-
-def _read_window(
-    conversation: Conversation, location: TranscriptLocation, context: int
-) -> tuple[_TurnWindow, TranscriptStats]:
-    stats = TranscriptStats()
-    window = _TurnWindow(location, context)
-    for turn in conversation.turns(stats):
-        window.add(turn)
-    return window, stats
 
 
 class _TurnWindow:
@@ -375,14 +369,11 @@ class _TurnWindow:
 
 def _unknown_turn_error(conversation: Conversation, turn: str, window: _TurnWindow) -> NotFound:
     near = difflib.get_close_matches(turn, window.ids, 3, 0.5)
-    last = list(window.ids)[-3:]
-    if not last:
-        hint = "it has no messages yet"
-    elif near:
-        hint = f"similar: {', '.join(near)}"
-    else:
-        hint = f"its last turns are {', '.join(last)}"
-    return NotFound(f"{printable_path(conversation.address)} has no turn {turn!r}", hint=hint)
+    hint = f"similar: {', '.join(near)}" if near else f"its last turns are {', '.join([*window.ids][-3:])}"
+    return NotFound(
+        f"{printable_path(conversation.address)} has no turn {turn!r}",
+        hint=hint if window.ids else "it has no messages yet",
+    )
 
 
 def _fit_turns(turns: tuple[TranscriptTurn, ...], focus: str) -> tuple[TranscriptTurn, ...]:
@@ -440,3 +431,67 @@ def _turn_texts(turn: TranscriptTurn) -> list[str]:
 
 def _turn_length(turn: TranscriptTurn) -> int:
     return sum(map(len, _turn_texts(turn)))
+
+
+# -- conversations of a host -------------------------------------------------------------------------------------------
+
+
+class HostSession(Struct, frozen=True, kw_only=True):
+    """A conversation kept by a host."""
+
+    host: str
+    session: str
+    transcript: str
+    directory: str
+    branch: str = ""
+    agent: str = ""
+    changed: float = 0.0
+    """Modification time of its file, or of its row in a database; seconds since 1970."""
+
+
+_HOST_FILES = {"codex": ("sessions/**/*.jsonl*", "archived_sessions/**/*.jsonl*"), "opencode": ()}
+_HOST_DATABASES = {"opencode": ("opencode*.db",), "openclaw": ("agents/*/agent/openclaw-agent.sqlite",)}
+"""Conversations below a host's folder, where `TRANSCRIPT_FILES` does not name all of them."""
+
+
+def find_host_sessions(host: str, environment: Mapping[str, str]) -> Iterator[HostSession]:
+    """Yield the main conversations of a host, without those of subagents. A conversation comes before its forks."""
+    base = Path(host_data_folder(host, environment))
+    for pattern in (*_HOST_FILES.get(host, (TRANSCRIPT_FILES[host],)), *_HOST_DATABASES.get(host, ())):
+        files = [path for path in base.glob(pattern) if path.is_file() and not path.name.startswith(".")]
+        for path in sorted(files, key=lambda path: (_modified_at(path), path)):
+            is_database = pattern in _HOST_DATABASES.get(host, ())
+            for session, changed in _database_rows(host, str(path)) if is_database else [("", 0.0)]:
+                with suppress(LorelogError):
+                    conversation = open_conversation(str(path), session)
+                    head = read_conversation_head(conversation)
+                    if conversation.host == host and not head.is_sidechain:
+                        yield HostSession(
+                            host=host,
+                            session=head.session or conversation.session or path.name.partition(".jsonl")[0],
+                            transcript=conversation.path,
+                            directory=head.directory,
+                            branch=head.branch,
+                            agent=path.parent.parent.name if host == "openclaw" else "",
+                            changed=changed or _modified_at(path),
+                        )
+
+
+def _database_rows(host: str, path: str) -> list[tuple[str, float]]:
+    with suppress(LorelogError), open_database(path) as connection:
+        if host == "openclaw":
+            query = "SELECT session_id, 0 FROM transcript_events GROUP BY session_id ORDER BY min(rowid)"
+        else:
+            columns = table_columns(connection).get("session", frozenset())
+            clock = "time_updated" if "time_updated" in columns else "0"
+            order = "time_created" if "time_created" in columns else "rowid"
+            query = f"SELECT id, {clock} FROM session WHERE parent_id IS NULL ORDER BY {order}"  # noqa: S608
+        return [(str(session), (changed or 0) / 1000) for session, changed in connection.execute(query)]
+    return []
+
+
+def _modified_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
