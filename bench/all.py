@@ -53,9 +53,9 @@ def _paths(names: str) -> tuple[str, ...]:
 
 
 START = _paths("core config engine.py wiring.py operations surfaces/cli/main.py surfaces/cli/client.py")
-SEARCH = _paths("language retrieval services/search stores/embedded surfaces/cli/commands/find/search.py")
+SEARCH = _paths("language retrieval services/search stores/embedded surfaces/cli/commands/search.py")
 WRITE = _paths(
-    "ingest services/indexing services/pipeline services/memories stores/embedded surfaces/cli/commands/setup/index.py"
+    "ingest services/indexing services/pipeline services/memories stores/embedded surfaces/cli/commands/index.py"
 )
 DAEMON = _paths("surfaces/daemon light operations")
 MODEL = _paths("models/embed")
@@ -108,7 +108,7 @@ BENCHES = (
     _bench(
         "journal",
         "-m bench.journal",
-        WRITE + DAEMON + _paths("surfaces/cli/commands/find/changes.py"),
+        WRITE + DAEMON + _paths("surfaces/cli/commands/changes.py"),
         5,
         quick="--quick",
     ),

@@ -65,3 +65,18 @@ def test_quickstart_lists_the_extras() -> None:
     assert {name for row in rows(section) for name in spans(row[0])} == {*EXTRAS, "all"}
     named = {extra for name in NAMES for found in EXTRA.findall(read(name)) for extra in found.split(",")}
     assert named - {*EXTRAS, "all", "dev"} == set()
+
+
+def test_changes_touch_the_files_that_contributing_names() -> None:
+    """The example of each change is named in the listed files and in no other module: a new one costs as much."""
+    table = rows(read("CONTRIBUTING.md").partition("## What to touch")[2].partition("## ")[0])
+    package = ROOT / "src" / "lorelog"
+
+    assert len(table) == 3
+    for change, example, files, shown in table:
+        name = spans(example)[0]
+        listed = {span for span in spans(f"{files} {shown}") if span.endswith(".py")}
+        named = {str(path.relative_to(package)) for path in package.rglob("*.py") if name in path.read_text("utf-8")}
+        assert named - listed == set(), change
+        assert {file for file in spans(files) if file.endswith(".py")} <= named, change
+        assert f"({len([span for span in spans(files) if span.endswith('.py')])}" in change

@@ -14,7 +14,7 @@ from tests.surfaces.conftest import Shell
 from lorelog.config.schema import SETTINGS
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.commands import COMMANDS
-from lorelog.surfaces.cli.commands.setup.guide import find_docs_folder, find_page, read_contents, terminal_markdown
+from lorelog.surfaces.cli.commands.guide import find_docs_folder, find_page, read_contents, terminal_markdown
 from lorelog.surfaces.cli.parser import command_parser
 
 DOCS = ROOT / "docs"

@@ -14,8 +14,14 @@ from tests.surfaces.conftest import Shell
 from lorelog.core import VERSION
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import fraction, whole_number
-from lorelog.surfaces.cli.commands import COMMANDS, FRONT_PAGE
-from lorelog.surfaces.cli.help import format_all_commands, format_front_page, format_global_options, format_welcome
+from lorelog.surfaces.cli.commands import (
+    COMMANDS,
+    FRONT_PAGE,
+    format_all_commands,
+    format_front_page,
+    format_global_options,
+    format_welcome,
+)
 from lorelog.surfaces.cli.main import _name_option, main
 from lorelog.surfaces.cli.parser import CommandParser, command_parser
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from lorelog.light import spool
 from lorelog.services.sessions.drain import Drainer
-from lorelog.surfaces.cli.commands.agents.hosts import _drain_spool
+from lorelog.surfaces.cli.commands.hosts import _drain_spool
 
 
 def event(session: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from tests.surfaces.conftest import Shell
 
 from lorelog.core.errors import StoreDamaged
-from lorelog.surfaces.cli.commands.setup import status as status_command
+from lorelog.surfaces.cli.commands import status as status_command
 
 
 def test_every_printed_id_works_in_every_verb(shell: Shell) -> None:

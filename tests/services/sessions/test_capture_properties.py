@@ -366,13 +366,7 @@ def test_captures_of_one_session_at_once_write_nothing_twice(tmp_path: Path) -> 
     life.check()
 
 
-FLUSH = """
-import argparse
-from lorelog.surfaces.cli.commands.agents.hosts import configure_flush, run_flush
-parser = argparse.ArgumentParser()
-configure_flush(parser)
-run_flush(parser.parse_args(["--wait", "0"]))
-"""
+FLUSH = "from lorelog.surfaces.cli.main import main; raise SystemExit(main(['hosts', 'flush', '--wait', '0']))"
 
 
 @pytest.mark.slow

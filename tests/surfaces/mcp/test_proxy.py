@@ -319,7 +319,7 @@ def test_the_proxy_loads_little(project: Path) -> None:
     """Ten agents are ten proxies: nothing that holds memory or takes time is loaded for one."""
     heavy = ("mcp", "asyncio", "msgspec", "numpy", "pydantic", "lorelog.engine", "lorelog.wiring", "pathlib")
     code = (
-        "import sys; from lorelog.surfaces.cli.commands.programs import operations; from lorelog.surfaces.mcp import proxy;"
+        "import sys; from lorelog.surfaces.cli.commands import programs; from lorelog.surfaces.mcp import proxy;"
         "from lorelog.light import daemon_client;"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )

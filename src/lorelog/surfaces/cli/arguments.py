@@ -48,9 +48,6 @@ def _value_fault(message: str) -> Exception:
     return ArgumentTypeError(message)
 
 
-MAX_PORT = 65_535
-
-
 def fraction(text: str) -> float:
     """Return a number from 0 to 1; a type of arguments."""
     try:
@@ -190,6 +187,12 @@ def add_project_option(parser: argparse.ArgumentParser) -> None:
     mark_global(
         parser.add_argument("--project", metavar="DIR", help="use the project of DIR instead of the current directory")
     )
+
+
+def add_port_option(parser: argparse.ArgumentParser) -> None:
+    """Declare --port."""
+    help_text = "port; 0 chooses a free one (http.port)"
+    parser.add_argument("--port", type=whole_number(0, 65_535), metavar="N", help=help_text)
 
 
 def add_tenant_option(parser: argparse.ArgumentParser) -> None:

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lorelog.core.ports import Progress
+    from lorelog.engine import Engine
     from lorelog.light.daemon_address import DaemonAddress
     from lorelog.operations.dispatch import Dispatcher
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
     from lorelog.wiring import ResourcePool
 
 
@@ -124,6 +125,14 @@ def with_scope_flags(args: argparse.Namespace, arguments: Mapping[str, Any]) -> 
     """Return the arguments with --project and --tenant added, if they were given."""
     flags = {"project": args.project, "tenant": args.tenant}
     return {**arguments, **{name: value for name, value in flags.items() if value is not None}}
+
+
+def open_own_engine(args: argparse.Namespace) -> Engine:
+    """Return an engine in this process: files are read and written with the user's permissions, not by a daemon."""
+    from lorelog.wiring import open_engine, resolve_location
+
+    location = resolve_location(project=args.project, tenant=args.tenant)
+    return open_engine(location, {"scope.tenant": args.tenant})
 
 
 class OperationClient:

@@ -33,7 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in words
-    _force_utf8()
+    # Print UTF-8 whatever the locale. A closed stream is None: discard the output, as the caller asked for.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="replace")
     try:
         words = move_global_options(words)
         as_json = as_json or words[:1] == ["call"]
@@ -113,13 +118,20 @@ def _dispatch(words: list[str]) -> int:
         if word.encode("utf-8", "replace").decode() != word:
             raise UsageError(f"{word!r} is not valid UTF-8")
     if not words or words[0] in {"-h", "--help"}:
-        from lorelog.surfaces.cli.help import format_front_page, format_welcome, is_new_home
+        from lorelog.surfaces.cli.commands import format_front_page, format_welcome, is_new_home
 
         print(format_welcome() if not words and is_new_home() else format_front_page())
         return 0
     first = words[0]
     if first in {"-V", "--version", "version"}:
-        _print_version(as_json="--json" in words)
+        from lorelog.core import VERSION
+
+        if "--json" in words:
+            from lorelog.surfaces.cli.render import print_json
+
+            print_json({"version": VERSION})
+        else:
+            print(f"lorelog {VERSION}")
         return 0
     if first not in COMMANDS and not read_derived(first):
         raise unknown_command(first)
@@ -139,17 +151,6 @@ def _dispatch(words: list[str]) -> int:
         raise _name_option(error, command_parser(first), words[1:]) from None
     sys.stdout.flush()
     return status
-
-
-def _print_version(*, as_json: bool) -> None:
-    from lorelog.core import VERSION
-
-    if not as_json:
-        print(f"lorelog {VERSION}")
-        return
-    from lorelog.surfaces.cli.render import print_json
-
-    print_json({"version": VERSION})
 
 
 def move_global_options(words: list[str]) -> list[str]:
@@ -189,35 +190,21 @@ def _name_option(error: UsageError, parser: CommandParser, words: Sequence[str])
 
 
 def _print_error(error: LorelogError, *, as_json: bool) -> int:
-    """Print an error and return the exit status, which is the same if nobody reads the message."""
+    """Print an error and return the exit status, which is the same if its stream is closed."""
+    from lorelog.surfaces.cli.render import hang, known_width, one_line, print_json
+
     try:
-        _write_error(error, as_json=as_json)
+        if as_json:
+            print_json({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
+            sys.stdout.flush()
+        else:
+            width = known_width(sys.stderr) if sys.stderr.isatty() else None
+            print("lorelog: " + hang(one_line(error.message), 9, width), file=sys.stderr)
+            if error.hint:
+                print("  hint: " + hang(one_line(error.hint), 8, width), file=sys.stderr)
     except (OSError, ValueError):
         _discard_output()
     return 2 if isinstance(error, UsageError) else 1
-
-
-def _write_error(error: LorelogError, *, as_json: bool) -> None:
-    if as_json:
-        from lorelog.surfaces.cli.render import print_json
-
-        print_json({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
-        sys.stdout.flush()
-    else:
-        from lorelog.surfaces.cli.render import one_line
-
-        _print_to_stderr("lorelog: ", one_line(error.message))
-        if error.hint:
-            _print_to_stderr("  hint: ", one_line(error.hint))
-
-
-def _print_to_stderr(label: str, text: str) -> None:
-    """Print a text, wrapped below its label if standard error is a terminal."""
-    from lorelog.surfaces.cli.render import known_width, wrap
-
-    width = known_width(sys.stderr) if sys.stderr.isatty() else None
-    lines = wrap(text, width=width - len(label)).split("\n") if width else [text]
-    print(label + ("\n" + " " * len(label)).join(lines), file=sys.stderr)
 
 
 def _discard_output() -> None:
@@ -228,13 +215,3 @@ def _discard_output() -> None:
         sys.stdout.flush()
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _force_utf8() -> None:
-    """Print UTF-8 whatever the locale; characters that cannot be encoded become question marks."""
-    # A closed stream is None: discard the output, as the caller asked for.
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(encoding="utf-8", errors="replace")

@@ -10,8 +10,7 @@ from inspect import cleandoc
 
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import declare, with_default_verb
-from lorelog.surfaces.cli.commands import find_function, load_module
-from lorelog.surfaces.cli.help import text_width, wrap
+from lorelog.surfaces.cli.commands import find_function, load_module, text_width, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ def command_parser(name: str) -> CommandParser:
     functions = [] if is_group else [find_function(words, prefix) for prefix in ("run", "show", "configure")]
     module = load_module(name)
     texts = [
+        getattr(module, "HELP", {}).get(name),
         *(function.__doc__ for function in functions if function),
         module.__doc__ if module else derived[name]["summary"],
     ]

@@ -1,19 +1,21 @@
-"""The commands: what each is for, the module that renders it, and the options that are derived from its operation.
+"""The commands: what each is for, the module that renders it, the options that are derived from its operation, and the help pages.
 
 A command `x` is a function `run_x(args)` of its module, or `show_x(reply, args)` if it only shows the reply of its operation;
 `configure_x(parser)` declares options that no field of the request has. A verb is named like its words: `show_task_start`.
-The docstring of the first of these functions is the help text; that of a command with verbs is its module's. The reply of a
-command without any of them is printed field by field. A module of one command that calls no operation of its own declares
-all of it in `configure(parser)` and `run(args)`; its docstring is the help text.
+The docstring of the first of these functions is the help text; that of a command with verbs is in `HELP` of its module, if
+no function of it has one. The reply of a command without any of them is printed field by field. A module of one command
+may declare all of it in `configure(parser)` and `run(args)`; its docstring is the help text.
 """
 
 from __future__ import annotations
+
+import os
 
 from lorelog.core.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
     from types import ModuleType
     from typing import Any
 
@@ -104,35 +106,21 @@ GLOBAL_OPTIONS = ("--project", "--tenant", "--daemon")
 
 
 _MODULES = {
-    **dict.fromkeys(("search", "list", "duplicates"), "find.search"),
-    **dict.fromkeys(("add", "supersede", "delete", "restore", "expire", "feedback"), "find.changes"),
-    **dict.fromkeys(("show", "transcript", "open"), "find.show"),
-    "pick": "find.pick",
-    **dict.fromkeys(("forget", "compact"), "find.forget"),
-    "task": "records.task",
-    **dict.fromkeys(("decide", "verify", "brief", "ledger"), "records.records"),
-    "wiki": "records.wiki",
-    "identity": "records.identity",
-    "code": "code.code",
-    **dict.fromkeys(("debug", "why"), "code.debug"),
-    **dict.fromkeys(("deliveries", "handoff", "init", "agent-context", "session-start"), "agents.context"),
-    "hosts": "agents.hosts",
-    "backfill": "agents.backfill",
-    "guard": "agents.guard",
-    **dict.fromkeys(("index", "watch", "reset", "store"), "setup.index"),
-    **dict.fromkeys(("doctor", "daemon"), "setup.doctor"),
-    **dict.fromkeys(("export", "backup"), "setup.export"),
-    "status": "setup.status",
-    "config": "setup.config",
-    "eval": "setup.eval",
-    "import": "setup.import_file",
-    "sync": "setup.sync",
-    "uninstall": "setup.uninstall",
-    **dict.fromkeys(("serve", "ui"), "programs.serve"),
-    **dict.fromkeys(("call", "batch", "ops", "mcp"), "programs.operations"),
-    **dict.fromkeys(("docs", "completion", "help"), "setup.guide"),
+    "search": ("search", "list", "duplicates"),
+    "changes": ("add", "supersede", "delete", "restore", "expire", "feedback", "forget", "compact"),
+    "show": ("show", "transcript", "open", "pick"),
+    "records": ("task", "decide", "verify", "brief", "ledger", "wiki", "identity"),
+    "code": ("code", "debug", "why"),
+    "agents": ("deliveries", "handoff", "init", "agent-context", "session-start", "guard", "backfill"),
+    "hosts": ("hosts", "uninstall"),
+    "index": ("index", "watch", "reset", "store", "eval"),
+    "status": ("status", "doctor", "daemon"),
+    "transfer": ("export", "backup", "import"),
+    "sync": ("sync",),
+    "programs": ("call", "batch", "ops", "mcp", "serve", "ui"),
+    "guide": ("docs", "completion", "help", "config"),
 }
-"""The module of each command, below this package."""
+"""The commands of each module below this package."""
 
 DEFAULT_VERBS = {
     **dict.fromkeys(("task", "identity", "guard", "config"), "list"),
@@ -151,8 +139,8 @@ def load_module(name: str) -> ModuleType | None:
     """Return the module of a command; None for one that needs none."""
     if name == "hook":
         return __import__("lorelog.surfaces.hook", fromlist=["run"])
-    path = _MODULES.get(name)
-    return __import__(f"{__name__}.{path}", fromlist=["run"]) if path else None  # `importlib` imports `warnings`
+    module = next((module for module, names in _MODULES.items() if name in names), "")
+    return __import__(f"{__name__}.{module}", fromlist=["run"]) if module else None  # `importlib` imports `warnings`
 
 
 def find_function(words: str, prefix: str) -> Callable[..., Any] | None:
@@ -201,3 +189,105 @@ def unknown_command(word: str) -> UsageError:
     near = _OTHER_NAMES.get(word) or nearest_name(word, (*COMMANDS, "version"))
     hint = f"did you mean 'lorelog {near}'?" if near else "'lorelog help all' lists the commands"
     return UsageError(f"there is no command {word!r}", hint=hint)
+
+
+# `textwrap` and `shutil` are not used: importing them takes longer than all else that `lorelog --help` does.
+
+_DEFAULT_COLUMNS = 80
+_MIN_COLUMNS, _MAX_COLUMNS = 40, 120
+_USAGE = "usage: lorelog [GLOBAL OPTIONS] COMMAND ..."
+_ABOUT = "Memory for coding agents, kept in plain Markdown files."
+
+
+def is_new_home() -> bool:
+    """Return whether nothing was remembered or indexed in this home yet."""
+    from lorelog.core.paths import data_folder, first_layout_folder, home_folder
+
+    home = home_folder(os.environ.get("LORELOG_HOME", ""))
+    return not any(os.path.exists(folder) for folder in (data_folder(home), first_layout_folder(home)))
+
+
+def format_welcome() -> str:
+    """Return what `lorelog` alone prints in a new home."""
+    return (
+        "lorelog: memory for coding agents, in Markdown files\n"
+        "  lorelog hosts install   set up the agents found here\n"
+        "  lorelog backfill        get weeks of memory at once\n"
+        '  lorelog search "..."    find any of it'
+    )
+
+
+def format_front_page() -> str:
+    """Return the text of `lorelog --help`."""
+    groups = {title: {name: COMMANDS[name] for name in names} for title, names in FRONT_PAGE.items()}
+    more = '"lorelog help all" lists every command; "lorelog help COMMAND" explains one.'
+    return "\n".join([_USAGE, "", _ABOUT, *_format_groups(groups), "", *wrap(more, text_width())])
+
+
+def format_all_commands() -> str:
+    """Return the text of `lorelog help all`."""
+    more = (
+        '"lorelog help COMMAND" explains one, "lorelog help options" the options that all of them take. '
+        '"lorelog version" prints the version.'
+    )
+    return "\n".join([_USAGE, "", _ABOUT, *_format_groups(COMMANDS_BY_GROUP), "", *wrap(more, text_width())])
+
+
+def format_global_options() -> str:
+    """Return the text of `lorelog help options`."""
+    about = "These options may stand before or after the command, and with every command that works on memories."
+    options = {
+        "--project DIR": "use the project of DIR instead of the current directory",
+        "--tenant NAME": "use another tenant's memories (setting scope.tenant)",
+        "--daemon MODE": "use the daemon if possible (auto), never (off), or fail without it (required); "
+        "setting daemon.warm",
+        "--json": "print JSON instead of text (lorelog docs json)",
+        "-h, --help": "explain the command",
+    }
+    variables = {
+        "LORELOG_HOME": "where lorelog keeps its data and the index (default ~/.lorelog)",
+        "NO_COLOR": "print without colour",
+        "LORELOG_DEBUG": "print a traceback for internal errors",
+    }
+    return "\n".join(
+        [
+            *wrap(about, text_width()),
+            *_format_groups({"global options": options, "environment": variables}),
+            "",
+            *wrap("Every setting also has a variable: 'lorelog config list'.", text_width()),
+        ]
+    )
+
+
+def _format_groups(groups: Mapping[str, Mapping[str, str]]) -> Iterable[str]:
+    """Yield two aligned columns below a heading for each group."""
+    indent = max(len(name) for group in groups.values() for name in group) + 4
+    for title, group in groups.items():
+        yield from ("", f"{title}:")
+        for name, summary in group.items():
+            first, *rest = wrap(summary, text_width() - indent)
+            yield f"  {name:<{indent - 2}}{first}"
+            yield from (" " * indent + line for line in rest)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Return the lines of a paragraph. A word longer than the width has a line of its own."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}".lstrip()
+    return lines
+
+
+def text_width() -> int:
+    """Return the width of help texts: that of the terminal, within limits, less a margin."""
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() else 0
+    if not width:
+        try:
+            width = os.get_terminal_size(1).columns
+        except OSError:  # not a terminal
+            width = 0
+    return max(_MIN_COLUMNS, min(width or _DEFAULT_COLUMNS, _MAX_COLUMNS)) - 2

@@ -33,9 +33,9 @@ _CONTROL_CHARS = (
     *(0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)),
 )
 _REPLACED = dict.fromkeys(_CONTROL_CHARS, "\ufffd")
+
+
 # Tables for `str.translate`: a regular expression would import `re`, which takes 10 ms.
-
-
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object. Control characters, which only occur in strings, are escaped to protect the terminal."""
     print(dumps_indented(value).translate({code: f"\\u{code:04x}" for code in _CONTROL_CHARS}))
@@ -110,10 +110,8 @@ def format_freshness(freshness: Mapping[str, Any] | None) -> str:
 
 def print_note(text: str) -> None:
     """Print a note to standard error."""
-    width = known_width(sys.stderr)
-    lines = wrap(one_line(f"note: {text}"), width=width - 2).split("\n") if width else [one_line(f"note: {text}")]
-    for number, line in enumerate(lines):
-        print(stylize(f"{'  ' if number else ''}{line}", "dim", sys.stderr), file=sys.stderr)
+    for line in hang(one_line(f"note: {text}"), 2, known_width(sys.stderr)).split("\n"):
+        print(stylize(line, "dim", sys.stderr), file=sys.stderr)
 
 
 def print_notes(reply: Mapping[str, Any]) -> None:
@@ -146,15 +144,32 @@ def _format_item(value: object) -> str:
 
 
 def print_table(rows: Sequence[Sequence[str]], *, right: Container[int] = (), head: str = "dim") -> None:
-    """Print rows in columns; the first row is the head, and numbers stand in columns of `right`."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for number, row in enumerate(rows):
-        cells = (
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
+    """Print rows in columns, with numbers in those of `right`. The first row is the head, unless its style is empty."""
+    for number, cells in enumerate(align(rows, right)):
         text = "  ".join(cells).rstrip()
-        print(text if number else stylize(text, head))
+        print(text if number or not head else stylize(text, head))
+
+
+def align(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[list[str]]:
+    """Return rows whose cells are as wide as their column; colour codes take no width."""
+    widths = [max(map(visible_width, column)) for column in zip(*rows, strict=True)]
+    return [
+        [
+            (" " * gap + cell) if column in right else (cell + " " * gap)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            for gap in (width - visible_width(cell),)
+        ]
+        for row in rows
+    ]
+
+
+def visible_width(text: str) -> int:
+    """Return a text's length without its colour codes."""
+    if "\x1b" in text:
+        import re
+
+        text = re.sub(r"\x1b\[\d+m", "", text)
+    return len(text)
 
 
 def confirm(question: str, hint: str, *, default: bool = False) -> bool:
@@ -172,6 +187,12 @@ def print_problem(path: str, message: str, hint: str) -> None:
     print(f"{stylize('problem:', 'red', sys.stderr)} {text if short in text else f'{short}: {text}'}", file=sys.stderr)
     if hint:
         print(f"  hint: {one_line(hint)}", file=sys.stderr)
+
+
+def print_problems(problems: Iterable[Mapping[str, str]]) -> None:
+    """Print problems with files to standard error."""
+    for problem in problems:
+        print_problem(problem["path"], problem["message"], problem["hint"])
 
 
 def short_path(path: str) -> str:
@@ -198,6 +219,11 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """Return a printable text on one line: even a file name may contain a line break."""
     return printable(text).replace("\n", "\ufffd").replace("\t", " ")
+
+
+def truncate(text: str, max_chars: int) -> str:
+    """Return the first characters of a text, with an ellipsis if there are more."""
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 
 def without_comments(text: str) -> str:
@@ -331,6 +357,11 @@ def wrap(text: str, indent: str = "", *, width: int | None = None) -> str:
     """Return a text broken into lines that fit the terminal, each with this indentation."""
     room = (width or text_width()) - len(indent)
     return "\n".join(indent + text[start:end] for start, end in break_lines(text, room))
+
+
+def hang(text: str, indent: int, width: int | None) -> str:
+    """Return a text wrapped to the width, with the lines after the first indented; one line if there is no width."""
+    return wrap(text, " " * indent, width=width).lstrip() if width else text
 
 
 def join_fields(fields: Iterable[Field], indent: str, width: int | None) -> str:

@@ -7,13 +7,15 @@ import sys
 
 from lorelog.surfaces.cli.render import (
     RECORD_TIERS,
+    align,
     format_origin,
     one_line,
     print_note,
     short_path,
     shorten_ids,
     stylize,
-    supports_colour,
+    truncate,
+    visible_width,
 )
 
 TYPE_CHECKING = False
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
 
 _SHORT_ID_CHARS = 13
 """Of 36. They encode the time to the millisecond, so they are rarely equal for two records."""
@@ -51,11 +53,6 @@ def short_record_ids(ids: Iterable[str]) -> dict[str, str]:
 def short_id(identity: str) -> str:
     """Return the first characters of an id."""
     return identity[:_SHORT_ID_CHARS]
-
-
-def format_record_badge(record: Json, writers: Mapping[str, str]) -> str:
-    """Return a record's trust badge. `writers` maps ids of verifying records to their writers."""
-    return format_badge(record["trust"], writers, signed=record["signed"])
 
 
 def format_badge(trust: Json, writers: Mapping[str, str], *, signed: bool = False) -> str:
@@ -103,7 +100,7 @@ def format_summary(record: Mapping[str, object]) -> str:
     for name in _SUMMARY_FIELDS:
         text = _flatten(record.get(name))
         if text:
-            return _truncate(f"{_FIELD_LABELS[name]}: {text}" if name in _FIELD_LABELS else text)
+            return truncate(f"{_FIELD_LABELS[name]}: {text}" if name in _FIELD_LABELS else text, _MAX_SUMMARY_CHARS)
     return ""
 
 
@@ -134,7 +131,7 @@ def show_tasks(tasks: Sequence[Json], *, projects: bool) -> None:
     for task in tasks:
         place = [short_path(task["project"]) or "(global)"] if projects else []
         row = [stylize(ids[task["task_id"]], "cyan"), format_status(task["status"]), format_time(task["updated_at"])]
-        rows.append([*row, *place, _truncate(_flatten(task["goal"]))])
+        rows.append([*row, *place, truncate(_flatten(task["goal"]), _MAX_SUMMARY_CHARS)])
     _print_rows(rows)
 
 
@@ -149,7 +146,14 @@ def show_records(records: Sequence[Json]) -> None:
             format_time(record["at"]),
             one_line(record["artifact_kind"]),
         ]
-        rows.append([*row, format_agent(record), format_record_badge(record, writers), format_summary(record)])
+        rows.append(
+            [
+                *row,
+                format_agent(record),
+                format_badge(record["trust"], writers, signed=record["signed"]),
+                format_summary(record),
+            ]
+        )
     _print_rows(rows)
 
 
@@ -166,7 +170,16 @@ def show_task(reply: Json, args: object = None) -> None:
 def show_record(record: Json, writers: Mapping[str, str]) -> None:
     """Print all fields of a record."""
     head = [stylize(record["artifact_id"], "cyan"), one_line(record["artifact_kind"]), format_status(record["status"])]
-    print("  ".join([*head, format_agent(record), format_time(record["at"]), format_record_badge(record, writers)]))
+    print(
+        "  ".join(
+            [
+                *head,
+                format_agent(record),
+                format_time(record["at"]),
+                format_badge(record["trust"], writers, signed=record["signed"]),
+            ]
+        )
+    )
     for name in _SHOWN_FIELDS:
         text = _format_value(record.get(name))
         if text:
@@ -184,7 +197,9 @@ def show_record(record: Json, writers: Mapping[str, str]) -> None:
 def show_trust(record: Json, writers: Mapping[str, str]) -> None:
     """Print why a record is trusted or not."""
     trust = record["trust"]
-    print(f"{stylize(record['artifact_id'], 'cyan')}  {format_record_badge(record, writers)}")
+    print(
+        f"{stylize(record['artifact_id'], 'cyan')}  {format_badge(record['trust'], writers, signed=record['signed'])}"
+    )
     print(f"  {format_summary(record)}")
     print(f"  because: {one_line(trust['reason'])}")
     print(f"  writer: {format_agent(record)}, {'signed' if record['signed'] else 'not signed'}")
@@ -208,25 +223,20 @@ def show_digest(digest: Json) -> None:
 
 
 def print_record_written(label: str, reply: Mapping[str, Any]) -> None:
-    """Print the id of a new record, whether it promoted another one, and the notes."""
+    """Print the id of a new record, whether its confirmation of another one was counted, and the notes."""
     task = f" of task {short_id(reply['task_id'])}" if reply["task_id"] else ""
     print(f"{label} {short_id(reply['artifact_id'])}{task}")
-    _print_promotion(reply["trust"])
-    reason = reply["trust"]["promotion_reason"]
+    trust, reason = reply["trust"], reply["trust"]["promotion_reason"]
+    if trust["promotion"] == "granted":
+        how = "both writers proven by signature" if trust["signed"] else "writers told apart by name only"
+        print(f"{stylize('promotion: granted', 'green')}, {one_line(reason)} ({how})")
+    elif trust["promotion"] == "refused":
+        print(f"{stylize('promotion: refused', 'yellow')}, {one_line(reason)}")
+        if reason == _NAMELESS_REASON:
+            print_note("give your name with --as NAME, or set it once: lorelog config set records.writer NAME")
     for text in reply["notes"]:
         if not (reason and reason in text):  # already printed
             print_note(text)
-
-
-def _print_promotion(trust: Json) -> None:
-    """Print whether a confirmation was counted, and if not, why."""
-    if trust["promotion"] == "granted":
-        how = "both writers proven by signature" if trust["signed"] else "writers told apart by name only"
-        print(f"{stylize('promotion: granted', 'green')}, {one_line(trust['promotion_reason'])} ({how})")
-    elif trust["promotion"] == "refused":
-        print(f"{stylize('promotion: refused', 'yellow')}, {one_line(trust['promotion_reason'])}")
-        if trust["promotion_reason"] == _NAMELESS_REASON:
-            print_note("give your name with --as NAME, or set it once: lorelog config set records.writer NAME")
 
 
 def _format_value(value: object) -> str:
@@ -244,40 +254,16 @@ def _flatten(value: object) -> str:
     return "" if value is None else one_line(" ".join(str(value).split()))
 
 
-def _truncate(text: str, max_chars: int = _MAX_SUMMARY_CHARS) -> str:
-    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
-
-
 def _print_rows(rows: Sequence[Sequence[str]]) -> None:
     """Print aligned columns; the last column uses the rest of the line, or the next line if that is too short."""
-    if not rows:
-        return
-    widths = [max(_visible_width(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    remaining = _terminal_columns() - sum(widths) - 2 * len(widths)
-    for row in rows:
-        cells = "  ".join(cell + " " * (width - _visible_width(cell)) for cell, width in zip(row, widths, strict=False))
-        if remaining >= _MIN_SUMMARY_COLUMNS or not row[-1]:
-            print(f"{cells}  {_truncate(row[-1], remaining)}".rstrip())
-        else:
-            print(f"{cells.rstrip()}\n    {row[-1]}")
-
-
-def _terminal_columns() -> int:
-    """Return the terminal's width; output to a pipe is not limited."""
     try:
-        return (
-            (os.get_terminal_size(sys.stdout.fileno()).columns or _PIPE_COLUMNS)
-            if sys.stdout.isatty()
-            else _PIPE_COLUMNS
-        )
+        columns = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
     except (OSError, ValueError):
-        return _PIPE_COLUMNS
-
-
-def _visible_width(text: str) -> int:
-    """Return a text's width without its colour codes."""
-    if supports_colour(sys.stdout):
-        import re
-
-        text = re.sub(r"\x1b\[\d+m", "", text)
-    return len(text)
+        columns = 0
+    for row, cells in zip(rows, align([row[:-1] for row in rows]), strict=True):
+        line = "  ".join(cells)
+        remaining = (columns or _PIPE_COLUMNS) - sum(map(visible_width, cells)) - 2 * len(cells)
+        if remaining >= _MIN_SUMMARY_COLUMNS or not row[-1]:
+            print(f"{line}  {truncate(row[-1], remaining)}".rstrip())
+        else:
+            print(f"{line.rstrip()}\n    {row[-1]}")

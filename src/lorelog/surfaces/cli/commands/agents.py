@@ -1,0 +1,615 @@
+"""Commands about agents: deliveries, handoff, init, agent-context, session-start, guard and backfill."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from lorelog.core.caller import detect_agent, without_agent_markers
+from lorelog.core.errors import LorelogError, UsageError
+from lorelog.hosts import HOST_TITLES, HOSTS
+from lorelog.surfaces.cli.arguments import add_common, add_scope_options, expand_path, parse_host, request_of
+from lorelog.surfaces.cli.client import OperationClient, call_command, call_operation, print_reply, with_scope_flags
+from lorelog.surfaces.cli.render import (
+    one_line,
+    plural,
+    print_json,
+    print_note,
+    print_notes,
+    print_problems,
+    print_table,
+    printable,
+    progress_bar,
+    short_path,
+    stylize,
+    truncate,
+)
+from lorelog.surfaces.cli.render.records import format_time, short_record_ids
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from lorelog.operations.operation import Json
+    from lorelog.services.sessions.transcripts import HostSession
+
+HELP = {
+    "guard": """\
+Check the tool calls of agents against your corrections: warn, or block.
+
+'propose' derives guards from your corrections ("use pnpm, not npm"). 'test' replays a guard over all captured tool
+calls and shows what it would have hit. 'enable' does the same, and switches it on unless it matches nearly everything.
+Patterns are wildcards (* ** ?), not regular expressions. Only a guard that a person wrote or approved can block. A
+guard that is dismissed three times retires. In the shell of an agent, changes to your guards need confirmation on a
+terminal. Guards are kept in guards.jsonl of the tenant's folder, never in a repository.
+
+examples:
+  lorelog guard propose
+  lorelog guard test --command 'npm *'
+  lorelog guard add --command 'npm *' --message "use pnpm, not npm"
+  lorelog guard add --path 'migrations/**' --message "do not edit" --block
+  lorelog guard enable g1a2b3c4 --block
+  lorelog guard dismiss g1a2b3c4         it was wrong; the third time retires it
+""",
+}
+"""Help of commands with verbs."""
+_DELIVERY_FILTERS = ("session", "since", "kind", "memory")
+_ID_CHARS = 8
+_TEXT_CHARS = 48
+_CUE_CHARS = 32
+
+
+def configure_deliveries(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the review."""
+    parser.add_argument("--unused", action="store_true", help="list memories that were delivered and never used")
+    parser.add_argument("--min", type=int, metavar="N", help="with --unused: delivered at least N times (default 5)")
+
+
+def run_deliveries(args: argparse.Namespace) -> int:
+    """Show the memories that agents were shown: when, why, how many tokens they cost, and whether they were used.
+
+    Hooks add memories to an agent's context at the start of a session, to a prompt, and before or after a tool call whose
+    file, command or error matches a memory's cue. Each delivery is logged. Whether a memory was used is noted where it can be
+    seen: its id in the assistant's text or tool calls, a guard that was obeyed, a call that was changed.
+    The column 'used' is empty while the turns after a delivery are not captured.
+
+    --unused lists memories that were delivered repeatedly and never used. They are shown after others; review them.
+
+    examples:
+      lorelog deliveries
+      lorelog deliveries --session 1f0a --since 7d
+      lorelog deliveries --kind cue --memory 65fcbf6e --json
+      lorelog deliveries --unused
+    """
+    if args.unused and any(getattr(args, name) for name in _DELIVERY_FILTERS):
+        raise UsageError("--unused cannot be combined with filters", hint="lorelog deliveries --unused --min 10")
+    if args.min is not None and not args.unused:
+        raise UsageError("--min requires --unused", hint="lorelog deliveries --unused --min 10")
+    if not args.unused:
+        return print_reply(args, call_command(args), _show_deliveries)
+    least = {} if args.min is None else {"min_deliveries": args.min}
+    return print_reply(args, call_operation(args, "delivery.unused", {**request_of(args), **least}), _show_unused)
+
+
+def _show_deliveries(reply: Json, args: argparse.Namespace) -> None:
+    if not reply["deliveries"]:
+        filters = {name: getattr(args, name) for name in _DELIVERY_FILTERS if getattr(args, name)}
+        named = ", ".join(f"{name} {one_line(value)}" for name, value in filters.items())
+        print(f"No deliveries match {named}." if named else "No deliveries.")
+        return
+    rows: list[tuple[str, ...]] = [("when", "host", "session", "moment", "memory", "cue", "tokens", "used")]
+    short = short_record_ids(memory["id"] for delivery in reply["deliveries"] for memory in delivery["memories"])
+    rows += [row for delivery in reply["deliveries"] for row in _delivery_rows(delivery, short)]
+    print_table(rows, right=(6,))
+    count, tokens = plural(reply["total_count"], "delivery"), f"{reply['total_tokens']:,}"
+    more = "; use -n to show more" if reply["total_count"] > len(reply["deliveries"]) else ""
+    print_note(f"{count}, {tokens} tokens{more}")
+
+
+def _delivery_rows(delivery: Json, short: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Yield one row per memory; the first has the time, the session and the tokens of them all."""
+    cue = delivery["cue"] or (f"guard {delivery['guard'][:_ID_CHARS]}" if delivery["guard"] else "")
+    head = (
+        format_time(delivery["at"]),
+        one_line(delivery["host"]),
+        one_line(delivery["session"][:_ID_CHARS]),
+        one_line(delivery["moment"]),
+    )
+    for number, memory in enumerate(delivery["memories"] or ({"id": "", "text": "", "used": None, "how": ""},)):
+        text = truncate(one_line(memory["text"]), _TEXT_CHARS)
+        used = "" if memory["used"] is None else memory["how"] or "no"
+        name = f"{one_line(short.get(memory['id'], ''))} {text}".strip()
+        if number:
+            yield ("", "", "", "", name, "", "", used)
+        else:
+            yield (*head, name, one_line(cue[:_CUE_CHARS]), f"{delivery['tokens']:,}", used)
+
+
+def _show_unused(reply: Json, args: argparse.Namespace) -> None:
+    if not reply["memories"]:
+        print("No memory was delivered repeatedly without being used.")
+        return
+    rows = [("unused", "last", "type", "memory")]
+    short = short_record_ids(memory["id"] for memory in reply["memories"])
+    for memory in reply["memories"]:
+        text = one_line(memory["text"])[: 2 * _TEXT_CHARS]
+        last = format_time(memory["last"])[:10]
+        rows.append(
+            (f"{memory['unused']:,}×", last, one_line(memory["type"]), f"{one_line(short[memory['id']])} {text}")
+        )
+    print_table(rows, right=(0,))
+    for action in reply["actions"]:
+        print_note(f"{action['command']:<26} {action['purpose']}")
+
+
+def show_handoff(reply: Json, args: argparse.Namespace) -> None:
+    """Print what the next agent needs of a session: goal, state, decisions, files, open questions, failing command.
+
+    It is made from the notes of captured turns, without a model, so a session of one host can go on in another. Paste it into the
+    next agent; or --inject shows it, once, at the start of the next session of that host in this project, until tomorrow.
+
+    examples:
+      lorelog handoff --to codex
+      lorelog handoff --to claude --inject
+      lorelog handoff --session 46d503e3 | pbcopy
+    """
+    print(reply["text"], end="")
+    if reply["until"]:
+        print_note(
+            f"the next {args.to or 'agent'} session in this project is shown it at its start, until {reply['until']}"
+        )
+
+
+def configure_agent_context(parser: argparse.ArgumentParser) -> None:
+    """Declare where the context is written."""
+    parser.add_argument("--output", "--out", metavar="FILE", help="write to FILE atomically, and print nothing")
+    parser.add_argument("--log-dir", metavar="DIR", help="also log the result and the queries there (mode 0600)")
+
+
+def run_agent_context(args: argparse.Namespace) -> int:
+    """Print the context an agent should read before it works.
+
+    A short text: memories that answer the queries, current decisions, failures to avoid, open tasks and frequently used memories,
+    each with an id to cite and its trust level. It has at most --token-budget tokens, counted with the built-in tokenizer,
+    and lists what was left out. Without a query it shows the newest entries.
+
+    --log-dir writes each result to a file of its own, lorelog_context_<ms>.json, and to lorelog_context_log.jsonl. Both contain
+    the queries, and are readable by you alone.
+
+    examples:
+      lorelog agent-context --query "how do we deploy" --query "flaky tests"
+      lorelog agent-context --query "tax" --output .lorelog/context.md
+      lorelog agent-context --query "tax" --format json --log-dir ~/.lorelog/log
+    """
+    from lorelog.services.context.init import write_context_log, write_output
+
+    reply = call_command(args)
+    if args.log_dir:
+        write_context_log(expand_path(args.log_dir), reply)
+    if args.output:
+        write_output(expand_path(args.output), reply["text"])
+    if args.json:
+        print_json(reply)
+        return 0
+    if not args.output:
+        print(printable(reply["text"]), end="")
+    print_notes(reply)
+    return 0
+
+
+def configure_init(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument(
+        "--tenant", metavar="NAME", default="", help="tenant of this project's memories (default: the default tenant)"
+    )
+    parser.add_argument(
+        "--project", metavar="DIR", help="project directory (default: the current repository or directory)"
+    )
+    parser.add_argument("--no-agent-files", action="store_true", help="do not change AGENTS.md and CLAUDE.md")
+    parser.add_argument("--remove", action="store_true", help="delete the block from AGENTS.md and CLAUDE.md")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+
+
+def run_init(args: argparse.Namespace) -> int:
+    """Set up a directory as a lorelog project: a scope file, and instructions for agents.
+
+    Writes .lorelog/scope.json, and a marked block into AGENTS.md and CLAUDE.md if they exist (AGENTS.md is created if neither
+    does). The block tells agents to search before they work, to cite, to treat memories as data, and to record decisions.
+    Running it again changes nothing or updates the block; the rest of the files stays byte for byte the same. --remove deletes
+    the block.
+
+    A tenant keeps memories separate. A directory can only ask for a tenant: you allow it with 'lorelog config set scope.tenants'.
+
+    examples:
+      lorelog init
+      lorelog init --tenant work --dry-run
+      lorelog init --project ~/src/shop --no-agent-files
+      lorelog init --remove
+    """
+    from lorelog.services.context.init import apply_changes, plan_init, plan_removal
+
+    directory = _project_directory(args.project)
+    if args.remove and (args.tenant or args.no_agent_files):
+        raise UsageError("--remove cannot be combined with --tenant or --no-agent-files")
+    notes = [] if args.remove or not args.tenant else _tenant_notes(args.tenant, directory)
+    changes = (
+        plan_removal(directory)
+        if args.remove
+        else plan_init(directory, tenant=args.tenant, agent_files=not args.no_agent_files)
+    )
+    if not args.dry_run:
+        apply_changes(directory, changes)
+    files = [{"path": str(change.path), "change": change.kind} for change in changes]
+    reply = {"project": directory, "dry_run": args.dry_run, "files": files, "notes": notes}
+    return print_reply(args, reply, _show_init)
+
+
+def _show_init(reply: Json, args: argparse.Namespace) -> None:
+    labels = {"create": ("wrote", "would write"), "update": ("updated", "would update")}
+    labels |= {"delete": ("deleted", "would delete"), "unchanged": ("unchanged:", "unchanged:")}
+    for file in reply["files"]:
+        print(f"{labels[file['change']][args.dry_run]} {short_path(file['path'])}")
+    if not reply["files"]:
+        print("Nothing to do.")
+    print_notes(reply)
+
+
+def _tenant_notes(tenant: str, directory: str) -> list[str]:
+    """Return what the user must do to enable the tenant. Raise ConfigError for an invalid name."""
+    from lorelog.wiring import resolve_location, settings_at, user_settings
+
+    location = resolve_location(project=directory, tenant=tenant)
+    settings_at(location, {"scope.tenant": tenant})
+    allowed = user_settings(location.home).allowed_tenants()
+    enable = f"to enable the tenant, run: lorelog config set scope.tenants {','.join((*allowed, tenant))}"
+    return [] if tenant in allowed else [enable]
+
+
+def _project_directory(option: str | None) -> str:
+    """Return the directory of --project, or else the current working tree."""
+    from lorelog.services.places.project import find_project
+    from lorelog.wiring import working_directory
+
+    if option is None:
+        return find_project(working_directory()).root
+    directory = os.path.realpath(expand_path(option))
+    if not os.path.isdir(directory):
+        raise UsageError(f"there is no directory {option}", hint="--project must be the directory of a project")
+    return directory
+
+
+CONTEXT_FILE = "context.md"
+_MEMORY_COUNT = 10
+
+
+def configure_session_start(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument(
+        "--project", metavar="DIR", default=".", help="a directory in the project (default: the current one)"
+    )
+    parser.add_argument(
+        "--token-budget", type=int, default=700, metavar="N", help="maximum size of the file in tokens (default 700)"
+    )
+    add_scope_options(parser)
+
+
+def run_session_start(args: argparse.Namespace) -> int:
+    """Update .lorelog/context.md, the file that an agent reads before it works.
+
+    It has the newest information about the project, in at most --token-budget tokens: memories, current decisions, failures to
+    avoid, open tasks and frequently used memories. Tenants other than the default have it in
+    .lorelog/tenants/<tenant>/context.md. Made for hooks: it prints nothing, and it succeeds even if nothing can be written;
+    the reason is printed to standard error. An invalid scope file is reported there too; 'lorelog init' creates one.
+
+    examples:
+      lorelog session-start
+      lorelog session-start --project "$CLAUDE_PROJECT_DIR"
+    """
+    directory = os.path.realpath(expand_path(args.project))
+    if not os.path.isdir(directory):
+        raise UsageError(f"there is no directory {args.project}", hint="--project must be a directory in the project")
+    args.project = directory
+    request = {"k": _MEMORY_COUNT, "token_budget": args.token_budget}
+    reply: Json | None = None
+    try:
+        reply = call_operation(args, "context.agent_context", request, start_daemon=True)
+        _write_context(directory, reply)
+    except (LorelogError, OSError) as error:
+        if reply is None and isinstance(error, UsageError):  # an invalid argument
+            raise
+        print_note(f"{CONTEXT_FILE} was not updated: {error}")
+    return 0
+
+
+def _write_context(directory: str, reply: Json) -> None:
+    """Write the file into the current working tree, wherever the project's memories are kept.
+
+    An empty context does not create a project folder, and the user's home directory is not a project.
+    """
+    from lorelog.core.errors import StoreUnwritable
+    from lorelog.core.paths import is_below
+    from lorelog.services.context.init import write_output
+    from lorelog.services.places.project import apply_scope_file, find_project, find_scope_file
+    from lorelog.services.places.workspace import FOLDER, create_project_folder
+
+    project = find_project(directory)
+    scope = find_scope_file(directory)
+    root = (apply_scope_file(scope, project) if scope is not None else project).root
+    exists = os.path.isdir(os.path.join(root, FOLDER))
+    if root == os.path.realpath(os.path.expanduser("~")) or not (exists or reply["result_count"]):
+        return
+    folder = target = create_project_folder(root)
+    if reply["tenant"] != "default":
+        target = os.path.join(folder, "tenants", reply["tenant"])
+        os.makedirs(target, mode=0o700, exist_ok=True)
+        if not is_below(os.path.realpath(target), os.path.realpath(folder)):
+            raise StoreUnwritable(f"{target} is a link out of the project", hint="replace it with a directory")
+    write_output(os.path.join(target, CONTEXT_FILE), reply["text"], follow=False)
+
+
+_STATES = {"enable": "on", "disable": "off"}
+
+
+def show_guard_list(reply: Json, args: argparse.Namespace) -> None:
+    """Print the guards."""
+    for guard in reply["guards"]:
+        print(_format_guard(guard))
+    for notice in reply["notices"]:
+        print_note(notice)
+    if not reply["guards"]:
+        print("There are no guards yet; 'lorelog guard propose' derives some from your corrections.")
+
+
+def show_guard_propose(reply: Json, args: argparse.Namespace) -> None:
+    """Print the proposals."""
+    for proposal in reply["proposals"]:
+        print(f"{stylize(proposal['id'], 'cyan')}  {_format_conditions(proposal)}")
+        print(f"  from {proposal['date'][:10] or 'an unknown day'}: {one_line(proposal['correction'])}")
+        print(f"  would match: {one_line(proposal['example'])}")
+    if reply["proposals"]:
+        print("'lorelog guard test ID' replays one; 'lorelog guard enable ID [--block]' switches it on.")
+    else:
+        print(f"No new guard follows from your {plural(reply['corrections'], 'standing memory')}.")
+
+
+def show_guard_show(reply: Json, args: argparse.Namespace) -> None:
+    """Print a guard, its correction and its history."""
+    print(_format_guard(reply))
+    if reply["correction"]:
+        print(f"  correction {reply['memory']}: {one_line(reply['correction'])}")
+    for event in reply["history"]:
+        print(f"  {event['at'][:16].replace('T', ' ')}  {event['event']} by {event['by']}")
+
+
+def configure_guard_add(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that blocks."""
+    parser.add_argument("--block", action="store_true", help="block the call instead of warning")
+
+
+def run_guard_add(args: argparse.Namespace) -> int:
+    """Add a guard; one that blocks needs a person's confirmation."""
+    reply = _call_confirmed(args, {"action": "block"}) if args.block else call_command(args, action="warn")
+    return print_reply(args, reply, _show_guard_added)
+
+
+def _show_guard_added(reply: Json, args: argparse.Namespace) -> None:
+    print(_format_guard(reply["guard"]))
+    print_notes(reply)
+    if reply["guard"]["state"] != "on":
+        print(f"It is off; 'lorelog guard enable {reply['guard']['id']}' replays it and switches it on.")
+
+
+def configure_guard_enable(parser: argparse.ArgumentParser) -> None:
+    """Declare what the guard shall do."""
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--block", dest="action", action="store_const", const="block", help="block matching calls")
+    action.add_argument("--warn", dest="action", action="store_const", const="warn", help="only warn")
+
+
+def run_guard_enable(args: argparse.Namespace) -> int:
+    """Change the state of a guard."""
+    action = {"action": args.action} if getattr(args, "action", None) else {}
+    return print_reply(args, _call_confirmed(args, action), _show_changed)
+
+
+run_guard_disable = run_guard_dismiss = run_guard_remove = run_guard_enable
+
+
+def _show_changed(reply: Json, args: argparse.Namespace) -> None:
+    guard = reply["guard"]
+    if "replay" in reply:
+        show_guard_test(reply["replay"], args)
+    if args.verb == "remove":
+        print(f"{guard['id']} is removed.")
+    elif args.verb == "dismiss":
+        print(f"{guard['id']} was dismissed {plural(guard['dismissals'], 'time')}.")
+    else:
+        state = _STATES[args.verb]
+        print(f"{guard['id']} is {state}" + (f": it {guard['action']}s" if state == "on" else "") + ".")
+    print_notes(reply)
+
+
+def _call_confirmed(args: argparse.Namespace, changes: Json) -> Any:
+    """Call the operation. In the shell of an agent, a person can confirm on a terminal that it is their own decision."""
+    agent = detect_agent(os.environ)
+    if not agent or not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
+        return call_command(args, **changes)
+    print(f"This shell belongs to {agent}. Only a person may change guards of persons.", file=sys.stderr)
+    print("If you are that person, type 'yes': ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() != "yes":
+        raise UsageError("not confirmed; nothing was changed", hint="use a terminal of your own")
+    request = with_scope_flags(args, {**request_of(args), **changes})
+    client = OperationClient(args.warm)
+    return client.call(args.derived["operation"], request, environment=without_agent_markers(os.environ))
+
+
+def _format_guard(guard: Mapping[str, Any]) -> str:
+    state = guard["state"] if guard["state"] != "on" else f"{guard['action']}s"
+    style = {"blocks": "red", "warns": "yellow"}.get(state, "dim")
+    author = "an agent" if guard["created_by"] == "agent" and not guard["approved"] else ""
+    parts = [stylize(guard["id"], "cyan"), stylize(f"{state:<7}", style), _format_conditions(guard)]
+    parts += ["all projects"] if not guard["project"] else []
+    parts += [f"by {author}"] if author else []
+    parts += [f"dismissed {plural(guard['dismissals'], 'time')}"] if guard["dismissals"] else []
+    return "  ".join(parts) + f"\n  {one_line(guard['message'])}"
+
+
+def _format_conditions(conditions: Mapping[str, Any]) -> str:
+    parts = [f"{name} {one_line(conditions[name])!r}" for name in ("tool", "command", "content") if conditions[name]]
+    shown, more = conditions["paths"][:3], len(conditions["paths"]) - 3
+    paths = " or ".join(repr(one_line(path)) for path in shown) + (f" or {more} more" if more > 0 else "")
+    return ", ".join([*parts, *([f"path {paths}"] if shown else [])])
+
+
+def show_guard_test(replay: Json, args: argparse.Namespace) -> None:
+    """Print the calls that a guard would have hit."""
+    for hit in replay["hits"]:
+        time = hit["at"][:16].replace("T", " ")
+        reaction = stylize(hit["why"] or "not corrected", "green" if hit["corrected"] else "yellow")
+        print(f"  {time}  {hit['host']}  {one_line(hit['call'])}  ({reaction})")
+        if hit["statement"]:
+            print(f"    you said: {one_line(hit['statement'])}")
+    left_out = replay["hit_count"] - len(replay["hits"])
+    if left_out > 0:
+        print(f"  … and {left_out:,} more")
+    print(one_line(replay["verdict"]))
+    if replay["refused"]:
+        print_note(f"it cannot be switched on: {replay['refused']}")
+    print_notes(replay)
+
+
+def configure_backfill(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument(
+        "hosts",
+        nargs="*",
+        metavar="HOST",
+        help="claude, codex, opencode, openclaw, gemini, qwen or copilot (default: all that have sessions)",
+    )
+    parser.add_argument("--since", metavar="DAY", help="only turns on or after DAY: 2026-03-05, yesterday, 7d, 2w, 3m")
+    parser.add_argument(
+        "--all-projects", action="store_true", help="capture the sessions of every project, each to its own journals"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show what would be captured, and write nothing")
+    parser.add_argument(
+        "--upgrade", action="store_true", help="replace notes of an older version, unless somebody edited them"
+    )
+    add_common(parser)
+
+
+def run_backfill(args: argparse.Namespace) -> int:
+    """Make memories of sessions from before lorelog was installed, or that its hooks missed.
+
+    Reads the conversations that agents' hosts keep on this machine, and adds turns that are in no journal yet to the journal of their
+    day. Without HOST, every host that has sessions is read. Running it again writes nothing twice. Only sessions of the current
+    project are read, unless --all-projects is given. No model is called.
+
+    With --upgrade, notes that an older version wrote are replaced by notes of this version. Notes that somebody edited, or that a
+    model worded, are kept. A replaced note stays in the journal; searches show the new one.
+
+    examples:
+      lorelog backfill --dry-run             show what would be captured
+      lorelog backfill --all-projects        every project, each to its own journals
+      lorelog backfill claude --since 2w     the last two weeks of Claude Code
+      lorelog backfill codex --upgrade
+    """
+    from contextlib import closing
+
+    from lorelog.operations.requests import parse_past_day
+
+    hosts = tuple(dict.fromkeys(map(parse_host, args.hosts))) or HOSTS
+    since = parse_past_day(args.since)
+    counts = ("found", "elsewhere", "sessions", "turns", "skipped", "statements", "upgraded", "gone")
+    report: Json = {"hosts": [], "dry_run": args.dry_run, **dict.fromkeys(counts, 0)}
+    report |= {"journals": {}, "problems": [], "notes": {}}
+    memories: set[str] = set()
+    with closing(OperationClient(args.warm, shared=True)) as client, progress_bar() as progress:
+        sessions = list(_select_sessions(hosts, args, since, report))
+        report["found"] = len(sessions)
+        for number, session in enumerate(sessions, 1):
+            _capture_session(session, since, args, client, report, memories)
+            progress("sessions", number, len(sessions))
+    journals = [{"path": path, "turns": turns} for path, turns in sorted(report["journals"].items())]
+    return print_reply(args, {**report, "journals": journals, "notes": list(report["notes"])}, _show_backfill)
+
+
+def _select_sessions(hosts: Sequence[str], args: argparse.Namespace, since: str, report: Json) -> Iterator[HostSession]:
+    from datetime import date, datetime, time
+
+    from lorelog.services.places.project import find_project
+    from lorelog.services.sessions.transcripts import find_host_sessions
+    from lorelog.wiring import resolve_location
+
+    project = None if args.all_projects else resolve_location(project=args.project, tenant=args.tenant).project.id
+    since_time = datetime.combine(date.fromisoformat(since), time()).timestamp() if since else 0.0
+    for session in (found for host in hosts for found in find_host_sessions(host, os.environ)):
+        if session.changed < since_time:
+            continue
+        if project is not None and (not session.directory or find_project(session.directory).id != project):
+            report["elsewhere"] += 1
+        elif not os.path.isdir(session.directory):
+            report["gone"] += 1  # its project was deleted, so there is no journal to write to
+        else:
+            report["hosts"] += [] if session.host in report["hosts"] else [session.host]
+            yield session
+
+
+def _capture_session(
+    session: HostSession,
+    since: str,
+    args: argparse.Namespace,
+    client: OperationClient,
+    report: Json,
+    memories: set[str],
+) -> None:
+    arguments = {
+        name: getattr(session, name) for name in ("host", "session", "transcript", "directory", "branch", "agent")
+    }
+    arguments |= {"since": since, "everything": True}
+    arguments |= {name: getattr(args, name) for name in ("dry_run", "upgrade", "tenant")}
+    try:
+        reply = client.call("session.capture", arguments, directory=session.directory)
+    except LorelogError as error:
+        report["problems"].append({"path": session.transcript, "message": error.message, "hint": error.hint})
+        return
+    # A forked session repeats the turns of its parent.
+    new = [turn for turn in reply["captured"] if turn["memory"] not in memories]
+    memories.update(turn["memory"] for turn in new)
+    for name in ("skipped", "statements", "upgraded"):
+        report[name] += reply[name]
+    report["notes"].update(dict.fromkeys(reply["notes"]))
+    if new:
+        report["sessions"] += 1
+        report["turns"] += len(new)
+        folder = os.path.dirname(new[0]["source"])
+        report["journals"][folder] = report["journals"].get(folder, 0) + len(new)
+
+
+def _show_backfill(report: Json, args: argparse.Namespace) -> None:
+    print_problems(report["problems"])
+    print_notes(report)
+    capture, keep, replace = ("Would capture", "Would keep", "Would replace")
+    if not args.dry_run:
+        capture, keep, replace = ("Captured", "Kept", "Replaced")
+    if report["hosts"]:
+        titles = " and ".join(HOST_TITLES[host] for host in report["hosts"])
+        print(f"Found {plural(report['found'], 'session')} of {titles}.")
+        print(f"{capture} {plural(report['turns'], 'turn')} of {plural(report['sessions'], 'session')}.")
+    else:
+        print("Found no sessions of this project." if report["elsewhere"] else "Found no sessions on this machine.")
+    if report["statements"]:
+        statements = plural(report["statements"], "statement")
+        print(f"{keep} {statements} of the user: corrections, preferences, decisions, plans.")
+    if report["upgraded"]:
+        print(f"{replace} {plural(report['upgraded'], 'older note')}.")
+    for journal in report["journals"]:
+        print(f"  {journal['turns']:>6,}  {short_path(journal['path'])}")
+    if report["gone"]:
+        print_note(f"{plural(report['gone'], 'session')} skipped: the project directory does not exist")
+    if report["elsewhere"]:
+        print_note(f"{plural(report['elsewhere'], 'session')} of other projects: --all-projects captures them, too")
+    if report["turns"] and not args.dry_run:
+        print('Look at them: lorelog list. Search them: lorelog search "…".')

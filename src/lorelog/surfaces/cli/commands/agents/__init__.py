@@ -1,1 +1,0 @@
-"""Commands for coding agents and their hosts."""

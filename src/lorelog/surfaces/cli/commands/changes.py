@@ -1,0 +1,489 @@
+"""Commands that change what is remembered: add, supersede, delete, restore, expire, feedback, forget and compact."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from lorelog.core.errors import LorelogError, NotFound, UsageError
+from lorelog.surfaces.cli.arguments import add_common, add_setting_options, expand_path
+from lorelog.surfaces.cli.client import call_command, call_operation, print_reply
+from lorelog.surfaces.cli.render import (
+    confirm,
+    one_line,
+    plural,
+    print_json,
+    print_note,
+    print_notes,
+    printable,
+    progress_bar,
+    short_path,
+    stylize,
+    truncate,
+    without_comments,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+    from typing import Any
+
+    from lorelog.operations.operation import Json
+
+_SHORT_ID_CHARS = 8
+_TITLE_CHARS = 60
+_CUE_OPTIONS = (
+    ("--when-editing", "path", "PATTERN", "show it when an agent reads or edits such a file: 'src/db/**'"),
+    ("--when-running", "command", "PATTERN", "show it when an agent runs such a command: 'npm *'"),
+    ("--when-symbol", "symbol", "NAME", "show it when an agent writes this name: ConnectionPool"),
+    ("--when-error", "error", "TEXT", "show it when a command prints this: 'ECONNREFUSED'"),
+    ("--when-topic", "topic", "WORDS", "show it when a prompt is about this: 'database migrations'"),
+    (
+        "--on-event",
+        "event",
+        "EVENT",
+        "show it at session-start, or before a commit, before a test run, after a failure",
+    ),
+    ("--on-day", "day", "DAY", "show it in sessions that start on this day: 2026-12-31"),
+)
+
+
+def configure_add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that say when an agent is shown a memory."""
+    for option, kind, metavar, text in _CUE_OPTIONS:
+        choices = ("session-start", "commit", "test", "e2e-test", "failure") if kind == "event" else None
+        parser.add_argument(
+            option,
+            dest=f"cue_{kind}",
+            action="append",
+            default=[],
+            metavar=metavar,
+            choices=choices,
+            help=f"{text} (repeatable)",
+        )
+
+
+def _show_added(reply: Json, args: argparse.Namespace) -> None:
+    """Print where a new memory was written."""
+    place = f"{short_path(reply['source'])}:{reply['start_line']}-{reply['end_line']}"
+    verb = "Already remembered" if reply.get("existed") else "Remembered"
+    print(f"{verb} in {place}  {reply['id'][:_SHORT_ID_CHARS]}".rstrip())
+    if reply["redacted"]:
+        count = sum(reply["redacted"].values())
+        kinds = ", ".join(f"{times} {kind}" for kind, times in sorted(reply["redacted"].items()))
+        again = f" Run again with --keep-secrets to keep {'it' if count == 1 else 'them'}."
+        print_note(f"Redacted: {kinds}.{again if reply['origin'] == 'user' else ''}")  # agents may not keep them
+    admission = reply["admission"]
+    if admission["expires"]:
+        print_note(f"shown until {admission['expires']}: {admission['reason']}")
+    if not reply.get("existed"):
+        print_notes(reply)
+
+
+def _read_text(argument: str) -> str:
+    """Return the argument, or the text on standard input if it is `-`."""
+    if argument != "-":
+        return argument
+    if sys.stdin is None:
+        raise UsageError("standard input is closed", hint="give the text as an argument")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"standard input is not UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+configure_supersede = configure_add
+
+
+def run_add(args: argparse.Namespace) -> int:
+    """Add a memory to today's journal. It is searchable at once.
+
+    Use 'add' for what is worth remembering: facts, preferences, corrections, also decisions of your own. Use 'lorelog decide' for
+    what was settled with others and may be checked: it has a writer and can be verified or superseded.
+
+    The journal is the Markdown file <project>/.lorelog/memory/YYYY-MM-DD.md. '-' reads the text from standard input.
+
+    examples:
+      lorelog add "Redis TTL is 5 minutes" --type decision --tag redis
+      git log -1 --format=%B | lorelog add - --tag release
+      lorelog add "I prefer short commit subjects" --global
+      lorelog add "Migrations are append-only" --when-editing 'migrations/**'
+      lorelog add "Use pnpm" --type correction --when-running 'npm *'
+
+    Passwords, keys and tokens in the text are replaced by [redacted:KIND] before it is written. --keep-secrets keeps them.
+
+    An agent is shown the memory when a --when or --on option matches what it does, once per session. Without these options
+    this is derived from the text for corrections, preferences, decisions and facts: files, symbols, commands, errors. See
+    'lorelog docs delivery'.
+    """
+    text = _read_text(args.text)
+    if not text.strip():
+        raise UsageError("the text is empty: there is nothing to remember", hint='lorelog add "what you learned"')
+    return print_reply(args, _call_with_text(args, text), _show_added)
+
+
+def run_supersede(args: argparse.Namespace) -> int:
+    """Replace a memory with a new one. The old one is hidden.
+
+    Both stay in their files; the new one names the old one. It takes the type, tags and cues of the old one unless others
+    are given.
+    Deleting the new one shows the old one again, and 'lorelog search --include-superseded' shows both.
+
+    examples:
+      lorelog supersede 65fcbf6e "Redis TTL is 10 minutes now"
+      lorelog supersede 65fcbf6e - --type decision < decision.md
+    """
+
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        _show_added(reply, args)
+        undo = f"'lorelog delete {reply['id'][:_SHORT_ID_CHARS]}' undoes this"
+        print_note(f"replaces {_describe_memory(args, args.id)}; {undo}")
+
+    return print_reply(args, _call_with_text(args, _read_text(args.text)), show)
+
+
+def _call_with_text(args: argparse.Namespace, text: str) -> Json:
+    """Call the operation with the text and the cues of the options, as `kind=value`."""
+    cues = [f"{kind}={value}" for _, kind, _, _ in _CUE_OPTIONS for value in getattr(args, f"cue_{kind}")]
+    reply: Json = call_command(args, text=text, cues=cues)
+    return reply
+
+
+def run_expire(args: argparse.Namespace) -> int:
+    """Set a memory's expiry or review date.
+
+    After its last day a memory is hidden from search and list; its file is not changed, and 'lorelog search
+    --include-expired' still shows it. 'lorelog list --due' lists the memories to review.
+
+    examples:
+      lorelog expire 65fcbf6e 14d
+      lorelog expire 65fcbf6e 2026-12-31
+      lorelog expire 65fcbf6e never
+      lorelog expire 65fcbf6e --review 3m
+    """
+    if args.expires is None and args.review_after is None:
+        raise UsageError("DAY or --review is required", hint="lorelog expire ID 14d, or lorelog expire ID --review 3m")
+
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        from datetime import date
+
+        shown = f"shown until {reply['expires']}" if reply["expires"] else "never expires"
+        if "" < reply["expires"] < date.today().isoformat():
+            shown = f"hidden, expired on {reply['expires']}"
+        review = f", review on {reply['review_after']}" if reply["review_after"] else ""
+        print(f"{_describe_memory(args, args.id)}: {shown}{review}")
+
+    return print_reply(args, call_command(args), show)
+
+
+def show_delete(reply: Json, args: argparse.Namespace) -> None:
+    """Hide a memory from search and list. Its file is not changed, and 'lorelog restore' shows it again.
+
+    It stays hidden when the index is rebuilt. The ids of hidden memories, without their text, are in tombstones.jsonl beside
+    the index.
+
+    examples:
+      lorelog delete 65fcbf6e
+      lorelog restore 65fcbf6e
+    """
+    if reply["changed"]:
+        print(
+            f"Hidden: {plural(reply['chunks'], 'chunk')} of {short_path(reply['source'])}. The file is unchanged; "
+            f"'lorelog restore {reply['id'][:_SHORT_ID_CHARS]}' shows it again, 'lorelog forget' erases it permanently."
+        )
+    print_notes(reply)
+
+
+def _describe_memory(args: argparse.Namespace, identity: str) -> str:
+    """Return the id that was typed and the first line of its memory, to say what a command changed."""
+    try:
+        memory = call_operation(args, "memory.get", {"id": identity})["memory"]
+    except LorelogError:
+        memory = None
+    if not memory:
+        return one_line(identity)
+    lines = (line.strip() for line in without_comments(memory["content"]).split("\n"))
+    line = next((line for line in lines if line and not line.startswith("#")), memory["heading"])
+    return f"{one_line(identity)} ({truncate(one_line(line), _TITLE_CHARS)})" if line else one_line(identity)
+
+
+def show_feedback(reply: Json, args: argparse.Namespace) -> None:
+    """Mark a search result as relevant or irrelevant to a query.
+
+    Results marked irrelevant rank lower when the same query is searched again, and 'lorelog eval --feedback' measures
+    search quality by these marks. They are kept in feedback.jsonl beside the index, readable by you alone.
+
+    examples:
+      lorelog feedback "why redis?" 65fcbf6e relevant
+      lorelog feedback "why redis?" 0aa1b2c3 irrelevant
+    """
+    print(f"{_describe_memory(args, args.id)} is {reply['relevance']} to {one_line(reply['query'])!r}")
+    if not reply["changed"]:
+        print_note("already recorded")
+
+
+_MAX_DIFFERENT_SHOWN = 5
+
+
+def configure_restore(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument(
+        "id", metavar="ID|FILE", nargs="?", help="id of the deleted memory, or its first characters; or a backup"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="backup: report what would be done, and change nothing")
+    parser.add_argument(
+        "--project-map",
+        metavar="OLD=NEW",
+        action="append",
+        default=[],
+        help="backup: a project of the backup, and its directory now; repeatable",
+    )
+    parser.add_argument("--undo", action="store_true", help="undo the last restore of a backup")
+    add_common(parser)
+
+
+def run_restore(args: argparse.Namespace) -> int:
+    """Restore a deleted memory, with the current text of its file; or restore a backup.
+
+    A backup is merged into this home: what is missing is added, what is here stays, and what was forgotten here does not come
+    back. Files that are changed are copied first, and --undo puts them back. Run an interrupted restore again to complete it
+    ('lorelog docs backup').
+
+    examples:
+      lorelog restore 65fcbf6e
+      lorelog restore ~/lorelog.tar.gz --dry-run
+      lorelog restore ~/lorelog.tar.gz --project-map /old/app=~/app
+      lorelog restore --undo
+    """
+    if args.undo:
+        if args.id or args.dry_run or args.project_map:
+            raise UsageError("--undo takes no other arguments", hint="it undoes the last restore of a backup")
+        return _show_restore(args, call_operation(args, "backup.restore", {"undo": True}))
+    if not args.id:
+        raise UsageError("ID or FILE is missing", hint="lorelog restore ID, or lorelog restore FILE")
+    path = expand_path(args.id)
+    if os.path.isfile(path):
+        mappings = {}
+        for text in args.project_map:
+            old, separator, new = text.partition("=")
+            if not (old and separator and new):
+                raise UsageError(
+                    f"--project-map must be OLD=NEW (got {text!r})", hint="both are directories of a project"
+                )
+            mappings[old] = expand_path(new)
+        arguments = {"file": path, "dry_run": args.dry_run, "project_map": mappings}
+        return _show_restore(args, call_operation(args, "backup.restore", arguments))
+    if os.path.isdir(path) and not set(args.id) <= set("0123456789abcdef-"):
+        raise UsageError(f"{short_path(path)} is a directory", hint="name the file that 'lorelog backup FILE' wrote")
+    if args.dry_run or args.project_map or "/" in args.id:
+        raise NotFound(f"there is no file {short_path(path)}", hint="'lorelog backup FILE' writes a backup")
+    reply = call_operation(args, "memory.restore", {"id": args.id})
+    if args.json:
+        print_json(reply)
+        return 0
+    print(f"Restored in {short_path(reply['source'])}.")
+    print_notes(reply)
+    return 0
+
+
+def _show_restore(args: argparse.Namespace, reply: dict[str, Any]) -> int:
+    failed = [file for file in reply["files"] if file["action"] == "failed"]
+    if args.json:
+        print_json(reply)
+        return 1 if failed else 0
+    labels = {"created": "create", "merged": "merge"} if args.dry_run else {"created": "created", "merged": "merged"}
+    for file in reply["files"]:
+        details = [f"{file['added']:,} added"] if file["added"] and file["action"] == "merged" else []
+        details += [f"{plural(file['forgotten'], 'forgotten entry')} left out"] if file["forgotten"] else []
+        different = file["different"]
+        if different:
+            shown = ", ".join(name[:13] for name in different[:_MAX_DIFFERENT_SHOWN])
+            details.append(f"{plural(len(different), 'memory')} kept as here, with another text in the backup: {shown}")
+        details += [file["reason"]] if file["reason"] else []
+        if file["action"] != "unchanged" or details:
+            print(
+                one_line(
+                    f"{labels.get(file['action'], file['action'])}  {short_path(file['path'])}  {'; '.join(details)}"
+                ).rstrip()
+            )
+    unchanged = sum(file["action"] == "unchanged" for file in reply["files"])
+    changed = sum(file["action"] in {"created", "merged"} for file in reply["files"])
+    verb = "would change" if args.dry_run else "changed"
+    print(f"{plural(changed, 'file')} {verb}, {unchanged:,} unchanged.")
+    print_notes(reply)
+    if reply["undo"] and not args.undo:
+        print_note("'lorelog restore --undo' puts changed files back")
+    return 1 if failed else 0
+
+
+_MAX_ENTRIES_SHOWN = 20
+_SINGULARS = {"memories": "memory", "sections": "section", "summaries": "summary", "records": "record", "turns": "turn"}
+
+
+def configure_forget(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that name a receipt, or confirm."""
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    parser.add_argument("--verify", metavar="RECEIPT", help="search again for what was forgotten ('last': the newest)")
+    parser.add_argument("--list", action="store_true", help="list the receipts")
+
+
+def run_forget(args: argparse.Namespace) -> int:
+    """Erase text from every file of lorelog permanently, and verify that it is gone. 'lorelog delete' only hides a memory.
+
+    Shows what would go and asks first. Then the entry leaves its journal or note, the index, vectors, summaries, traces,
+    feedback, logs and caches; records in the ledger keep their place with the text replaced by its hash. Afterwards all
+    files are searched for the text: "forgotten: 0 residues in N files". What lorelog cannot change is named: conversations
+    kept by the agents' hosts (unless --host-transcripts deletes them), backups, Git history, other machines.
+
+    examples:
+      lorelog forget 65fcbf6e --dry-run
+      lorelog forget 65fcbf6e
+      lorelog forget --match "the launch code" --yes
+      lorelog forget --session 3f2a9c --since yesterday
+      lorelog forget --verify last
+    """
+    if args.list:
+        return print_reply(args, call_operation(args, "memory.forget_receipts", {}), _show_receipts)
+    if args.verify:
+        reply = call_operation(args, "memory.forget_verify", {"receipt": args.verify})
+        return print_reply(args, reply, _show_proof)
+    if args.complete:
+        return print_reply(args, call_operation(args, "memory.forget", {"complete": True}), _show_proof)
+    if not (args.ids or args.match or args.session or args.since or args.until):
+        raise UsageError("nothing is named", hint="give ids, --match TEXT, --session ID or --since DAY")
+    if args.match == "-":
+        args.match = sys.stdin.read().strip()
+    if args.dry_run or not args.yes:
+        preview = call_command(args, dry_run=True)
+        (print_json if args.json else _show_preview)(preview)
+        if args.dry_run or not _confirm_forget(preview):
+            return 0 if args.dry_run else 1
+    return print_reply(args, call_command(args, confirm=True), _show_proof)
+
+
+def _confirm_forget(preview: Mapping[str, Any]) -> bool:
+    if preview["refused"]:
+        raise UsageError("some files are not ours to edit; nothing was changed", hint="--edit-files edits them, too")
+    if confirm("Forget this for good? There is no way back.", "use --yes to forget"):
+        return True
+    print("Nothing forgotten.", file=sys.stderr)
+    return False
+
+
+def _show_preview(preview: Mapping[str, Any]) -> None:
+    for entry in preview["entries"][:_MAX_ENTRIES_SHOWN]:
+        place = f"{short_path(entry['source'])}:{entry['start_line']}-{entry['end_line']}"
+        name = f"{entry['memory'][:13]}  " if entry["memory"] else ""
+        mark = "  (summary, without the lines about it)" if entry["action"] == "reword" else ""
+        lines = plural(entry["end_line"] - entry["start_line"] + 1, "line")
+        print(f"{name}{place}  {lines}{mark}\n    {entry['preview']}")
+    left_out = len(preview["entries"]) - _MAX_ENTRIES_SHOWN
+    if left_out > 0:
+        print(f"and {left_out:,} more entries")
+    for record in preview["records"][:_MAX_ENTRIES_SHOWN]:
+        print(f"{record}  record: its text is replaced by its hash")
+    counts = _counts(preview["selected"])
+    references = ", ".join(f"{count:,} in {name}" for name, count in preview["references"].items())
+    print(
+        f"Would go: {counts}, their vectors and cached answers"
+        + (f"; lines about it: {references}." if references else ".")
+    )
+    for path in preview["transcripts"]:
+        print(f"The whole conversation {short_path(path)} would be deleted.")
+    for path, reason in preview["refused"].items():
+        print_note(f"refused: {short_path(path)}: {reason}")
+    _show_rest(preview)
+
+
+def _counts(selected: Mapping[str, int]) -> str:
+    return ", ".join(plural(count, _SINGULARS.get(kind, kind)) for kind, count in selected.items())
+
+
+def _show_rest(reply: Mapping[str, Any]) -> None:
+    for place, reason in reply["unreached"].items():
+        print_note(f"not reached: {short_path(place)}: {reason}")
+    if reply.get("also_in"):
+        print_note(f"other memories that repeat parts of it stay: {', '.join(reply['also_in'][:5])}")
+
+
+def _show_proof(reply: Json, args: argparse.Namespace) -> None:
+    if reply["message"]:
+        print(reply["message"])
+    for residue in reply["residues"]:
+        print(f"  {short_path(residue['path'])}: {residue['count']:,} ({residue['form']})")
+    for problem in reply["unreadable"]:
+        print(f"  not searched: {problem}")
+    _show_rest(reply)
+    if reply.get("receipt"):
+        print_note(f"receipt: {short_path(reply['receipt'])}; 'lorelog forget --verify last' searches again")
+    print_notes(reply)
+
+
+def _show_receipts(reply: Json, args: argparse.Namespace) -> None:
+    for receipt in reply["receipts"]:
+        verdict = f"{'no residues' if receipt['ok'] else 'RESIDUES'} in {receipt['searched_files']:,} files"
+        print(f"{receipt['id']}  {receipt['at'][:16]}  {_counts(receipt['selected'])}  {verdict}")
+    if not reply["receipts"]:
+        print_note("nothing was forgotten yet")
+
+
+def _show_plan(reply: Json, args: argparse.Namespace) -> None:
+    for number, batch in enumerate(reply["batches"], 1):
+        first, last = batch["first_day"], batch["last_day"]
+        cost = f"  at most {batch['tokens']:,} tokens" if batch["tokens"] else ""
+        days = first if first == last else f"{first} to {last}"
+        print(f"{number:>4}  {plural(batch['chunks'], 'chunk'):<12}  {days}{cost}")
+    if reply["batches"]:
+        model = "extracted without a model" if reply["worded_by"] == "none" else f"by {one_line(reply['worded_by'])}"
+        cost = f"; at most {reply['tokens_most']:,} tokens" if reply["tokens_most"] else ""
+        batches = "1 batch" if len(reply["batches"]) == 1 else f"{len(reply['batches']):,} batches"
+        print(f"{plural(reply['chunks'], 'chunk')} in {batches}, {model}{cost}.")
+    print_notes(reply)
+
+
+_MAX_DROPPED = 20
+
+
+def configure_compact(parser: argparse.ArgumentParser) -> None:
+    """Declare the settings of the command."""
+    add_setting_options(parser)
+
+
+def run_compact(args: argparse.Namespace) -> int:
+    """Summarize the project's memories in one memory, whose lines cite their sources.
+
+    Chunks that are close in time and topic are summarized together by the language model of llm.provider, and the summaries are
+    combined. Lines without a citation, or with a name, path, number or quotation that is not in their sources, are dropped and
+    shown. The summary is added to today's journal; the originals are kept and rank below it, and are not summarized again.
+    '--llm none' extracts sentences instead, at no cost. A run that fails writes nothing.
+
+    examples:
+      lorelog compact --dry-run               show the batches and their cost
+      lorelog compact --since 30d --until 7d
+      lorelog compact --llm none --source notes/
+      lorelog compact --llm anthropic/claude-sonnet-4-6 --prompt-file how.txt
+    """
+    with progress_bar() as progress:
+        reply = call_command(args, progress=progress)
+    return print_reply(args, reply, _show_plan if args.dry_run else _show_summary)
+
+
+def _show_summary(reply: Json, args: argparse.Namespace) -> None:
+    summary = reply["summary"]
+    if reply["changed"] and summary is not None:
+        print(printable(reply["text"]))
+        print()
+        where = f"{short_path(summary['source'])}:{summary['start_line']}"
+        print(f"Summarized {plural(reply['chunks'], 'chunk')} in {stylize(where, 'cyan')}  {summary['memory']}")
+    else:
+        print("Nothing was written.")
+    if reply["dropped"]:
+        print_note(f"{plural(len(reply['dropped']), 'line')} dropped:")
+        for line in reply["dropped"][:_MAX_DROPPED]:
+            print_note(f"  {one_line(line['reason'])}: {one_line(line['text'])}")
+    print_notes(reply)
+    if reply["calls"]:
+        print_note(
+            f"{plural(reply['calls'], 'call')} of {one_line(reply['worded_by'])}, {reply['tokens_spent']:,} tokens"
+        )

@@ -1,0 +1,453 @@
+"""Commands about code and errors: code, debug and why."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from lorelog.core.errors import UsageError
+from lorelog.surfaces.cli.arguments import expand_path
+from lorelog.surfaces.cli.client import call_command, call_operation, print_reply
+from lorelog.surfaces.cli.render import (
+    one_line,
+    plural,
+    print_note,
+    print_notes,
+    print_problems,
+    printable,
+    progress_bar,
+    short_path,
+    stylize,
+    truncate,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from typing import Any
+
+    from lorelog.operations.operation import Json
+
+HELP = {
+    "code": """\
+Find definitions, references, callers and imports in code. Run 'lorelog code index' once first.
+
+NAME may include its context: parse, Engine.search, or src/engine.py for a file. If a name has several definitions, all are shown,
+nearest first; --in, --line, --of and --kind select one. 'lorelog search' also answers questions about code.
+
+examples:
+  lorelog code index
+  lorelog code def Engine.search
+  lorelog code refs parse_config --use write
+  lorelog code callers parse_config --depth 2
+  lorelog code imports requests
+  lorelog code outline src/engine.py
+  lorelog code search prscnf
+""",
+    "debug": """\
+Show traced calls and errors.
+
+Every operation is traced, and captured agent turns contribute their tool calls and errors: stack traces of Python, JavaScript,
+Rust, Go, Java and others, messages of compilers and test runners. An error has the same signature whatever its line numbers and
+paths. Secrets are removed first. Storage is limited by traces.days and traces.megabytes; traces.enabled = false stores nothing.
+
+examples:
+  lorelog debug errors                   errors by signature
+  lorelog debug errors KeyError --since 7d --each
+  lorelog debug calls --failed --tool memory
+  lorelog why "KeyError: 'id'"           earlier occurrences and their fixes
+""",
+}
+"""Help of commands with verbs."""
+
+
+def configure_code_index(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that removes a tree."""
+    parser.add_argument("--forget", action="store_true", help="remove the working tree from the code index")
+
+
+def run_code_index(args: argparse.Namespace) -> int:
+    """Index or forget a working tree; fail if a file could not be indexed."""
+    if not args.forget:
+        with progress_bar() as progress:
+            return print_reply(args, call_command(args, progress=progress), _show_code_indexed)
+    if args.force:
+        raise UsageError("use either --forget or --force, not both")
+
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        print(f"Forgot {short_path(reply['root'])}: {plural(reply['files'], 'file')}. Your files are unchanged.")
+
+    target = {} if args.path is None else {"path": expand_path(args.path)}
+    return print_reply(args, call_operation(args, "code.forget", target), show)
+
+
+_MAX_SKIPPED = 10
+"""Skipped files listed per tree."""
+
+
+def _show_code_indexed(report: Json, args: argparse.Namespace) -> None:
+    print_problems(report["problems"])
+    print_notes(report)
+    counts = [f"{report['changed']:,} changed", f"{report['unchanged'] + report['touched']:,} unchanged"]
+    if report["removed"]:
+        counts.append(f"{report['removed']:,} removed")
+    if report["problems"]:
+        counts.append(f"{len({problem['path'] for problem in report['problems']}):,} failed")
+    languages = ", ".join(f"{count:,} {name}" for name, count in list(report["languages"].items())[:4])
+    more = len(report["languages"]) - 4
+    languages = f" ({languages}{f' and {more} more' if more > 0 else ''})" if languages else ""
+    print(f"Indexed {plural(report['files'], 'file')}: {', '.join(counts)}{languages}.", end=" ")
+    print(f"{plural(report['symbols'], 'symbol')}, {report['seconds']:.1f} s.")
+    if report["left_out"]:
+        kinds = ", ".join(f"{count:,} {reason}" for reason, count in report["left_out"].items())
+        print_note(f"skipped: {kinds}; 'lorelog code status' lists them")
+    if report["broken"]:
+        print_note(f"{plural(report['broken'], 'file')} could only be parsed in part; the parsed parts are indexed")
+
+
+def show_code_status(status: Json, args: argparse.Namespace) -> None:
+    if not status["trees"]:
+        print("No code is indexed; run 'lorelog code index' in a working tree.")
+        return
+    for tree in status["trees"]:
+        state = "" if tree["exists"] else "  (missing)"
+        parts = f"  only {', '.join(tree['parts'])}" if tree["parts"] else ""
+        print(f"{short_path(tree['path'])}{parts}{state}")
+        languages = ", ".join(f"{count:,} {name}" for name, count in tree["languages"].items())
+        languages = f": {languages}" if languages else ""
+        print(f"  {plural(tree['files'], 'file')}, {plural(tree['symbols'], 'symbol')}{languages}")
+        commit = f" at {tree['commit'][:12]}" if tree["commit"] else ""
+        print(f"  indexed {tree['indexed_at']}{commit}" if tree["indexed_at"] else "  not completely indexed yet")
+        for file in tree["left_out"][:_MAX_SKIPPED]:
+            print(f"  skipped: {short_path(file['path'])} ({file['reason']})")
+        if tree["left_out_total"] > _MAX_SKIPPED:
+            print(f"  and {tree['left_out_total'] - _MAX_SKIPPED:,} more")
+    print(f"code.db: {status['bytes'] / 1e6:,.1f} MB")
+
+
+def show_code_def(reply: Json, args: argparse.Namespace) -> None:
+    """Print what a question about code found, and what was left out."""
+    verb = {"refs": "references", "outline": "files"}.get(args.verb, args.verb)
+    shown = _show_answer(verb, reply, docs=args.verb == "def")
+    if reply["total"] > shown:
+        print_note(f"{shown:,} of {reply['total']:,}: use --limit to show more")
+    if reply.get("doubtful"):
+        print_note(f"{reply['doubtful']:,} more uses match only by name; --certainty name shows them")
+    print_notes(reply)
+
+
+show_code_refs = show_code_callers = show_code_imports = show_code_outline = show_code_search = show_code_def
+_MAX_DEFINITIONS = 10
+"""Definitions shown above references and callers."""
+_MAX_DOC_CHARS = 100
+
+
+def _show_definitions(definitions: Sequence[Json], *, docs: bool = True) -> None:
+    """Print definitions, each with the first line of its docstring."""
+    if not definitions:
+        print("Nothing found.")
+    for definition in definitions:
+        print(_format_definition(definition))
+        if definition["signature"]:
+            print(f"   {one_line(definition['signature'])}")
+        if docs and definition["docstring"]:
+            line = one_line(definition["docstring"].strip().partition("\n")[0])
+            print("   " + stylize(truncate(line, _MAX_DOC_CHARS), "dim"))
+
+
+def _show_references(definitions: Sequence[Json], references: Sequence[Json]) -> None:
+    """Print the uses of a symbol below its definitions."""
+    _show_matched_definitions(definitions)
+    if not references:
+        print("No references found." if definitions else "Nothing found.")
+    for reference in references:
+        use = (
+            reference["use"]
+            if reference["certainty"] == "exact"
+            else f"{reference['use']} ({_format_certainty(reference['certainty'])})"
+        )
+        container = f"in {one_line(reference['container'])}" if reference["container"] else ""
+        location = _format_location(reference["file_path"], reference["line"], reference["col"])
+        print("  ".join(filter(None, [location, use, stylize(container, "dim")])))
+        _print_line(reference["text"])
+
+
+def _show_callers(definitions: Sequence[Json], callers: Sequence[Json]) -> None:
+    """Print the callers of a symbol, nearest first."""
+    _show_matched_definitions(definitions)
+    if not callers:
+        print("No callers found." if definitions else "Nothing found.")
+    for caller in callers:
+        name = (
+            f"{caller['caller_container']}.{caller['caller_name']}"
+            if caller["caller_container"]
+            else caller["caller_name"]
+        )
+        parts = [stylize(one_line(name), "bold"), caller["caller_kind"]]
+        if caller["depth"] > 1:
+            parts.append(f"calls {one_line(caller['callee'])} ({caller['depth']} calls away)")
+        if caller["certainty"] != "exact":
+            parts.append(f"({_format_certainty(caller['certainty'])})")
+        print("  ".join([_format_location(caller["caller_file"], caller["call_line"], caller["call_col"]), *parts]))
+        _print_line(caller["text"])
+
+
+def _show_imports(imports: Sequence[Json]) -> None:
+    """Print the imports of a module."""
+    if not imports:
+        print("Nothing found.")
+    seen = set()
+    for entry in imports:  # a line that imports several names is shown once
+        line = (entry["importing_file"], entry["import_line"])
+        if line not in seen:
+            seen.add(line)
+            print(_format_location(*line, entry["import_col"]))
+            _print_line(entry["text"])
+
+
+def _show_outlines(files: Sequence[Json]) -> None:
+    """Print the symbols of files."""
+    if not files:
+        print("Nothing found.")
+    for file in files:
+        summary = f"{file['language']}, {file['lines']:,} lines" if file["language"] else one_line(file["problem"])
+        broken = f", cannot be parsed at line {file['broken']}" if file["broken"] else ""
+        print(f"{stylize(short_path(file['file_path']), 'cyan')}  {stylize(summary + broken, 'dim')}")
+        for symbol in file["symbols"]:
+            depth = symbol["container"].count(".") + 1 if symbol["container"] else 0
+            print(f"  {symbol['name_line']:>6}  {'  ' * depth}{_format_symbol(symbol)}")
+
+
+def show_code_answer(answer: Json) -> None:
+    """Print the code index's answer to a search query."""
+    verb = "files" if answer["verb"] == "outline" else answer["verb"]
+    shown = _show_answer(verb, answer, docs=True)
+    if answer["total"] > shown:
+        print(stylize(f"   {shown:,} of {answer['total']:,}: lorelog code --help", "dim"))
+    print()
+
+
+def _show_answer(verb: str, reply: Json, *, docs: bool) -> int:
+    """Print references, callers, imports, files or else definitions; return how many."""
+    definitions, found = reply.get("definitions", []), reply.get(verb, [])
+    if verb in {"references", "callers"}:
+        (_show_references if verb == "references" else _show_callers)(definitions, found)
+    elif verb in {"imports", "files"}:
+        (_show_imports if verb == "imports" else _show_outlines)(found)
+    else:
+        found = definitions
+        _show_definitions(found, docs=docs)
+    return len(found)
+
+
+def _format_definition(symbol: Json) -> str:
+    name = f"{symbol['container']}.{symbol['name']}" if symbol["container"] else symbol["name"]
+    location = _format_location(symbol["file_path"], symbol["name_line"], symbol["name_col"])
+    visibility = symbol["visibility"] if symbol["visibility"] != "public" else ""
+    start, end = symbol["line_start"], symbol["line_end"]
+    lines = stylize(f"lines {start}-{end}", "dim") if end > start else ""
+    return "  ".join(filter(None, [location, stylize(one_line(name), "bold"), symbol["kind"], visibility, lines]))
+
+
+def _show_matched_definitions(definitions: Sequence[Json]) -> None:
+    for definition in definitions[:_MAX_DEFINITIONS]:
+        print(_format_definition(definition))
+    if len(definitions) > _MAX_DEFINITIONS:
+        print(stylize(f"… {len(definitions) - _MAX_DEFINITIONS:,} more definitions", "dim"))
+    if definitions:
+        print()
+
+
+def _format_location(path: str, line: int, column: int) -> str:
+    return stylize(f"{short_path(path)}:{line}:{column}", "cyan")
+
+
+def _format_symbol(symbol: Json) -> str:
+    text = one_line(symbol["signature"]) or one_line(symbol["name"])
+    if symbol["kind"] in {"variable", "constant"}:
+        return truncate(text, _MAX_DOC_CHARS)
+    return text if symbol["name"] in text else f"{symbol['kind']} {text}"
+
+
+def _format_certainty(certainty: str) -> str:
+    return "likely" if certainty == "likely" else "same name"
+
+
+def _print_line(text: str) -> None:
+    if text:
+        print(f"   {one_line(text)}")
+
+
+def configure_debug_errors(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that concerns the output."""
+    parser.add_argument("--each", action="store_true", help="show every occurrence with its stack frames")
+
+
+def run_debug_errors(args: argparse.Namespace) -> int:
+    """Print the errors, by signature or each."""
+    reply = call_command(args, include_frames=args.each or args.json)
+    return print_reply(args, reply, _show_errors if args.each else _show_groups)
+
+
+def run_why(args: argparse.Namespace) -> int:
+    """Find earlier occurrences of an error, and what fixed it.
+
+    TEXT is an error as it was printed: one line or a whole stack trace, as an argument or on standard input. It is matched by
+    signature, then by message, then by similarity, in agents' turns. The output
+    shows when it happened, the turns around it, the changes made before the same command passed again, and decisions, tasks
+    and memories that mention it.
+
+    examples:
+      lorelog why "KeyError: 'customer_id'"
+      pytest 2>&1 | lorelog why -
+      lorelog why "error[E0308]: mismatched types" --all-projects --json
+    """
+    text = _read_input() if args.text == ["-"] else " ".join(args.text)
+    if not text.strip():
+        raise UsageError("the error text is empty", hint="lorelog why \"KeyError: 'id'\"")
+    return print_reply(args, call_command(args, text=text[-_MAX_TEXT_CHARS:]), _show_why)
+
+
+_MAX_TEXT_CHARS = 900_000
+"""Only the end of a longer text is used: it is the most informative part of a program's output."""
+
+
+def _read_input() -> str:
+    """Return the end of standard input; bytes that are not UTF-8 are replaced."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError("standard input is empty", hint="make test 2>&1 | lorelog why -")
+    text = ""
+    while piece := sys.stdin.buffer.read(_MAX_TEXT_CHARS):
+        text = (text + piece.decode("utf-8", "replace"))[-_MAX_TEXT_CHARS:]
+    return text
+
+
+_MAX_MESSAGE_CHARS = 160
+_MAX_FRAMES = 8
+_MAX_LINES = 6
+
+
+def _show_groups(reply: dict[str, Any], args: argparse.Namespace) -> None:
+    """Print errors grouped by signature."""
+    groups = reply["groups"]
+    if not groups:
+        print("No errors traced.")
+    width = max((len(group["error_signature"]) for group in groups), default=0)
+    for group in groups:
+        head = stylize(f"{one_line(group['error_signature']):<{width}}", "cyan")
+        print(f"{group['times']:>6,}×  {head}  {_format_timestamp(group['last_ms'])}  {_format_error(group)}")
+    left_out = reply["total_count"] - sum(group["times"] for group in groups)
+    if groups and left_out > 0:
+        print_note(f"{left_out:,} more; use -n to show more signatures")
+
+
+def _show_errors(reply: dict[str, Any], args: argparse.Namespace) -> None:
+    """Print each error with its stack frames."""
+    for error in reply["errors"]:
+        signature = stylize(one_line(error["error_signature"]), "cyan")
+        print(f"{_format_timestamp(error['timestamp_ms'])}  {signature}  {_format_origin(error)}")
+        print(f"   {stylize(_format_error(error), 'bold')}")
+        _show_frames(error["frames"])
+        for cause in error["causes"]:
+            print(f"   caused by {_format_error(cause)}")
+            _show_frames(cause["frames"][:2])
+    if not reply["errors"]:
+        print("No errors traced.")
+    elif reply["total_count"] > len(reply["errors"]):
+        print_note(f"{reply['total_count']:,} in total; use -n to show more")
+
+
+def show_debug_calls(reply: dict[str, Any], args: argparse.Namespace) -> None:
+    """Print calls, one per line."""
+    width = max((len(call["tool_name"]) for call in reply["tool_calls"]), default=0)
+    for call in reply["tool_calls"]:
+        duration = f"{call['duration_ms']:>9,.1f} ms" if call["duration_ms"] is not None else " " * 12
+        name = stylize(f"{one_line(call['tool_name']):<{width}}", "red" if call["failed"] else "cyan")
+        detail = one_line(" ".join(filter(None, (call["host"], call["input"])))[:_MAX_MESSAGE_CHARS])
+        print(f"{_format_timestamp(call['timestamp_ms'])}  {name}  {duration}  {detail}".rstrip())
+        if call["failed"]:
+            print(f"   {stylize('failed:', 'red')} {one_line(call['error'][:_MAX_MESSAGE_CHARS])}")
+    if not reply["tool_calls"]:
+        print("No calls traced.")
+    elif reply["total_count"] > len(reply["tool_calls"]):
+        print_note(f"{reply['total_count']:,} in total; use -n to show more")
+
+
+def _show_why(reply: dict[str, Any], args: argparse.Namespace) -> None:
+    """Print what is known about an error."""
+    print(stylize(_format_error(reply["asked"]), "bold"))
+    if not reply["seen"]:
+        print("Not seen before.")
+    for error in reply["seen"]:
+        first = f"first {_format_timestamp(error['first_ms'])}, " if error["times"] > 1 else ""
+        similar = "" if error["match"] == "exact" else f"  ({error['match']}: {_format_error(error)})"
+        times = f"seen {plural(error['times'], 'time')}, {first}last {_format_timestamp(error['last_ms'])}"
+        print(f"{times}  {stylize(one_line(error['error_signature']), 'cyan')}{similar}")
+    for occurrence in reply["occurrences"][:3]:
+        print(f"   {_format_timestamp(occurrence['timestamp_ms'])}  {_format_origin(occurrence)}")
+    shown = {turn["memory"] for turn in reply["turns"]}
+    for fix in reply["fixes"]:
+        print(f"\n{stylize('the same command passed later', 'bold')}")
+        print(f"  {one_line(fix['command'][:_MAX_MESSAGE_CHARS])}")
+        failed, passed = _format_timestamp(fix["failed_ms"]), _format_timestamp(fix["passed_ms"])
+        print(f"  failed {failed}, passed {passed}  {one_line(fix['host'])}")
+        if fix["files"]:
+            print(f"  changed in between: {', '.join(short_path(file) for file in fix['files'])}")
+        if fix["memory"] not in shown:
+            _show_text(fix["text"])
+    _show_related(reply)
+
+
+def _show_related(reply: dict[str, Any]) -> None:
+    """Print the turns around an error, and what mentions it."""
+    if reply["turns"]:
+        print(f"\n{stylize('turns around it', 'bold')}")
+    for turn in reply["turns"]:
+        after = "the turn after, " if turn["is_after"] else ""
+        origin = one_line(" ".join(filter(None, (turn["host"], turn["branch"] and f"on {turn['branch']}"))))
+        print(f"  {after}{one_line(turn['date'].replace('T', ' '))}  {origin}  {stylize(turn['id'][:8], 'cyan')}")
+        _show_text(turn["text"])
+    for name, title in (("decisions", "decisions"), ("tasks", "tasks"), ("memories", "memories that mention it")):
+        if reply[name]:
+            print(f"\n{stylize(title, 'bold')}")
+        for hit in reply[name]:
+            snippet = one_line(hit["snippet"][:_MAX_MESSAGE_CHARS])
+            print(f"  {one_line(hit['date'][:10])}  {stylize(hit['id'][:8], 'cyan')}  {snippet}")
+    print_notes(reply)
+    if reply["turns"] or reply["memories"] or reply["decisions"]:
+        print_note("lorelog show ID shows more; lorelog transcript ID shows the conversation")
+
+
+def _show_text(text: str) -> None:
+    for line in text.strip().splitlines()[:_MAX_LINES]:
+        print(f"    {stylize(printable(line[:_MAX_MESSAGE_CHARS]), 'dim')}")
+
+
+def _show_frames(frames: Sequence[dict[str, Any]]) -> None:
+    for frame in frames[:_MAX_FRAMES]:
+        place = (
+            f"{short_path(frame['file_path'])}:{frame['line_number']}"
+            if frame["line_number"]
+            else short_path(frame["file_path"])
+        )
+        print(f"     {one_line(' '.join(filter(None, (frame['function_name'], place))))}")
+    if len(frames) > _MAX_FRAMES:
+        print(f"     and {len(frames) - _MAX_FRAMES} more")
+
+
+def _format_error(error: dict[str, Any]) -> str:
+    lines = [line.strip() for line in error["error_message"].split("\n") if line.strip()]
+    return one_line(": ".join(filter(None, (error["error_type"], *lines[:1])))[:_MAX_MESSAGE_CHARS])
+
+
+def _format_origin(error: dict[str, Any]) -> str:
+    """Return the host, branch and command in which an error occurred."""
+    parts = [error["host"], error["branch"] and f"on {error['branch']}"]
+    command = f"`{one_line(error['command'][:80])}`" if error["command"] else ""
+    return one_line("  ".join(filter(None, [*parts, command])))
+
+
+def _format_timestamp(milliseconds: int) -> str:
+    """Return a time to the minute, in the local time zone."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(milliseconds / 1000))

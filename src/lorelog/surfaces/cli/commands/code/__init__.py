@@ -1,1 +1,0 @@
-"""Commands about code and errors."""

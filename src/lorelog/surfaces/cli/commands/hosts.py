@@ -1,0 +1,658 @@
+"""Commands about installations: hosts and uninstall."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, to_builtins
+
+from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
+from lorelog.core.extras import installer
+from lorelog.core.paths import data_folder
+from lorelog.hosts import HOSTS
+from lorelog.hosts.documented import ALL_TITLES, BY_THE_BOOK, DOCUMENTED_HOSTS
+from lorelog.light.daemon_address import find_address
+from lorelog.surfaces.cli.arguments import add_common, add_daemon_option, add_verb, parse_any_host
+from lorelog.surfaces.cli.client import OperationClient, call_operation, print_reply
+from lorelog.surfaces.cli.render import (
+    confirm,
+    one_line,
+    plural,
+    print_json,
+    print_note,
+    print_notes,
+    print_problem,
+    print_problems,
+    print_table,
+    printable,
+    short_path,
+    stylize,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from lorelog.light.daemon_address import DaemonAddress
+    from lorelog.services.install.plan import InstallContext
+    from lorelog.services.install.status import HostStatus
+    from lorelog.services.sessions.drain import Drainer, DrainReport
+
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+_STATE_COLOURS = {"current": "green", "native": "green", "stale": "yellow", "missing": "dim"}
+_FLUSH_WAIT_S = 70.0
+"""A transcript that is not complete after a minute never will be."""
+_BUSY_WAIT_S = 10.0
+_POLL_S = 0.1
+
+
+def configure_hosts(parser: argparse.ArgumentParser) -> None:
+    """Declare the verbs and their arguments."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    install = verbs.add_parser("install", help="install into the agents found here, or into HOST", allow_abbrev=False)
+    install.add_argument(
+        "hosts",
+        nargs="*",
+        metavar="HOST",
+        help="claude, codex, cursor … (default: all found; lorelog docs hosts has the list)",
+    )
+    install.add_argument("--yes", action="store_true", help="do not ask before installing into all found hosts")
+    install.add_argument(
+        "--approve",
+        action="store_true",
+        help="openclaw: also allow the plugin to read conversations, which capture requires",
+    )
+    status = verbs.add_parser("status", help="show installed hosts and whether capture works", allow_abbrev=False)
+    status.add_argument("host", nargs="?", metavar="HOST", help="only this host")
+    status.add_argument("--versions", action="store_true", help="run each host to show its version")
+    add_common(status)
+    uninstall = verbs.add_parser(
+        "uninstall", help="remove lorelog from a host and restore its files", allow_abbrev=False
+    )
+    uninstall.add_argument("host", metavar="HOST", help="claude, codex, cursor … (lorelog docs hosts)")
+    for verb in (install, uninstall):
+        verb.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
+        verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+    flush = add_verb(parser, verbs, "flush", "capture the spooled events of hooks now")
+    flush.description = cleandoc(run_flush.__doc__ or "")
+    flush.add_argument(
+        "--wait",
+        type=float,
+        default=_FLUSH_WAIT_S,
+        metavar="SECONDS",
+        help="how long to wait for incomplete transcripts (default: %(default).0f)",
+    )
+    flush.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+    add_daemon_option(flush)
+
+
+def run_hosts(args: argparse.Namespace) -> int:
+    """Install lorelog into coding agents, check the installation, or remove it.
+
+    Hosts are the programs that run agents: claude (Claude Code), codex, opencode, openclaw, gemini (Gemini CLI),
+    qwen (Qwen Code) and copilot (GitHub Copilot CLI). For cursor, antigravity, vscode, cline, windsurf, zed and kiro, lorelog
+    writes what their documentation asks for: the MCP server and instructions. These were not run, and their sessions are
+    not captured.
+
+    'install' without a name finds the hosts on this machine, lists them and asks once. It adds lorelog's own files and entries
+    and changes nothing else: it shows changed files as a diff and keeps a copy of each, and 'uninstall' restores them. If a
+    host wants you to approve something, the command says so.
+
+    examples:
+      lorelog hosts install                     find the agents on this machine and install into them
+      lorelog hosts install claude --dry-run    show what would change
+      lorelog hosts status                      check the installation
+      lorelog hosts uninstall openclaw
+    """
+    if args.verb == "uninstall":
+        _show_changes([_change_host(parse_any_host(args.host), args)], args)
+        return 0
+    return {"flush": run_flush, "status": _show_status, "install": _install}[args.verb](args)
+
+
+def run_flush(args: argparse.Namespace) -> int:
+    """Capture the spooled events of hooks now, without waiting for the daemon.
+
+    Hooks run this themselves if the daemon is turned off (daemon.warm = off). Incomplete transcripts are waited for; events
+    that fail stay in the spool and are tried again the next time.
+
+    examples:
+      lorelog hosts flush
+      lorelog hosts flush --wait 0       do not wait for incomplete transcripts
+    """
+    from contextlib import closing
+
+    from lorelog.light.daemon_address import find_address
+    from lorelog.services.sessions.drain import Drainer, capture_arguments, event_directory
+
+    home = find_address(None, None).home
+    with closing(OperationClient(args.warm, shared=True)) as client:
+
+        def capture(event: dict[str, Any]) -> dict[str, Any]:
+            return client.call(
+                "session.capture",
+                capture_arguments(event),
+                directory=event_directory(event, home),
+                environment=event.get("environment"),
+            )
+
+        drained = _drain_spool(Drainer(home, capture), args.wait)
+    if args.json:
+        fields = to_builtins(drained)
+        del fields["pause_s"]
+        print_json(fields)
+        return 1 if drained.failed or drained.parked else 0
+    print_notes({"notes": drained.notes})
+    if drained.busy:
+        print("Another process is already capturing the spooled events.")
+    else:
+        print(f"Captured {plural(drained.captured, 'turn')} of {plural(drained.events, 'event')}.")
+        for count, fate in (
+            (drained.waiting, "left in the spool: the transcript is incomplete"),
+            (drained.failed, "left in the spool; the next run tries again"),
+            (drained.parked, "moved to spool/failed"),
+        ):
+            if count:
+                print_note(f"{plural(count, 'event')} {fate}")
+    return 1 if drained.failed or drained.parked else 0
+
+
+def _drain_spool(drainer: Drainer, wait_s: float) -> DrainReport:
+    """Drain until no event is left that may still succeed, including events that hooks add meanwhile."""
+    started = time.monotonic()
+    drained = last = drainer.drain()
+    while last.pause_s is not None or last.events or last.parked:
+        if last.pause_s is not None:
+            left = started + (_BUSY_WAIT_S if last.busy else wait_s) - time.monotonic()
+            if left <= 0 or not (last.waiting or last.busy):
+                break
+            time.sleep(max(0.0, min(left, max(_POLL_S, min(last.pause_s, 1.0)))))
+        last = drainer.drain()
+        drained += last
+    return drained
+
+
+def host_checks(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the check of the installed hosts for `lorelog doctor`."""
+    statuses = [status for status in _host_statuses(args, tuple(ALL_TITLES), {}) if status.installed != "missing"]
+    if not statuses:
+        message = "not installed into any agent, so no session is captured"
+        return [{"name": "hosts", "ok": True, "message": message, "hint": "lorelog hosts install"}]
+    problems = [f"{status.title}: {text}" for status in statuses for text in (*status.approve, *status.warnings)]
+    message = "; ".join(problems) or f"installed into {', '.join(status.title for status in statuses)}"
+    stale = [status.host for status in statuses if status.installed == "stale"]
+    hint = f"lorelog hosts install {' '.join(stale)}" if stale else "lorelog hosts status" if problems else ""
+    return [{"name": "hosts", "ok": not problems, "message": message, "hint": hint}]
+
+
+def _install(args: argparse.Namespace) -> int:
+    """Install into the named hosts, or into all that are found. With several, a failure does not stop the others."""
+    from lorelog.services.install.status import count_sessions, is_host_available
+
+    context = install_context(approve=args.approve)
+    named = tuple(dict.fromkeys(map(parse_any_host, args.hosts)))
+    hosts = named or tuple(host for host in ALL_TITLES if is_host_available(host, context))
+    if not named and not _confirm_found(hosts, args):
+        print("Nothing was changed.")
+        return 1
+    if not args.json:
+        for host in hosts:
+            if not is_host_available(host, context):
+                print_note(f"{ALL_TITLES[host]} was not found on this machine; it loads lorelog once it is installed")
+    changes, problems = [], []
+    for host in hosts:
+        try:
+            changes.append(_change_host(host, args))
+        except LorelogError as error:
+            if len(hosts) == 1:
+                raise
+            problems.append(error)
+            print_problem(ALL_TITLES[host], error.message, error.hint)
+    _show_changes(changes, args, several=len(args.hosts) != 1)
+    if not changes or args.dry_run or args.json:
+        return 1 if problems else 0
+    sessions = sum(count_sessions(change["host"], context) for change in changes)
+    if sessions:
+        print(f"{plural(sessions, 'earlier session')} found: 'lorelog backfill' makes memories of this project's,")
+        print("  'lorelog backfill --all-projects' of all.")
+    if any(change["host"] in HOSTS for change in changes):
+        print("The first new memory appears when an agent has finished a turn: lorelog list.")
+    if any(change["files"] for change in changes):
+        print("Restart open sessions to pick this up.")
+    return 1 if problems else 0
+
+
+def _confirm_found(hosts: tuple[str, ...], args: argparse.Namespace) -> bool:
+    """List the hosts that were found and ask once. Raise NotFound if there are none, UsageError if nobody can answer."""
+    if not hosts:
+        raise NotFound(
+            "no coding agent was found on this machine",
+            hint=f"looked for {', '.join(ALL_TITLES)}; name one to install anyway, as in: lorelog hosts install claude",
+        )
+    titles = ", ".join(ALL_TITLES[host] for host in hosts if host in HOSTS)
+    documented = ", ".join(ALL_TITLES[host] for host in hosts if host in DOCUMENTED_HOSTS)
+    titles = "; ".join(filter(None, (titles, f"{BY_THE_BOOK}: {documented}" if documented else "")))
+    is_asked = not (args.yes or args.dry_run)
+    if is_asked and (args.json or sys.stdin is None or not sys.stdin.isatty()):
+        raise UsageError(
+            f"found {titles}; cannot ask for confirmation: standard input is not a terminal",
+            hint=f"lorelog hosts install --yes, or name them: lorelog hosts install {' '.join(hosts)}",
+        )
+    if not args.json:
+        print(f"Found: {titles}.")
+    question = f"Install lorelog into {'all of them' if len(hosts) > 1 else 'it'}?"
+    return not is_asked or confirm(question, "", default=True)
+
+
+def _change_host(host: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Install into one host or uninstall from it, unless --dry-run is given; return what changed, or would."""
+    from lorelog.services.install import plan
+    from lorelog.services.install.manifests import build_manifest
+    from lorelog.services.install.status import native_install, pending_approvals
+
+    context = install_context(approve=getattr(args, "approve", False))
+    installing = args.verb == "install"
+    native = native_install(host, context)
+    if installing and native:
+        raise ConfigError(
+            f"lorelog is already installed in {ALL_TITLES[host]} by its own installer ({native})",
+            hint="to install from here, uninstall it there first",
+        )
+    if native and not plan.read_receipt(context.home, host).files:
+        raise ConfigError(
+            f"lorelog was installed in {ALL_TITLES[host]} by its own installer ({native})", hint="uninstall it there"
+        )
+    manifest = build_manifest(host, context)
+    changes = (plan.plan_install if installing else plan.plan_uninstall)(host, manifest, context)
+    if not args.dry_run:
+        (plan.apply_install if installing else plan.apply_uninstall)(host, changes, context)
+    folder = plan.backup_folder(context.home, host)
+    backups = str(folder) if folder.is_dir() and not args.dry_run else ""
+    approvals = pending_approvals(host, context) if installing and not args.dry_run else []
+    files = [
+        {
+            "path": str(file.path),
+            "change": "removed" if file.after is None else "created" if file.before is None else "changed",
+            "diff": plan.format_diff(file),
+        }
+        for file in plan.effective_changes(changes)
+    ]
+    return {
+        "host": host,
+        "dry_run": args.dry_run,
+        "files": files,
+        "approve": approvals,
+        "backups": backups,
+        "untested": host in DOCUMENTED_HOSTS,
+    }
+
+
+def _show_changes(changes: list[dict[str, Any]], args: argparse.Namespace, *, several: bool = False) -> None:
+    """Print what changed: after applying it, so that a failed change is not shown as made."""
+    if args.json:
+        print_json({"hosts": changes} if several else changes[0])
+        return
+    for change in changes:
+        for file in change["files"]:
+            if not args.dry_run and file["change"] != "changed":
+                print(f"{file['change']} {short_path(file['path'])}")
+                continue
+            for line in file["diff"].splitlines():
+                style = "bold" if line[:3] in {"---", "+++"} else _COLOURS.get(line[:1], "")
+                print(stylize(printable(line), style) if style else printable(line))
+        title, count = ALL_TITLES[change["host"]], plural(len(change["files"]), "file")
+        backup = f" Backups are in {short_path(change['backups'])}." if change["backups"] else ""
+        if not change["files"]:
+            print(f"{title}: {'already installed' if args.verb == 'install' else 'lorelog is not installed'}.")
+        elif args.dry_run:
+            print(f"{title}: {count} would change. Nothing was written.")
+        else:
+            print(f"{title}: {args.verb}ed, {count}.{backup}")
+            if args.verb == "uninstall":
+                print("Your memories are kept.")
+        for approval in change["approve"]:
+            print(f"{stylize('still to do:', 'yellow')} {one_line(approval)}")
+        if args.verb == "install" and change["untested"]:
+            documented = DOCUMENTED_HOSTS[change["host"]]
+            print_note(f"{documented.title} is {BY_THE_BOOK} with the program ({documented.source})")
+            print_note(f"sessions of {documented.title} are not captured; its agent can search and add memories")
+
+
+def _show_status(args: argparse.Namespace) -> int:
+    hosts = (parse_any_host(args.host),) if args.host else tuple(ALL_TITLES)
+    spool: dict[str, Any] = {}
+    statuses = _host_statuses(args, hosts, spool)
+    if not args.host:  # a documented host that is not here is not worth a line
+        statuses = [
+            status for status in statuses if not status.untested or status.found or status.installed != "missing"
+        ]
+    if args.json:
+        print_json({"hosts": [_status_json(status) for status in statuses], **spool})
+        return 0
+    rows = [("host", "found", "installed", "last capture", "today", "last used")]
+    for status in statuses:
+        times = (_format_age(status.last_capture), str(status.today), _format_age(status.newest_session))
+        installed = stylize(status.installed, _STATE_COLOURS[status.installed])
+        name, found = f"{status.title} {status.version}".strip(), "yes" if status.found else "no"
+        rows.append((name, found, installed, *(("-", "-", "-") if status.untested else times)))
+    print_table(rows)
+    if not args.host and all(status.installed == "missing" for status in statuses):
+        print_note("lorelog is not installed in any of them: lorelog hosts install")
+    if documented := [status.title for status in statuses if status.untested]:
+        print_note(f"{BY_THE_BOOK}: {', '.join(documented)}; their sessions are not captured")
+    for status in statuses:
+        for text in status.approve:
+            print(f"{stylize('still to do:', 'yellow')} {status.title}: {one_line(text)}")
+        for text in status.warnings:
+            print(f"{stylize('warning:', 'red')} {status.title}: {one_line(text)}")
+    if spool.get("waiting"):
+        print_note(f"{plural(spool['waiting'], 'event')} in the spool; 'lorelog hosts flush' captures now")
+    if spool.get("failed"):
+        print_note(
+            f"{plural(spool['failed'], 'event')} could not be captured in the last 7 days; see spool/failed/*.why"
+        )
+    return 0
+
+
+def _status_json(status: HostStatus) -> dict[str, Any]:
+    fields: dict[str, Any] = to_builtins(status)
+    for name in ("last_event", "last_capture", "newest_session"):
+        fields[name] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(fields[name])) if fields[name] else ""
+    return fields
+
+
+def _host_statuses(args: argparse.Namespace, hosts: tuple[str, ...], spool: dict[str, Any]) -> list[HostStatus]:
+    """Return the status of each host, and add the counts of the spool to `spool`."""
+    from datetime import datetime
+
+    from lorelog.services.install.status import HostCaptureStats, host_status
+
+    stats: dict[str, HostCaptureStats] = {}
+    spool.update({"waiting": 0, "oldest_s": 0.0, "failed": 0})
+    try:
+        reply = call_operation(args, "session.status", {})
+    except LorelogError as error:
+        print_note(f"cannot read the capture statistics: {error.message}")
+    else:
+        spool.update({name: reply[name] for name in ("waiting", "oldest_s", "failed")})
+        for fields in reply["hosts"]:
+            event, capture = (
+                datetime.fromisoformat(fields[name]).timestamp() if fields[name] else 0.0
+                for name in ("last_event", "last_capture")
+            )
+            stats[fields["host"]] = HostCaptureStats(event, capture, fields["today"])
+    context = install_context()
+    versions = getattr(args, "versions", False)
+    return [host_status(host, context, stats.get(host, HostCaptureStats()), versions=versions) for host in hosts]
+
+
+def install_context(*, approve: bool = False) -> InstallContext:
+    """Return what an installation from this process depends on."""
+    from lorelog.light.daemon_address import find_address
+    from lorelog.services.install.manifests import resolve_command
+    from lorelog.services.install.plan import InstallContext
+
+    environment = dict(os.environ)
+    return InstallContext(Path.home(), Path(find_address().home), resolve_command(environment), environment, approve)
+
+
+def _format_age(moment: float) -> str:
+    if not moment:
+        return "never"
+    age_s = max(0.0, time.time() - moment)
+    for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if age_s >= seconds:
+            return f"{age_s // seconds:,.0f} {unit} ago"
+    return "just now"
+
+
+_DERIVED = ("cache", "run", "logs", "ollama")
+"""Folders of the home that can be rebuilt, or belong to the running daemon."""
+_DATA = {
+    "data": "memories and records",
+    "config.toml": "settings",
+    "identities": "keys",
+    "spool": "events that are not captured yet",
+    "summaries": "turns that are being summarized",
+    "hosts": "what was installed into hosts",
+    "backups": "copies of the hosts' files",
+}
+"""What only the home holds."""
+
+
+class _Removal(Struct, frozen=True):
+    """One thing to remove. `part` is host, project, daemon, cache or data."""
+
+    part: str
+    text: str
+    remove: Callable[[], object]
+
+
+def configure_uninstall(parser: argparse.ArgumentParser) -> None:
+    """Declare options."""
+    parser.add_argument("--dry-run", action="store_true", help="list what would be removed, and remove nothing")
+    parser.add_argument("--data", action="store_true", help="also delete memories, settings and keys in lorelog's home")
+    parser.add_argument("--yes", action="store_true", help="do not ask before removing")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+
+
+def run_uninstall(args: argparse.Namespace) -> int:
+    """Remove lorelog from this machine, except your memories.
+
+    Removes it from every host, removes the block in AGENTS.md and CLAUDE.md and the scope file of each known project, stops the daemon,
+    and deletes what can be rebuilt (cache, logs, sockets). It lists everything first and asks once. What fails is reported,
+    and the rest goes on.
+
+    Your memories stay: the journals in your projects, and the data, settings and keys in lorelog's home. --data deletes the data in the
+    home, too; at a terminal you have to type the path of the home for it. The journals in your projects are never deleted.
+
+    examples:
+      lorelog uninstall --dry-run              list what would be removed and what stays
+      lorelog uninstall
+      lorelog backup ~/lorelog.tar.gz && lorelog uninstall --data
+    """
+    address, context = find_address(), install_context()
+    projects = _known_projects(address.home)
+    steps = [*_plan_hosts(context), *_plan_projects(projects), *_plan_home(address, with_data=args.data)]
+    removed, problems = [step.text for step in steps], list[dict[str, str]]()
+    if not args.json:
+        title = f"{'Would' if args.dry_run else 'Will'} remove:"
+        print(
+            "\n".join([title, *(f"  {one_line(text)}" for text in removed)]) if steps else "There is nothing to remove."
+        )
+    if not args.dry_run:
+        if steps and not _confirm_removal(args, address.home):
+            print("Nothing was removed.", file=sys.stderr)
+            return 1
+        removed = _remove_all(steps, problems)
+    reply = {
+        "dry_run": args.dry_run,
+        "removed": removed,
+        "problems": problems,
+        "stays": _list_remaining(address.home, projects, context),
+        "program": removal_command(),
+    }
+
+    def show(reply: dict[str, Any], args: argparse.Namespace) -> None:
+        print_problems(problems)
+        if removed and not args.dry_run:
+            left = f"; {plural(len(problems), 'thing')} left" if problems else ""
+            print(f"Removed {len(removed):,} of {len(steps):,}{left}.")
+        if reply["stays"]:
+            print("Stays:" if not args.dry_run else "Would stay:" if not args.data else "There now:")
+            for thing in reply["stays"]:
+                print(f"  {short_path(thing['path'])}  ({thing['what']})")
+            if not args.data:
+                print(
+                    "  'lorelog backup FILE' saves all of it; 'lorelog uninstall --data' deletes what is in the home."
+                )
+        print("The conversations that your agents keep were never lorelog's and stay, too.")
+        print(f"The program itself: {reply['program']}")
+
+    return print_reply(args, reply, show)
+
+
+def removal_command() -> str:
+    """Return the command that removes the program itself."""
+    pip = f"{sys.executable or 'python'} -m pip uninstall lorelog lorelog-encoder"
+    return {"uv": "uv tool uninstall lorelog", "pipx": "pipx uninstall lorelog", "pip": pip}[installer()]
+
+
+def _plan_hosts(context: InstallContext) -> list[_Removal]:
+    from lorelog.services.install.manifests import build_manifest
+    from lorelog.services.install.plan import apply_uninstall, effective_changes, plan_uninstall, read_receipt
+
+    steps = []
+    for host in ALL_TITLES:
+
+        def uninstall(host: str = host) -> None:
+            apply_uninstall(host, plan_uninstall(host, build_manifest(host, context), context), context)
+
+        receipt = read_receipt(context.home, host)
+        try:
+            changes = effective_changes(plan_uninstall(host, build_manifest(host, context), context))
+        except LorelogError:  # such as a configuration that cannot be parsed: removing it reports the reason
+            changes = []
+        if changes or receipt.files:
+            files = plural(len(changes), "file")
+            steps.append(_Removal("host", f"lorelog in {ALL_TITLES[host]} ({files})", uninstall))
+    return steps
+
+
+def _plan_projects(projects: list[str]) -> list[_Removal]:
+    from lorelog.services.context.init import plan_removal
+    from lorelog.services.places.project import SCOPE_FILE
+
+    steps = []
+    for project in projects:
+        try:
+            changes = [change for change in plan_removal(project) if change.kind != "unchanged"]
+        except LorelogError:
+            changes = []
+        steps += [
+            _Removal("project", f"the block in {short_path(str(change.path))}", change.apply) for change in changes
+        ]
+        scope = Path(project, SCOPE_FILE)
+        if scope.is_file() and not scope.is_symlink():
+            steps.append(_Removal("project", short_path(str(scope)), scope.unlink))
+    return steps
+
+
+def _known_projects(home: str) -> list[str]:
+    """Return the directories of all projects that any tenant has indexed, and of the current one."""
+    from lorelog.services.places.project import find_project
+    from lorelog.services.places.roots import Roots
+    from lorelog.wiring import working_directory
+
+    projects: dict[str, None] = {}
+    try:
+        current = find_project(working_directory())
+        projects |= dict.fromkeys((current.id, current.root))
+    except LorelogError:
+        pass  # the current directory was deleted
+    for file in sorted(Path(data_folder(home)).glob("*/roots.json")):
+        projects |= dict.fromkeys(root.project for root in Roots(file).all())
+    return [project for project in projects if Path(project).is_absolute() and Path(project).is_dir()]
+
+
+def _plan_home(address: DaemonAddress, *, with_data: bool) -> list[_Removal]:
+    from lorelog.light.daemon_control import read_lock_holder, stop
+
+    def delete(path: Path) -> None:
+        """Delete a file or folder; of a link only the link."""
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+        else:
+            shutil.rmtree(path)
+
+    steps = []
+    holder = read_lock_holder(address)
+    if holder is not None:
+        steps.append(_Removal("daemon", f"the daemon (process {holder.get('pid')})", lambda: stop(address)))
+    parts = [("cache", name) for name in _DERIVED] + ([("data", name) for name in _DATA] if with_data else [])
+    for part, name in parts:
+        path = Path(address.home, name)
+        if path.exists() or path.is_symlink():
+            files = [path] if path.is_file() else [file for file in path.rglob("*") if not file.is_symlink()]
+            size = 0
+            for file in files:
+                with suppress(OSError):
+                    size += file.stat().st_size if file.is_file() else 0
+            shown = f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.1f} kB"
+            steps.append(_Removal(part, f"{short_path(str(path))} ({shown})", partial(delete, path)))
+    return steps
+
+
+def _confirm_removal(args: argparse.Namespace, home: str) -> bool:
+    if (args.yes and not args.data) or not (sys.stdin is not None and sys.stdin.isatty()):
+        return args.yes or confirm("Remove all of this?", "use --yes to remove")
+    if not args.data:
+        return confirm("Remove all of this?", "use --yes to remove")
+    print("Your memories, settings and keys are deleted for good. A backup first: lorelog backup FILE", file=sys.stderr)
+    print(f"To delete them, type the path of the home ({one_line(home)}): ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip() == home
+
+
+def _remove_all(steps: list[_Removal], problems: list[dict[str, str]]) -> list[str]:
+    """Run all steps, and return what was removed.
+
+    While the daemon runs its files stay, and while a host could not be restored the copies of its files do.
+    """
+    removed: list[str] = []
+    failed: set[str] = set()
+    for step in steps:
+        error = LorelogError("")
+        if step.part in {"cache", "data"} and "daemon" in failed:
+            error = LorelogError("the daemon is still running", hint="lorelog daemon stop")
+        elif step.part == "data" and "host" in failed:
+            error = LorelogError("lorelog is still in a host", hint="lorelog hosts status")
+        else:
+            try:
+                step.remove()
+            except LorelogError as refusal:
+                error = refusal
+            except OSError as refusal:
+                error = LorelogError(f"{refusal.filename or step.text}: {refusal.strerror or refusal}")
+        if error.message:
+            failed.add(step.part)
+            problems.append({"path": step.text, "message": error.message, "hint": error.hint})
+        else:
+            removed.append(step.text)
+    home = Path(find_address().home)
+    with suppress(OSError):
+        if [path.name for path in home.iterdir()] == [".gitignore"]:  # we wrote it, and it has nothing left to cover
+            (home / ".gitignore").unlink()
+    for folder in (home / "hosts", home):
+        with suppress(OSError):
+            folder.rmdir()  # only if it is empty
+    return removed
+
+
+def _list_remaining(home: str, projects: list[str], context: InstallContext) -> list[dict[str, str]]:
+    """Return what stays on disk: path and what it is."""
+    from lorelog.services.install.status import native_install
+
+    remaining = []
+    for project in projects:
+        journals = Path(project, ".lorelog", "memory")
+        if journals.is_dir():
+            count = plural(sum(1 for _ in journals.glob("*.md")), "journal")
+            remaining.append({"path": str(journals), "what": f"{count} of this project"})
+    for name, what in _DATA.items():
+        path = Path(home, name)
+        if path.is_file() or (path.is_dir() and any(path.iterdir())):
+            remaining.append({"path": str(path), "what": what})
+    for host in HOSTS:
+        if native := native_install(host, context):
+            what = f"installed by {ALL_TITLES[host]}'s own plugin manager; remove it there"
+            remaining.append({"path": native, "what": what})
+    return remaining

@@ -1,0 +1,443 @@
+"""Commands about the index: index, watch, reset, store and eval."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import reduce
+
+from lorelog.core.errors import NotFound, UsageError, nearest_name
+from lorelog.surfaces.cli.arguments import (
+    add_common,
+    add_setting_options,
+    add_tenant_option,
+    expand_paths,
+)
+from lorelog.surfaces.cli.client import call_command, call_operation, print_reply, setting_variables
+from lorelog.surfaces.cli.render import (
+    confirm,
+    one_line,
+    plural,
+    print_json,
+    print_note,
+    print_notes,
+    print_problem,
+    print_problems,
+    print_table,
+    progress_bar,
+    short_path,
+    stylize,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from lorelog.operations.operation import Json
+    from lorelog.services.watch.watcher import WatchPass
+
+
+def configure_index(parser: argparse.ArgumentParser) -> None:
+    """Declare what is done instead of indexing, and settings."""
+    parser.add_argument("--list", dest="list_roots", action="store_true", help="list what is indexed; index nothing")
+    parser.add_argument(
+        "--remove", action="store_true", help="remove the given paths from the index and stop indexing them"
+    )
+    add_setting_options(parser, chunking=True)
+
+
+def run_index(args: argparse.Namespace) -> int:
+    """Index Markdown files, and list or remove what is indexed.
+
+    Reads .md and .markdown files below the given paths, and remembers the paths: the daemon watches them from then on. Only files
+    whose size, time or inode changed are read again; deleted and excluded files are removed from the index. Without paths it
+    refreshes this project's journals, the paths in index.paths, and everything indexed for this project before.
+
+    --reembed makes all vectors again, after a change of the model. The old ones are used until that is done, and kept: --rollback
+    returns to them, --drop-old deletes them.
+
+    examples:
+      lorelog index notes/ docs/
+      lorelog index notes/ '!notes/drafts'   exclude a directory
+      lorelog index ~/notes --global         visible in every project
+      lorelog index                          refresh this project
+      lorelog index --list                   show what is indexed
+      lorelog index --remove notes/          remove from the index; keep the files
+      lorelog index --reembed                embed everything with the current model
+      lorelog index --reembed --rollback     return to the previous vectors
+    """
+    _check_options(args)
+    if args.list_roots:
+        return print_reply(args, call_operation(args, "roots.list", {}), _show_roots)
+    paths = expand_paths(args.paths)
+    if args.remove:
+        return print_reply(args, call_operation(args, "roots.remove", {"paths": paths}), _show_removed)
+    check_paths_exist(paths)
+    reembed = args.reembed and not (args.rollback or args.forget_old)
+    with progress_bar(daemon_finishes=args.vectors and not args.reembed) as progress:
+        reply = call_command(args, progress=progress, reembed=reembed)
+    return print_reply(args, reply, _show_report)
+
+
+# `os.path` instead of pathlib, which takes longer to import than a warm command runs.
+_WITH_MODE = {
+    "list_roots": (),
+    "remove": ("paths",),
+    "rollback": ("reembed",),
+    "forget_old": ("reembed",),
+    "anyway": ("reembed",),
+}
+"""Options that replace or change the index run, and what each must be given with."""
+_NAMES = {"paths": "paths", "list_roots": "--list", "to_global": "--global", "forget_old": "--drop-old"}
+_NAMES |= {"ignore_files": "--ignore-file"}
+_OWN_OPTIONS = ("paths", "to_global", "exclude", "ignore_files", "force", "reembed", *_WITH_MODE)
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that contradict each other, by their names."""
+    given = [option for option in _OWN_OPTIONS if getattr(args, option)]
+    given += [] if args.vectors else ["words_only"]
+    modes = [option for option in _WITH_MODE if option in given]
+    if len(modes) > 1:
+        raise UsageError(f"use either {_name(modes[0])} or {_name(modes[1])}, not both", hint="lorelog index --help")
+    for mode in modes:
+        for needed in _WITH_MODE[mode]:
+            if needed not in given:
+                hint = "lorelog index --remove notes/" if mode == "remove" else f"lorelog index --reembed {_name(mode)}"
+                raise UsageError(f"{_name(mode)} requires {_name(needed)}", hint=hint)
+        excess = [option for option in given if option not in (mode, *_WITH_MODE[mode])]
+        if excess and mode != "anyway":
+            raise UsageError(f"{_name(mode)} cannot be combined with {_name(excess[0])}", hint="lorelog index --help")
+    if args.exclude and not args.paths:
+        raise UsageError("--exclude requires paths", hint="the setting index.exclude applies to all paths")
+    if args.reembed and not args.vectors:
+        raise UsageError("use either --reembed or --words-only, not both", hint="lorelog index --help")
+
+
+def _name(option: str) -> str:
+    return _NAMES.get(option) or f"--{option.replace('_', '-')}"
+
+
+def check_paths_exist(paths: list[str]) -> None:
+    """Raise NotFound for a missing path here: the index run may have to wait for another one first."""
+    for path in paths:
+        if path.startswith("!") or not path:
+            continue
+        try:
+            os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except (OSError, ValueError):  # not accessible, or no path at all: the run reports why
+            continue
+        else:
+            continue
+        directory, name = os.path.split(path.rstrip("/"))
+        hint = "'lorelog index --remove PATH' removes a deleted directory from the index"
+        if os.path.isdir(directory or "."):
+            near = nearest_name(name, os.listdir(directory or "."))
+            hint = f"did you mean {os.path.join(directory, near)}?" if near else hint
+        raise NotFound(f"{short_path(path)} does not exist", hint=hint)
+
+
+def _show_report(report: Json, args: argparse.Namespace) -> None:
+    """Print the summary and the problems of an index run."""
+    if args.rollback or args.forget_old:
+        for text in report["notes"]:
+            print(text[:1].upper() + text[1:] + ".")
+        return
+    print_problems(report["problems"])
+    typed = {os.path.realpath(os.path.expanduser(path)): path for path in args.paths}
+    for text in report["notes"]:
+        print_note(reduce(lambda note, path: note.replace(path, typed[path]), typed, text))
+    if args.paths and not report["files"] and not report["removed"] and not report["problems"]:
+        return
+    counts = [f"{report['changed']:,} changed", f"{report['unchanged'] + report['touched']:,} unchanged"]
+    if report["removed"]:
+        counts.append(f"{report['removed']:,} removed")
+    if report["problems"]:
+        counts.append(f"{len({problem['path'] for problem in report['problems']}):,} failed")
+    embedded = f"{plural(report['chunks'], 'chunk')}, {plural(report['embedded'], 'text')} embedded"
+    print(f"Indexed {plural(report['files'], 'file')}: {', '.join(counts)}. {embedded}, {report['seconds']:.1f} s.")
+    if report["reembedding"]:
+        _show_reembedding(report["reembedding"])
+    if report["truncated"]:
+        print_note(
+            f"{plural(report['truncated'], 'text')} longer than the model's limit; the rest is found by keywords only"
+        )
+    if report["waiting"]:
+        print_note(f"{plural(report['waiting'], 'chunk')} not embedded yet; keyword search finds them already")
+
+
+def _show_reembedding(result: Json) -> None:
+    """Print how both models compare, and which vectors are used now."""
+    if result["probes"]:
+        print(f"Compared on {plural(result['probes'], 'query')} made from the chunks, by vectors alone:")
+        for when, name, scores in (
+            ("before", result["from"], result["before"]),
+            ("after", result["to"], result["after"]),
+        ):
+            if scores is None:
+                print(f"  {when:6}  {name} is not available any more")
+            else:
+                print(f"  {when:6}  hit@5 {scores['hit_at_5']:.3f}  MRR {scores['mrr']:.3f}  {name}")
+    elif result["swapped"]:
+        print("Not compared: the texts are too short to make queries from.")
+    if result["swapped"]:
+        print(f"Now using the vectors of {result['to']}; 'lorelog index --reembed --rollback' returns to the old ones.")
+    elif result["worse"]:
+        print(
+            f"They find clearly less, so the vectors of {result['from']} are still used. "
+            "Use --reembed --anyway to switch."
+        )
+
+
+def configure_watch(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="files and directories; '!PATH' excludes one")
+    add_tenant_option(parser)
+    add_setting_options(parser, chunking=True)
+    add_common(parser, with_scope=False)
+
+
+def run_watch(args: argparse.Namespace) -> int:
+    """Index files as they change, until Ctrl-C.
+
+    Watches the given paths, after indexing and remembering them; without paths, what 'lorelog index' without paths would
+    refresh. Changes are indexed together once the files have been quiet for watch.debounce_ms. The daemon watches all indexed
+    paths by itself: use this command to see what it does, or if you do not use the daemon.
+
+    examples:
+      lorelog watch
+      lorelog watch notes/ docs/
+      lorelog watch --json | jq .changed        one JSON object per pass
+    """
+    import json
+    import signal
+    from contextlib import nullcontext
+    from queue import SimpleQueue
+
+    from lorelog.services.watch.watcher import Watcher
+    from lorelog.surfaces.python.watch import discover_watched
+    from lorelog.wiring import ResourcePool, resolve_location, settings_at
+
+    location = resolve_location(project=args.project, environment={**os.environ, **setting_variables(args)})
+    settings = settings_at(location, {"scope.tenant": args.tenant})
+    passes: SimpleQueue[WatchPass | None] = SimpleQueue()
+    check_paths_exist(args.paths)
+    project = location.project.id if args.project else None
+    flags = {"scope.tenant": settings.tenant()}
+    with progress_bar() if args.paths else nullcontext() as progress:
+        discovery, problems = discover_watched(
+            location, ResourcePool(), flags, args.paths, project=project, progress=progress
+        )
+    for problem in problems:
+        print_problem(problem.path, problem.message, problem.hint)
+    watcher = Watcher(discovery, settings.watch_options(), on_pass=passes.put)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: passes.put(None))
+    watcher.start()
+    roots = sorted(path for _, path in discovery.discover().roots)
+    if args.json:
+        print(json.dumps({"event": "watching", "roots": roots}, ensure_ascii=False), flush=True)
+    else:
+        names = ", ".join(short_path(path) or "." for path in roots) or "none"
+        print(f"Watching {plural(len(roots), 'root')}: {names}. Press Ctrl-C to stop.", flush=True)
+    while (watch_pass := passes.get()) is not None:
+        if args.json:
+            print(json.dumps(_pass_json(watch_pass), ensure_ascii=False), flush=True)
+        else:
+            _show_pass(watch_pass)
+    watcher.stop()
+    return 0
+
+
+def _pass_json(watch_pass: WatchPass) -> Json:
+    if watch_pass.report is None:
+        return {"event": "error", "at": watch_pass.at, "message": watch_pass.error, "hint": watch_pass.hint}
+    return {"event": "pass", "at": watch_pass.at, **watch_pass.report.to_dict()}
+
+
+def _show_pass(watch_pass: WatchPass) -> None:
+    at, report = stylize(watch_pass.at[11:19], "dim"), watch_pass.report
+    if report is None:
+        label = stylize("waiting:", "yellow") if watch_pass.busy else stylize("error:", "red")
+        print(f"{at}  {label} {watch_pass.error}", flush=True)
+    else:
+        parts = [f"{report.changed:,} changed"]
+        parts += [f"{report.removed:,} removed"] if report.removed else []
+        parts += [f"{plural(report.embedded, 'text')} embedded"] if report.embedded else []
+        print(f"{at}  {', '.join(parts)}, {report.seconds:.1f} s", flush=True)
+        for text in report.notes:
+            print_note(text)
+        for problem in report.problems:
+            print_problem(problem.path, problem.message, problem.hint)
+    if watch_pass.hint:
+        print_note(watch_pass.hint)
+
+
+def configure_reset(parser: argparse.ArgumentParser) -> None:
+    """Declare the confirmation, and settings."""
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    add_setting_options(parser)
+
+
+def run_reset(args: argparse.Namespace) -> int:
+    """Delete the index of all projects. Your Markdown files, memories and records are kept.
+
+    All projects of a tenant share one index. 'lorelog index' in a project, or the daemon, builds it again; to drop the files of one
+    directory only, use 'lorelog index --remove PATH'.
+
+    examples:
+      lorelog reset
+      lorelog reset --yes
+    """
+    if not args.yes:
+        stats = call_operation(args, "memory.stats", {})
+        amount = f"{plural(stats['documents'], 'document')} of all projects"
+        question = f"Delete the index in {short_path(stats['location'])} ({amount})? Your files are kept."
+        if not confirm(question, "use --yes to delete the index"):
+            print("Nothing deleted.", file=sys.stderr)
+            return 1
+
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        print(f"Deleted the index of all projects in {short_path(reply['deleted'])}. Your files are unchanged.")
+        print_note("'lorelog index' in each project, or the daemon, builds it again")
+
+    return print_reply(args, call_command(args), show)
+
+
+_EMBEDDED = "embedded"
+
+
+def configure_store(parser: argparse.ArgumentParser) -> None:
+    """Declare the verbs and their arguments."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    copy = verbs.add_parser("copy", help="copy the whole index to another backend", allow_abbrev=False)
+    copy.add_argument("--to", metavar="URI", required=True, help="address as in store.uri, or 'embedded'")
+    add_common(copy)
+    leave = verbs.add_parser(
+        "leave", help="delete this index's rows in a Milvus that you no longer use", allow_abbrev=False
+    )
+    leave.add_argument("--at", metavar="URI", required=True, help="its address, as in store.uri")
+    add_common(leave)
+
+
+def run_store(args: argparse.Namespace) -> int:
+    """Move the search index to another backend, without embedding anything again.
+
+    The catalog and its vectors are always on this machine. 'copy' writes them to another backend: Milvus Lite (a path that ends
+    in .db), a Milvus server (http://host:19530), Zilliz Cloud (https://…), or 'embedded' for the local files. It changes no
+    setting: set store.uri afterwards. An interrupted copy continues where it stopped. 'leave' deletes this index's rows in a
+    Milvus that you no longer use. See 'lorelog docs milvus'.
+
+    examples:
+      lorelog store copy --to http://localhost:19530
+      lorelog store copy --to ~/milvus.db
+      lorelog store copy --to embedded
+      lorelog store leave --at http://old-host:19530
+    """
+    from lorelog.wiring import copy_store, delete_remote_index, resolve_location
+
+    location = resolve_location(project=args.project, tenant=args.tenant)
+    flags = {"scope.tenant": args.tenant} if args.tenant else {}
+    if args.verb == "leave":
+        left = delete_remote_index(location, flags, args.at)
+        if args.json:
+            print_json({"left": left})
+        else:
+            print(f"Deleted the rows of this index at {one_line(left)}.")
+        return 0
+    if not args.to:
+        raise UsageError("--to must not be empty", hint=f"use an address, a path that ends in .db, or '{_EMBEDDED}'")
+    uri = "" if args.to == _EMBEDDED else args.to
+    report = copy_store(location, flags, uri)
+    place = report.place or _EMBEDDED
+    if args.json:
+        print_json({"to": place, "chunks": report.there, "ok": report.is_consistent})
+    else:
+        print(f"{plural(report.there, 'chunk')} at {one_line(place)}")
+        print_note(f"to use it: lorelog config set store.uri {uri!r}")
+    return 0 if report.is_consistent else 1
+
+
+def _show_roots(reply: Json, args: argparse.Namespace) -> None:
+    for root in reply["roots"]:
+        excluded = [short_path(path) for path in root["exclude"]] + list(root["patterns"])
+        parts = [stylize(short_path(root["path"]) or ".", "cyan"), plural(root["documents"], "document")]
+        parts.append(f"project {short_path(root['project']) or '.'}" if root["project"] else "global")
+        parts += [f"without {', '.join(excluded)}"] if excluded else []
+        parts += [f"found automatically ({origin})"] if (origin := root.get("origin")) else []
+        parts += [] if root["exists"] else [stylize("missing", "yellow")]
+        print("  ".join(parts))
+    if not reply["roots"]:
+        print("Nothing is indexed yet; use 'lorelog index PATH'.")
+
+
+def _show_removed(reply: Json, args: argparse.Namespace) -> None:
+    documents, roots = plural(reply["documents"], "document"), plural(len(reply["forgotten"]), "root")
+    print(f"Removed {roots}: {documents} removed from the index. Your files are unchanged.")
+
+
+_ALL_LANES = "all"
+_MAX_UNKNOWN_SHOWN = 10
+
+
+def configure_eval(parser: argparse.ArgumentParser) -> None:
+    """Declare the choice of a lane."""
+    lanes = (_ALL_LANES, "hybrid", "lexical", "dense")
+    parser.add_argument("--lane", choices=lanes, default=_ALL_LANES, help="only this lane (default all)")
+
+
+def run_eval(args: argparse.Namespace) -> int:
+    """Measure search quality with your own queries.
+
+    Runs each query by keywords, by vectors, by both with reciprocal rank fusion (rrf), and like 'lorelog search' (ours), and
+    compares the results with the documents you judged relevant. Nothing is changed, and nothing is sent that a search would
+    not send.
+
+    Queries are JSON lines, {"id": "q1", "text": "why redis?"}; judgements are lines of query, document and gain, separated by tabs.
+    A document is a path or its end (notes/a.md), lines of it (notes/a.md:10-20 or notes/a.md#L10), a chunk id or a memory id.
+
+    examples:
+      lorelog eval --queries queries.jsonl --qrels judged.tsv
+      lorelog eval --feedback
+      lorelog eval --queries q.jsonl.gz --qrels judged.tsv --lane lexical --json
+      lorelog eval --queries q.jsonl --qrels judged.tsv --all-projects --k 5
+    """
+    if not args.feedback and not (args.queries and args.qrels):
+        raise UsageError("--queries and --qrels, or --feedback, are required", hint="lorelog eval --help")
+    with progress_bar() as progress:
+        reply = call_command(args, progress=progress, lane=None if args.lane == _ALL_LANES else args.lane)
+    return print_reply(args, reply, _show_evaluation)
+
+
+def _show_evaluation(reply: Json, args: argparse.Namespace) -> None:
+    print_problems(reply["problems"])
+    print_notes(reply)
+    unknown, k = reply["unknown"], reply["k"]
+    for document in unknown[:_MAX_UNKNOWN_SHOWN]:
+        print_note(f"counts as not found: {short_path(document['document'])} {document['reason']}")
+    if len(unknown) > _MAX_UNKNOWN_SHOWN:
+        print_note(f"and {len(unknown) - _MAX_UNKNOWN_SHOWN:,} more; --json lists them all")
+    judged = f"{plural(reply['judged'], 'judged query')} of {reply['questions']:,}"
+    failed = f" {plural(reply['failed'], 'line')} could not be read." if reply["failed"] else ""
+    print(f"{judged}, {plural(reply['documents'], 'relevant document')}, {len(unknown):,} of them unknown.{failed}\n")
+    names = [measure["name"] for measure in reply["rankings"][0]["measures"]]
+    compared = any(ranking["ours_ahead"] for ranking in reply["rankings"])
+    rows = [["", *names, f"nDCG@{k} (95 % interval)", *(["lead of ours"] if compared else [])]]
+    for ranking in reply["rankings"]:
+        measures = {measure["name"]: measure for measure in ranking["measures"]}
+        ndcg, lead = measures[f"nDCG@{k}"], ranking["ours_ahead"]
+        row = [ranking["name"], *(f"{measures[name]['mean']:.3f}" for name in names)]
+        row.append(f"{ndcg['low']:.3f} to {ndcg['high']:.3f}")
+        if compared:
+            row.append(f"{lead['mean']:+.3f} ({lead['low']:+.3f} to {lead['high']:+.3f})" if lead else "")
+        rows.append(row)
+    print_table(rows, right=range(1, len(rows[0])), head="bold")
+    for line in (
+        "",
+        f"R@{k}: share of the relevant documents among the first {k}; all@{k}: share of queries with all of them there",
+        f"nDCG@{k}: 1 if the relevant ones come first, in the best order; MRR: 1 / rank of the first one; 1 is best",
+        "lead of ours: nDCG of 'ours' (lorelog search) minus that of the row, with its 95 % interval",
+    ):
+        print(stylize(line, "dim"))

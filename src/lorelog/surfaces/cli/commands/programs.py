@@ -1,0 +1,512 @@
+"""Commands that other programs run, and servers: call, batch, ops, mcp, serve and ui."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from lorelog.core.errors import DaemonError, LorelogError, NotFound, UsageError
+from lorelog.light.quick_json import loads
+from lorelog.surfaces.cli.arguments import (
+    add_daemon_option,
+    add_port_option,
+    add_project_option,
+    add_scope_options,
+)
+from lorelog.surfaces.cli.client import OperationClient, call_operation, daemon_mode, launch_daemon, tell_unresponsive
+from lorelog.surfaces.cli.render import print_json, print_note, print_table, short_path, stylize
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+    from typing import IO, Any
+
+    from lorelog.core.options import DaemonOptions, HttpOptions
+    from lorelog.core.ports import Progress
+    from lorelog.operations.dispatch import ClientIdentity
+    from lorelog.wiring import Location, ResourcePool
+
+
+def configure_call(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument("op", metavar="OP", help="name of the operation; 'memory.' may be omitted")
+    parser.add_argument(
+        "arguments", nargs="?", metavar="JSON", help="arguments as a JSON object (default {}); '-' reads standard input"
+    )
+    parser.add_argument("--input", metavar="PATH", help="file with the arguments; '-' reads standard input")
+    parser.add_argument("--json", action="store_true", help="accepted as everywhere; the reply is always JSON")
+    add_project_option(parser)
+    add_scope_options(parser)
+
+
+def run_call(args: argparse.Namespace) -> int:
+    """Call an operation with JSON arguments, and print its JSON reply.
+
+    'lorelog ops' lists the operations and their arguments. On failure it prints {"error": …} and exits with status 1, or 2 if the
+    request is invalid.
+
+    examples:
+      lorelog call search '{"query": "why redis", "k": 3}'
+      lorelog call memory.stats
+      lorelog call add_batch --input memories.json
+      echo '{"id": "65fcbf6e"}' | lorelog call expand -
+    """
+    print_json(call_operation(args, args.op, _read_arguments(args), start_daemon=True))
+    return 0
+
+
+def _read_arguments(args: argparse.Namespace) -> dict[str, Any]:
+    if args.input and args.arguments is not None:
+        raise UsageError("use either JSON or --input, not both", hint="lorelog call --help")
+    path = args.input or ("-" if args.arguments == "-" else "")
+    text = _read_input(path) if path else args.arguments or "{}"
+    where = "standard input" if path == "-" else path or "the JSON argument"
+    try:
+        arguments = loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where} is not valid JSON: {error}") from None
+    if not isinstance(arguments, dict):
+        raise UsageError(f"{where} must be a JSON object", hint="""such as '{"query": "why redis"}'""")
+    for name in ("project", "tenant"):
+        if getattr(args, name) is None:
+            setattr(args, name, arguments.get(name))
+    return arguments
+
+
+def _read_input(path: str) -> str:
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read().decode("utf-8")
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+MAX_LINE_BYTES = 16 * 1024 * 1024
+
+
+def configure_batch(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument(
+        "--jsonl", required=True, metavar="PATH", help="file with the requests; '-' reads standard input"
+    )
+    parser.add_argument(
+        "--stream", action="store_true", help="print each row at once, for a program that sends requests as it reads"
+    )
+    parser.add_argument("--continue-on-error", action="store_true", help="run the remaining lines after a failure")
+    add_project_option(parser)
+    add_scope_options(parser)
+
+
+def run_batch(args: argparse.Namespace) -> int:
+    """Call many operations in order, one per line of input.
+
+    Each line is {"op": "memory.search", "arguments": {…}}. One row is printed per line: {"ok", "index", "line", "op", "elapsed_ms",
+    "result" or "error"}. The batch stops at the first failure, with exit status 1. With --continue-on-error it runs all lines,
+    and the exit status is still 1.
+
+    examples:
+      lorelog batch --jsonl requests.jsonl
+      lorelog batch --jsonl - --continue-on-error < requests.jsonl
+      generate | lorelog batch --jsonl - --stream | consume
+    """
+    import json
+    from contextlib import closing
+
+    failed = False
+    projects: set[str] = set()
+    with (
+        sys.stdin.buffer if args.jsonl == "-" else open(args.jsonl, "rb") as file,
+        closing(OperationClient(args.warm, start_daemon=True, shared=True)) as client,
+    ):
+        for index, (number, line) in enumerate(_read_lines(file)):
+            row = _run_line(client, line, (index, number), args, projects)
+            print(json.dumps(row, ensure_ascii=False), flush=args.stream)
+            failed = failed or not row["ok"]
+            if failed and not args.continue_on_error:
+                break
+    return 1 if failed else 0
+
+
+def _read_lines(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield the non-empty lines with their numbers. A line that is too long is cut off."""
+    number = 0
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        while len(line) > MAX_LINE_BYTES and not line.endswith(b"\n"):
+            rest = file.readline(MAX_LINE_BYTES)
+            if not rest or rest.endswith(b"\n"):
+                break
+        if line.strip():
+            yield number, line
+
+
+def _run_line(
+    client: OperationClient, line: bytes, place: tuple[int, int], args: argparse.Namespace, projects: set[str]
+) -> dict[str, Any]:
+    started = time.perf_counter()
+    row: dict[str, Any] = {"ok": False, "index": place[0], "line": place[1], "op": ""}
+    outcome: dict[str, Any]
+    try:
+        row["op"], arguments = _parse_line(line)
+        name = arguments.get("project_id")
+        if isinstance(name, str) and "project" not in arguments and not name.startswith(("/", "~", "./", "../")):
+            projects.add(name)
+            if first := ", ".join(sorted(projects - {name})):  # lines of memd: all would be written to this project
+                raise UsageError(
+                    f"this line belongs to the project {name!r}, the lines before to {first!r}",
+                    hint="run the lines of each project in its directory, or name the directory as project_id",
+                )
+        for option in ("project", "tenant"):
+            if arguments.get(option) is None and getattr(args, option) is not None:
+                arguments[option] = getattr(args, option)
+        outcome = {"result": client.call(row["op"], arguments)}
+        row["ok"] = True
+    except LorelogError as error:
+        outcome = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+    row["elapsed_ms"] = round((time.perf_counter() - started) * 1000, 3)
+    return row | outcome
+
+
+def _parse_line(line: bytes) -> tuple[str, dict[str, Any]]:
+    import json
+
+    if len(line) > MAX_LINE_BYTES:
+        raise UsageError(f"the line is longer than {MAX_LINE_BYTES:,} bytes")
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the line is not valid JSON: {error}") from None
+    # memd calls the field `tool`; batches written for it keep working.
+    op = entry.get("op", entry.get("tool")) if isinstance(entry, dict) else None
+    if not isinstance(op, str):
+        raise UsageError("the line has no 'op'", hint="""{"op": "memory.search", "arguments": {"query": "…"}}""")
+    unknown = sorted(set(entry) - {"op", "tool", "arguments"})
+    if unknown:
+        raise UsageError(f"the line has an unknown field {unknown[0]!r}", hint="use only op and arguments")
+    arguments = entry.get("arguments")
+    if arguments is not None and not isinstance(arguments, dict):
+        raise UsageError("the arguments must be a JSON object")
+    return op, dict(arguments or {})
+
+
+def configure_ops(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument("op", nargs="?", metavar="OP", help="name of an operation")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+
+
+def run_ops(args: argparse.Namespace) -> int:
+    """List the operations, or show one: its arguments, errors, and the surfaces that offer it.
+
+    examples:
+      lorelog ops
+      lorelog ops memory.search
+      lorelog ops --json                        the JSON Schema of every operation
+    """
+    from lorelog.operations.catalogue import describe_all, describe_operation, find_operation
+
+    if args.op:
+        operation = describe_operation(find_operation(args.op))
+        (print_json if args.json else _show_operation)(operation)
+        return 0
+    operations = sorted(describe_all(), key=lambda operation: str(operation["name"]))
+    if args.json:
+        print_json({"operations": operations})
+    else:
+        print_table([(stylize(each["name"], "cyan"), each["summary"]) for each in operations], head="")
+    return 0
+
+
+def _show_operation(operation: dict[str, Any]) -> None:
+    print(f"{stylize(operation['name'], 'cyan')}\n\n{operation['description']}\n")
+    required = set(operation["request"].get("required", ()))
+    for name, field in operation["request"]["properties"].items():
+        value = field.get("default")
+        default = "none" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+        variants = [field, *field.get("anyOf", ())]
+        choices = next((variant["enum"] for variant in variants if variant.get("enum")), ())
+        meaning = field.get("description", "") + (f" ({', '.join(map(str, choices))})" if choices else "")
+        print(f"  {stylize(name, 'bold')} ({'required' if name in required else f'default {default}'})  {meaning}")
+    print(f"\nerrors: {', '.join(operation['errors'])}")
+    for surface, reason in operation["surfaces"].items():
+        if reason is not True:
+            print(f"not available over {surface}: {reason}")
+
+
+def configure_mcp(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    add_project_option(parser)
+    add_scope_options(parser)
+
+
+def run_mcp(args: argparse.Namespace) -> int:
+    """Run an MCP server on standard input and output.
+
+    Agents start this command; 'lorelog docs mcp' has the configuration for each host. The process is a thin proxy: the daemon does the
+    work and is started if needed, so that ten agents share one model. Without a daemon the process does the work itself. It
+    exits when the agent closes the connection.
+
+    examples:
+      lorelog mcp                               use the current directory's project
+      lorelog mcp --project ~/work/app          use another project
+      claude mcp add lorelog -- lorelog mcp     register it with Claude Code
+    """
+    from lorelog.surfaces.mcp.proxy import McpProxy, claim_stdout, make_connector
+
+    mode = daemon_mode(args.warm)
+    directory = os.path.abspath(args.project or ".")
+    if not os.path.isdir(directory):
+        raise NotFound(f"there is no directory {directory}", hint="--project must be the directory of a project")
+    environment = dict(os.environ)
+    if args.tenant:
+        environment["LORELOG_SCOPE_TENANT"] = args.tenant
+    McpProxy(make_connector(mode, directory, environment), 0, claim_stdout(), greets=mode != "required").run()
+    return 0
+
+
+_IDLE_CHECK_S = 30.0
+
+
+def configure_serve(parser: argparse.ArgumentParser) -> None:
+    """Declare options."""
+    parser.add_argument("--host", metavar="HOST", help="address to listen on (http.host)")
+    add_port_option(parser)
+    parser.add_argument(
+        "--token-env", metavar="NAME", help="require the token in this environment variable (http.token)"
+    )
+    parser.add_argument(
+        "--no-token", action="store_true", help="serve every user of this machine without a token (http.require_token)"
+    )
+    parser.add_argument("--project", metavar="DIR", help="project of requests that name no directory")
+    add_daemon_option(parser)
+
+
+def run_serve(args: argparse.Namespace) -> int:
+    """Serve the HTTP API and the page.
+
+    Endpoints: the page (/; 'lorelog ui' opens it), /api/memory/… (as in Loop, an agent server), every operation (/api/call/NAME), /api/ops, /health, /metrics,
+    /openapi.json, and MCP over streamable HTTP (/mcp). Only this machine can connect unless --host is given. Every request except
+    /health needs a bearer token: the one in run/http.token of the home, which is created once, or that of --token-env. The daemon
+    handles the requests if it runs, otherwise this process. Press Ctrl-C to stop.
+
+    examples:
+      lorelog serve
+      lorelog serve --port 0
+      LORELOG_TOKEN=… lorelog serve --host 0.0.0.0 --token-env LORELOG_TOKEN
+      curl -s localhost:8222/health
+    """
+    from msgspec.structs import replace
+
+    from lorelog.core.extras import require_extra
+
+    require_extra("serve", "lorelog serve")
+    from lorelog.surfaces.http.tickets import token_path, with_token
+    from lorelog.wiring import resolve_location, settings_at
+
+    if args.no_token and args.token_env is not None:
+        raise UsageError("--no-token and --token-env exclude each other", hint="leave out one of them")
+    location = resolve_location(project=args.project)
+    flags = {
+        "http.host": args.host,
+        "http.port": args.port,
+        "http.token": None if args.token_env is None else f"env:{args.token_env}",
+        "http.require_token": False if args.no_token else None,
+        "daemon.warm": args.warm,
+    }
+    settings = settings_at(location, flags)
+    configured = settings.http_options(location.environment)
+    if args.no_token:
+        configured = replace(configured, token="")
+    options = with_token(configured, str(location.home))
+    own_path = token_path(str(location.home)) if options.token and not configured.token else ""
+
+    def show(url: str, port: int) -> None:
+        """Print the address and what a client must send. A token is shown on a terminal only: other output may be a log."""
+        print(f"Serving {url} (press Ctrl-C to stop)", flush=True)
+        if not options.token:
+            print_note("warning: no token is required; every user of this machine can read and write your memories")
+        elif not own_path:
+            print_note("clients must send the token of http.token: Authorization: Bearer TOKEN")
+        elif sys.stdout.isatty():
+            print(f"Header: Authorization: Bearer {options.token}\n(from {short_path(own_path)})", flush=True)
+        else:
+            print_note(f"clients must send the token in {short_path(own_path)}: Authorization: Bearer TOKEN")
+
+    _serve(location, options, settings.daemon_options(), tenant=settings.tenant(), started=show)
+    return 0
+
+
+def _serve(
+    location: Location,
+    options: HttpOptions,
+    daemon: DaemonOptions,
+    *,
+    tenant: str,
+    started: Callable[[str, int], object],
+) -> None:
+    """Serve the API, the page and MCP of a home until interrupted. `started` gets the address and the port."""
+    import threading
+    from contextlib import ExitStack, closing
+
+    from lorelog.core.paths import tenant_folder
+    from lorelog.operations.dispatch import ClientIdentity
+    from lorelog.surfaces.http.app import build_app, lazy_app
+    from lorelog.surfaces.http.server import serve_app
+    from lorelog.surfaces.http.tickets import announce_server
+    from lorelog.surfaces.page.app import PageContext, page_routes, revision_reader
+    from lorelog.wiring import ResourcePool
+
+    home, project = str(location.home), location.project.root
+    caller = ClientIdentity(project, location.environment, home, own=False)
+    stopped = threading.Event()
+    with ExitStack() as contexts:
+        resources = contexts.enter_context(closing(ResourcePool()))
+        contexts.callback(stopped.set)
+        call = _FallbackClient(daemon.warm, resources)
+
+        def unload() -> None:
+            while not stopped.wait(_IDLE_CHECK_S):
+                resources.unload_idle(daemon.model_idle_s)
+
+        def load_mcp() -> Any:
+            from lorelog.surfaces.mcp.streamable_http import streamable_http_app
+
+            return streamable_http_app(call, caller)
+
+        def start(url: str) -> None:
+            port = int(url.rpartition(":")[2])
+            contexts.enter_context(announce_server(home, url, port))
+            started(url, port)
+
+        threading.Thread(target=unload, name="lorelog-rest", daemon=True).start()
+        revision = revision_reader(home, tenant_folder(home, tenant))
+        page = page_routes(call, caller, PageContext(project, home, revision))
+        serve_app(build_app(call, options, caller, [lazy_app("/mcp", load_mcp)], page), options, started=start)
+
+
+class _FallbackClient:
+    """Calls the daemon, or works in this process. Long-lived, so it tries the daemon again for every request."""
+
+    def __init__(self, warm: str, resources: ResourcePool) -> None:
+        from lorelog.operations.dispatch import Dispatcher
+
+        self._warm = warm
+        self._local = Dispatcher(resources.engine)
+
+    def __call__(
+        self, op: str, arguments: object, caller: ClientIdentity, progress: Progress | None = None, /
+    ) -> dict[str, Any]:
+        if self._warm != "off" and isinstance(arguments, dict):
+            from lorelog.light import daemon_client as client
+
+            try:
+                return client.call_daemon(
+                    op,
+                    arguments,
+                    directory=caller.directory,
+                    environment=caller.environment,
+                    home=caller.home,
+                    start=launch_daemon if self._warm == "required" else None,
+                    progress=progress,
+                    caller={"own": caller.own, "names_files": caller.names_files},
+                )
+            except DaemonError as error:
+                if self._warm == "required":
+                    raise
+                tell_unresponsive(error)
+        return self._local.call(op, arguments, caller, progress)
+
+
+def configure_ui(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument("id", nargs="?", default="", metavar="ID", help="show this memory first")
+    parser.add_argument("--no-open", action="store_true", help="print the address instead of opening a browser")
+    add_port_option(parser)
+    parser.add_argument("--project", metavar="DIR", help="the project to show")
+    add_daemon_option(parser)
+
+
+def run_ui(args: argparse.Namespace) -> int:
+    """Open the page: search, memories, what agents were told, records, health and settings in your browser.
+
+    The page is served on this machine only, as by 'lorelog serve'; if a server of this home runs, it is used. The address has a
+    ticket that works once, so each browser is opened by this command. Press Ctrl-C to stop the server.
+
+    examples:
+      lorelog ui
+      lorelog ui 65fcbf6e
+      lorelog ui --no-open
+    """
+    from urllib.parse import quote
+
+    view = f"memory/{quote(args.id)}" if args.id else "search"
+    return serve_page(
+        "lorelog ui", view, project=args.project, port=args.port, warm=args.warm, opens_browser=not args.no_open
+    )
+
+
+def serve_page(
+    command: str,
+    view: str,
+    *,
+    project: str | None,
+    port: int | None,
+    warm: str | None = None,
+    opens_browser: bool = False,
+) -> int:
+    """Show a view of the page: on a running server of this home, or on one that serves until it is interrupted."""
+    from urllib.parse import quote
+
+    from msgspec.structs import replace
+
+    from lorelog.core.extras import require_extra
+
+    require_extra("serve", command)
+    from lorelog.core.caller import detect_agent
+    from lorelog.surfaces.http.server import open_listener
+    from lorelog.surfaces.http.tickets import find_server, issue_ticket, with_token
+    from lorelog.wiring import resolve_location, settings_at
+
+    location = resolve_location(project=project)
+    home = str(location.home)
+
+    def show(url: str, at: int) -> None:
+        ticket = issue_ticket(home, at, detect_agent(os.environ))
+        _show_page(f"{url}/?ticket={ticket}#/{view}?project={quote(location.project.root)}", opens=opens_browser)
+
+    def announce(url: str, at: int) -> None:
+        show(url, at)
+        print("Press Ctrl-C to stop the server.", flush=True)
+
+    running = find_server(home) if port is None else None
+    if running is not None:
+        show(*running)
+        return 0
+    settings = settings_at(location, {"http.host": "127.0.0.1", "http.port": port, "daemon.warm": warm})
+    options = with_token(replace(settings.http_options(location.environment), require_token=True), home)
+    if port is None:
+        try:
+            open_listener(options).close()
+        except UsageError:  # our port is taken
+            options = replace(options, port=0)
+    _serve(location, options, settings.daemon_options(), tenant=settings.tenant(), started=announce)
+    return 0
+
+
+def _show_page(address: str, *, opens: bool) -> None:
+    """Open the address in a browser, or print it: it works once, so a terminal's history does not matter."""
+    if opens:
+        import webbrowser
+
+        try:
+            if webbrowser.open(address):
+                print(f"Opened {address.partition('?')[0]} in your browser.", flush=True)
+                return
+        except webbrowser.Error:
+            pass
+        print_note("no browser could be started; open this address, which works once:")
+    print(address, flush=True)

@@ -1,1 +1,0 @@
-"""Commands that other programs run."""

@@ -1,0 +1,545 @@
+"""Commands about tasks and records: task, decide, verify, brief, wiki, ledger and identity."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from lorelog.core.errors import NotFound, UsageError
+from lorelog.surfaces.cli.arguments import add_port_option, add_project_option, add_tenant_option, expand_path
+from lorelog.surfaces.cli.client import call_command, call_operation, open_own_engine, print_reply
+from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, print_notes, short_path, stylize
+from lorelog.surfaces.cli.render.records import (
+    format_badge,
+    format_status,
+    format_time,
+    print_record_written,
+    short_id,
+    short_record_ids,
+    show_digest,
+    show_task,
+    show_tasks,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+    from typing import Any
+
+    from lorelog.operations.operation import Json
+    from lorelog.services.records.keyring import KeyIdentity, Keyring
+    from lorelog.services.records.wiki import Wiki
+
+HELP = {
+    "task": """\
+Start, update, finish and search tasks.
+
+A task starts with a goal; progress, runs and evidence follow; 'finish' records what worked and what failed. All of it is kept
+in the ledger, for you and for the next agent. TASK is a task's id or its first characters; it may be omitted if exactly
+one task of the project is in progress.
+
+examples:
+  lorelog task start "Stop double charges" --why "3 refunds" --as mara
+  lorelog task progress "the retry has no trace" --next "keep the event id"
+  lorelog task evidence "evt_1Nq8 came twice" --kind log --supports
+  lorelog task finish --worked "unique constraint" --failed "in-memory set"
+  lorelog task list                       open tasks
+  lorelog task search "webhook charged twice" --status completed
+  lorelog task resume 0195f3a2-7c1e       what to know before continuing
+""",
+    "identity": """\
+Manage the keys that sign records.
+
+An identity is a name with a key pair. If `records.identity` is set to it, every record you write is signed, and anyone with
+the public key can verify that you wrote it. Without a passphrase any process of your account can sign with the key; with
+one, any process that has LORELOG_IDENTITY_PASSPHRASE. 'lorelog docs identity' explains what a signature proves.
+
+examples:
+  lorelog identity create mara
+  lorelog config set records.identity mara   sign from now on
+  lorelog identity export mara               print the public key for others
+  lorelog identity trust otto ed25519:…      accept otto's signatures
+  lorelog identity forget otto               stop accepting them
+""",
+    "wiki": """\
+Build, serve and check browsable pages of a project's records.
+
+'build' writes Markdown into .lorelog/wiki: a page for each task with all its records, decisions, failures, evidence,
+highlights, pages written by agents, a brief and an index. Every sentence has a trust badge and a link to its record.
+'serve' shows them on the page of 'lorelog ui', on this machine only, to whoever opens the printed link. 'lint' reports broken citations, pages that differ from what
+'build' would write, and verified decisions that depend on superseded records; it exits with status 1 if it finds any.
+
+The pages are generated and never indexed. To change the wiki, write a record.
+
+examples:
+  lorelog wiki build
+  lorelog wiki build --output site/ --all-projects
+  lorelog wiki serve --port 0
+  lorelog wiki lint --json
+""",
+}
+"""Help of commands with verbs."""
+_WRITTEN_MESSAGES = {
+    "progress": "Recorded progress",
+    "run-start": "Recorded run",
+    "run-finish": "Recorded the outcome of the run",
+    "evidence": "Recorded evidence",
+}
+_TASK_MESSAGES = {"start": "Started", "finish": "Finished"}
+_MAX_TASKS_LISTED = 6
+_MAX_MATCHES = 2
+
+
+def _current_task(args: argparse.Namespace) -> str:
+    """Return the id of the project's task in progress, and print it. Raise UsageError unless there is exactly one."""
+    hits = call_operation(args, "task.search", {"status": "in_progress", "k": 1000})["hits"]
+    tasks = [task for task in hits if task["project"]] or hits
+    if len(tasks) == 1:
+        if not args.json:
+            print_note(f"task {short_id(tasks[0]['task_id'])}: {tasks[0]['goal']}")
+        return str(tasks[0]["task_id"])
+    if not tasks:
+        raise UsageError("no task is in progress here", hint='give a TASK, or start one: lorelog task start "…"')
+    ids = short_record_ids(task["task_id"] for task in tasks)
+    listed = [f"{ids[task['task_id']]} ({one_line(task['goal'])[:60]})" for task in tasks[:_MAX_TASKS_LISTED]]
+    more = [f"and {len(tasks) - _MAX_TASKS_LISTED} more"] if len(tasks) > _MAX_TASKS_LISTED else []
+    raise UsageError(f"{len(tasks)} tasks are in progress here: TASK is required", hint="; ".join([*listed, *more]))
+
+
+def _parse_metrics(texts: list[str]) -> dict[str, float]:
+    metrics = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            metrics[name.strip()] = float(value)
+        except ValueError:
+            raise UsageError(
+                f"--metric must be NAME=NUMBER (got {text!r})", hint="for example --metric tps=412"
+            ) from None
+    return metrics
+
+
+def run_task(args: argparse.Namespace) -> int:
+    """Call the operation of the verb, for the task in progress unless one is named."""
+    changes: dict[str, Any] = {}
+    if hasattr(args, "task_id"):
+        changes["task_id"] = args.task_id or _current_task(args)
+    if hasattr(args, "metrics"):
+        changes["metrics"] = _parse_metrics(args.metrics)
+    if hasattr(args, "dataset_refs"):
+        changes["dataset_refs"] = [
+            {"name": name, "version": version} if version else {"name": name}
+            for name, _, version in (text.partition("@") for text in args.dataset_refs)
+        ]
+    if args.verb == "list" and args.status == "all":
+        changes["status"] = ""
+    return print_reply(args, call_command(args, **changes), _SHOWS.get(args.verb, _show_task_written))
+
+
+def _show_task_written(reply: Json, args: argparse.Namespace) -> None:
+    if args.verb in _TASK_MESSAGES:
+        print(f"{_TASK_MESSAGES[args.verb]} task {short_id(reply['task_id'])}")
+        print_notes(reply)
+    else:
+        print_record_written(_WRITTEN_MESSAGES[args.verb], reply)
+
+
+def _show_tasks_listed(reply: Json, args: argparse.Namespace) -> None:
+    show_tasks(reply["hits"], projects=args.all_projects)
+    if not reply["hits"]:
+        kinds = {"open": "there is no open task here", "all": "there is no task here"}
+        what = kinds.get(args.status, f"no task here has the status {args.status!r}")
+        print_note(f"{what}; 'lorelog task start \"…\"' starts one")
+    print_notes(reply)
+
+
+def _show_tasks_found(reply: Json, args: argparse.Namespace) -> None:
+    ids = short_record_ids(hit["task_id"] for hit in reply["hits"])
+    records = short_record_ids(record["artifact_id"] for hit in reply["hits"] for record in hit["matched"])
+    for number, hit in enumerate(reply["hits"], 1):
+        head = (f"{number}.", stylize(ids[hit["task_id"]], "cyan"), format_status(hit["status"]))
+        print("  ".join([*head, format_time(hit["updated_at"]), stylize(one_line(hit["goal"]), "bold")]))
+        for record in hit["matched"][:_MAX_MATCHES]:
+            kind, snippet = one_line(record["artifact_kind"]), one_line(record["snippet"])
+            text = f"{kind}: {snippet}" if snippet else kind
+            print(f"   {records[record['artifact_id']]}  {text}  [{format_badge(record['trust'], {})}]")
+    if not reply["hits"]:
+        print("Nothing found.")
+    print_notes(reply)
+
+
+def show_task_resume(reply: Json, args: argparse.Namespace) -> None:
+    """Print what to know before continuing a task."""
+    show_digest(reply["artifact"])
+    print_note(reply["verification_hint"]["reason"])
+
+
+_SHOWS = {"show": show_task, "list": _show_tasks_listed, "search": _show_tasks_found, "resume": show_task_resume}
+
+
+def show_decide(reply: Json, args: argparse.Namespace) -> None:
+    """Record a decision and its reason.
+
+    Use 'decide' for what was settled with others and may be checked: it has a writer and can be verified or superseded. Use
+    'lorelog add' for everything else that is worth remembering: it goes into your own Markdown files.
+
+    Decisions are found by search, are listed in briefs, and apply until superseded. A decision becomes verified when someone else
+    confirms it ('lorelog verify').
+
+    examples:
+      lorelog decide "Redis TTL of 5 minutes" --because "legal limit" --as mara
+      lorelog decide "Unique event_id" --because "no doubles" --task 0195f3a2-7c1e
+      lorelog decide "TTL of 1 minute" --because "…" --supersedes 0195f3b0-11aa
+    """
+    print_record_written("Decided", reply)
+    if not args.motivation:
+        print_note("say why, too: the next reader asks for the reason first (--because TEXT)")
+
+
+def configure_verify(parser: argparse.ArgumentParser) -> None:
+    """Declare the older name of TEXT."""
+    parser.add_argument("--note", metavar="TEXT", help="the same as TEXT")
+
+
+def run_verify(args: argparse.Namespace) -> int:
+    """Confirm or dispute a record written by someone else.
+
+    A record becomes verified when someone other than its writer confirms it. The output says whether the confirmation counts:
+    promotion granted, or refused and why. It is recorded either way. Signed records prove who wrote them ('lorelog identity');
+    unsigned ones only claim it.
+
+    examples:
+      lorelog verify 0195f3a2-9f01 "replayed 400 deliveries" --as otto
+      lorelog verify 0195f3a2-9f01 "fails with 2 workers" --as otto --against
+    """
+    if args.summary and args.note:
+        raise UsageError("TEXT and --note are the same", hint="give one of them")
+    label = "Recorded verification" if args.supports_claim else "Recorded objection"
+    reply = call_command(args, summary=args.summary or args.note or "")
+    return print_reply(args, reply, lambda reply, _: print_record_written(label, reply))
+
+
+_OVERVIEW = "Overview"
+_FOREIGN_ORIGINS = ("tool", "import")
+
+
+def format_item_badge(item: dict[str, Any]) -> str:
+    """Return the trust badge of an item's record."""
+    trust, origin = item["trust"], item["origin"]
+    if trust["tainted"]:
+        mark = f"tainted: {origin}" if origin in _FOREIGN_ORIGINS else "tainted"
+        return f"[{mark}, verified]" if _is_verified(trust) else f"[{mark}]"
+    if not _is_verified(trust):
+        return "[record]"
+    return "[verified, signed]" if trust["tier"] == "verified_record" and trust["signed"] else "[verified]"
+
+
+def _is_verified(trust: dict[str, Any]) -> bool:
+    return trust["tier"] == "verified_record" or bool(trust["verified_by"])
+
+
+def show_brief(reply: Json, args: argparse.Namespace) -> None:
+    """Summarize this project's tasks, failures, decisions and evidence for a newcomer.
+
+    The summary is compiled from records. Every sentence cites its records and has a trust badge; 'lorelog show ID'
+    shows a record.
+
+    examples:
+      lorelog brief
+      lorelog brief --query "the cache"
+      lorelog brief --json
+    """
+    digest, brief = reply["artifact"], reply["brief"]
+    if not digest["lines"]:
+        print("Nothing is recorded here yet; use 'lorelog task start \"…\"'.")
+        return
+    print(one_line(brief["overview"]))
+    items = {item["artifact_id"]: item for name in ("failures", "decisions", "evidence") for item in brief[name]}
+    ids = short_record_ids(digest["related_artifact_ids"])
+    section = _OVERVIEW
+    for line in digest["lines"]:
+        if line["section"] == _OVERVIEW:
+            continue
+        if line["section"] != section:
+            section = line["section"]
+            print(f"\n{stylize(section, 'bold')}")
+        item = items.get(line["artifact_ids"][0])
+        badge = format_item_badge(item) if item else ("[tainted]" if line["tainted"] else "[record]")
+        cited = " ".join(ids[record] for record in line["artifact_ids"])
+        style = "yellow" if "tainted" in badge else "green" if "verified" in badge else "dim"
+        print(f"  {one_line(line['text'])} {stylize(badge, style)} {stylize(one_line(cited), 'dim')}")
+
+
+def show_ledger_check(reply: Json, args: argparse.Namespace) -> None:
+    """Check the ledger of records.
+
+    The ledger stores the records of tasks ('lorelog docs ledger'). 'check' reads all of it and reports every line that was changed since
+    it was written, and every signature that does not prove its writer. 'lorelog export --format ledger' and 'lorelog import'
+    move records between homes.
+
+    examples:
+      lorelog ledger check
+    """
+    for fault in reply["faults"]:
+        print(f"{stylize('error:', 'red')} {one_line(fault['file'])}:{fault['line']}: {one_line(fault['what'])}")
+    if reply["fault_count"] > len(reply["faults"]):
+        print(f"and {reply['fault_count'] - len(reply['faults']):,} more; --json lists them")
+    for record in reply["unproven"]:
+        name = one_line(f"{record['artifact_id']} of {record['writer'] or 'nobody'}")
+        key = f" ({record['key'][:8]})" if record["key"] else ""
+        print(f"{stylize('signature:', 'yellow')} {name}: {record['reason']}{key}")
+    if not (reply["records"] or reply["faults"] or reply["torn_bytes"]):
+        print("Nothing is recorded yet.")
+        return
+    signed = reply["signatures"]
+    counts = f"{plural(reply['records'], 'record')}, {signed['signed']:,} signed, {signed['valid']:,} of them valid"
+    counts += f", {reply['redacted']:,} redacted." if reply["redacted"] else "."
+    if reply["first_unverified"]:
+        print(f"{counts} Records from {reply['first_unverified']:,} on cannot be verified.")
+    else:
+        print(f"{counts} No line was changed.")
+    if reply["torn_bytes"]:
+        print_note(f"the last {reply['torn_bytes']:,} bytes are an interrupted write, which was never confirmed")
+
+
+_FINGERPRINT_CHARS = 8
+_NAME_HELP = "name of the identity"
+
+
+def configure_identity(parser: argparse.ArgumentParser) -> None:
+    """Declare the verbs and their arguments."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    create = verbs.add_parser("create", help="create a key pair for a name", allow_abbrev=False)
+    create.add_argument("name", metavar="NAME", help=_NAME_HELP)
+    create.add_argument(
+        "--passphrase",
+        action="store_true",
+        help="encrypt the key; the passphrase is read from LORELOG_IDENTITY_PASSPHRASE or asked for",
+    )
+    listing = verbs.add_parser("list", help="list your own and trusted identities", allow_abbrev=False)
+    show = verbs.add_parser("show", help="show keys, fingerprints and the path of the private key", allow_abbrev=False)
+    export = verbs.add_parser("export", help="print the public key to give to others", allow_abbrev=False)
+    trust = verbs.add_parser("trust", help="accept signatures of a public key under a name", allow_abbrev=False)
+    forget = verbs.add_parser("forget", help="stop accepting a name's signatures", allow_abbrev=False)
+    for verb in (show, export, trust, forget):
+        verb.add_argument("name", metavar="NAME", help=_NAME_HELP)
+    trust.add_argument("key", metavar="PUBLICKEY", help="public key, as printed by 'lorelog identity export'")
+    trust.add_argument("--also", action="store_true", help="add to the name's keys, for a second machine or a new key")
+    for verb in (create, listing, show, export, trust, forget):
+        verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+
+
+def run_identity(args: argparse.Namespace) -> int:
+    """Run the verb."""
+    from lorelog.services.records.keyring import Keyring
+    from lorelog.wiring import IDENTITIES_FOLDER, resolve_location
+
+    files = Keyring(resolve_location().home / IDENTITIES_FOLDER)
+    reply = {
+        "create": _create_identity,
+        "list": _list_identities,
+        "show": _show_identity,
+        "export": _export_identity,
+        "trust": _trust_identity,
+        "forget": _forget_identity,
+    }[args.verb](files, args)
+    if args.json:
+        print_json(reply)
+    return 0
+
+
+def _create_identity(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
+    from shlex import quote
+
+    passphrase = _read_passphrase() if args.passphrase else ""
+    identity = files.create(args.name, passphrase)
+    reply = {**_identity_json(identity), "encrypted": bool(passphrase)}
+    if not args.json:
+        print(f"Created {stylize(one_line(identity.name), 'cyan')}: {reply['keys'][0]['fingerprint']}")
+        print(f"To sign with it, run: lorelog config set records.identity {one_line(quote(identity.name))}")
+        if not passphrase:
+            print_note("the key has no passphrase: any process of your account can sign with it")
+    return reply
+
+
+def _list_identities(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
+    identities = files.identities()
+    if not args.json:
+        for identity in identities:
+            keys = ", ".join(key.fingerprint[:_FINGERPRINT_CHARS] for key in identity.keys) or "forgotten"
+            print(f"{stylize(one_line(identity.name), 'cyan')}  {'own' if identity.path else 'trusted'}  {keys}")
+        if not identities:
+            print("No identities yet; use 'lorelog identity create NAME'.")
+    return {"identities": [_identity_json(identity) for identity in identities]}
+
+
+def _show_identity(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
+    identity = files.get(args.name)
+    if not args.json:
+        print(stylize(one_line(identity.name), "bold"))
+        for key in identity.keys:
+            print(f"  key          ed25519:{key.key}")
+            print(f"  fingerprint  {key.fingerprint}")
+            print(f"  known since  {key.since}")
+        if not identity.keys:
+            print("  no accepted key: it was forgotten")
+        if identity.path:
+            print(f"  private key  {short_path(identity.path)}")
+    return _identity_json(identity)
+
+
+def _export_identity(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
+    from lorelog.services.records.keyring import format_public_line
+
+    identity = files.get(args.name)
+    key = identity.public or next((key.key for key in identity.keys), "")
+    if not key:
+        raise NotFound(
+            f"the public key of {identity.name!r} is missing", hint="its .pub file was deleted or is damaged"
+        )
+    line = format_public_line(identity.name, key)
+    if not args.json:
+        print(one_line(line))
+    return {"name": identity.name, "line": line}
+
+
+def _trust_identity(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
+    added = files.trust(args.name, args.key, also=args.also)
+    if not args.json:
+        print(f"Now accepting signatures of {stylize(one_line(added.name), 'cyan')}: {added.fingerprint}")
+        print_note("compare the fingerprint with the one its owner sees (lorelog identity show)")
+    return _identity_json(files.get(added.name))
+
+
+def _forget_identity(files: Keyring, args: argparse.Namespace) -> dict[str, Any]:
+    keys = files.forget(args.name)
+    path = files.private_path(args.name)
+    own = path.exists()
+    if not args.json:
+        print(f"Forgot {plural(len(keys), 'key')} of {one_line(keys[0].name)}: their records count as unsigned.")
+        if own:
+            print_note(f"its private key was kept: {short_path(str(path))}")
+    return {
+        "name": keys[0].name,
+        "forgotten": [key.fingerprint for key in keys],
+        "private_key": str(path) if own else "",
+    }
+
+
+def _identity_json(identity: KeyIdentity) -> dict[str, Any]:
+    return {
+        "name": identity.name,
+        "own": bool(identity.path),
+        "private_key": identity.path,
+        "keys": [
+            {"public_key": f"ed25519:{key.key}", "fingerprint": key.fingerprint, "since": key.since}
+            for key in identity.keys
+        ],
+    }
+
+
+def _read_passphrase() -> str:
+    """Return the passphrase from the environment, or ask for one twice."""
+    from getpass import getpass
+
+    from lorelog.services.records.keyring import PASSPHRASE_VARIABLE
+
+    if passphrase := os.environ.get(PASSPHRASE_VARIABLE, ""):
+        return passphrase
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError(
+            "cannot ask for a passphrase: standard input is not a terminal", hint=f"set {PASSPHRASE_VARIABLE}"
+        )
+    first = getpass("Passphrase: ")
+    if not first:
+        raise UsageError("the passphrase is empty", hint="omit --passphrase for a key without one")
+    if getpass("Repeat passphrase: ") != first:
+        raise UsageError("the passphrases differ", hint="no key was created; try again")
+    return first
+
+
+def configure_wiki(parser: argparse.ArgumentParser) -> None:
+    """Declare the verbs and their arguments."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    build = verbs.add_parser("build", help="write the pages", allow_abbrev=False)
+    serve = verbs.add_parser("serve", help="serve the pages to a browser on this machine", allow_abbrev=False)
+    lint = verbs.add_parser("lint", help="check the pages and the records", allow_abbrev=False)
+    add_port_option(serve)
+    for verb in (build, lint):
+        verb.add_argument(
+            "--output", metavar="DIR", help="directory of the pages (default: .lorelog/wiki of the project)"
+        )
+        verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+        verb.add_argument("--all-projects", action="store_true", help="include all projects of the tenant")
+        add_tenant_option(verb)
+    for verb in (build, serve, lint):
+        add_project_option(verb)
+
+
+def run_wiki(args: argparse.Namespace) -> int:
+    """Run the verb."""
+    if args.verb == "serve":
+        from lorelog.surfaces.cli.commands.programs import serve_page
+
+        return serve_page("lorelog wiki serve", "records/wiki", project=args.project, port=args.port)
+    from pathlib import Path
+
+    from lorelog.services.records.wiki import compile_wiki, default_wiki_folder
+
+    with open_own_engine(args) as engine:
+        records = engine.records()
+        wiki = compile_wiki(records, all_projects=args.all_projects)
+        folder = Path(expand_path(args.output)).absolute() if args.output else default_wiki_folder(records.workspace)
+        return (_build_wiki if args.verb == "build" else _lint_wiki)(args, wiki, folder, records.workspace.project.id)
+
+
+def _build_wiki(args: argparse.Namespace, wiki: Wiki, folder: Path, project: str) -> int:
+    from msgspec import to_builtins
+
+    from lorelog.services.places.workspace import create_project_folder
+    from lorelog.services.records.wiki import EDITED_SUFFIX, write_pages
+
+    if wiki.pages and not args.output:
+        create_project_folder(project)  # it has a .gitignore, which keeps the pages out of the repository
+    built = write_pages(wiki.pages, folder)
+    if args.json:
+        print_json(to_builtins(built))
+        return 1 if built.left_alone else 0
+    for name in built.put_aside:
+        print_note(f"{name} was edited by hand; the edited version is now {name}{EDITED_SUFFIX}")
+    for name in built.left_alone:
+        print_note(f"{name} was not written by lorelog and was not changed")
+    if not wiki.pages and not built.removed:
+        print("Nothing is recorded here yet; use 'lorelog task start \"…\"'.")
+        return 0
+    counts = f"{len(built.written):,} written, {len(built.unchanged):,} unchanged, {len(built.removed):,} removed"
+    print(f"{plural(len(wiki.pages), 'page')} in {short_path(str(folder))}: {counts}.")
+    return 1 if built.left_alone else 0
+
+
+def _lint_wiki(args: argparse.Namespace, wiki: Wiki, folder: Path, _: str) -> int:
+    from lorelog.services.records.wiki import lint_wiki
+
+    findings = lint_wiki(wiki, folder)
+    if args.json:
+        listed = [
+            {
+                "kind": finding.kind,
+                "page": finding.page,
+                "message": finding.message,
+                "hint": finding.hint,
+                "artifact_ids": list(finding.records),
+            }
+            for finding in findings
+        ]
+        print_json({"folder": str(folder), "pages": len(wiki.pages), "findings": listed})
+        return 1 if findings else 0
+    for finding in findings:
+        print(f"{stylize(finding.kind.replace('_', ' '), 'yellow')}: {one_line(finding.message)}")
+        if finding.page and finding.page not in finding.message:
+            print(f"  page: {one_line(finding.page)}")
+        print(f"  hint: {one_line(finding.hint)}")
+    if not findings:
+        print(f"{plural(len(wiki.pages), 'page')}: no problems found.")
+    return 1 if findings else 0

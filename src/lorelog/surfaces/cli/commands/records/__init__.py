@@ -1,1 +1,0 @@
-"""Commands about tasks, decisions and their ledger."""

@@ -1,0 +1,302 @@
+"""Commands that list memories: search, list and duplicates."""
+
+from __future__ import annotations
+
+from lorelog.core.errors import UsageError
+from lorelog.surfaces.cli.arguments import (
+    add_setting_options,
+)
+from lorelog.surfaces.cli.client import call_command, print_reply
+from lorelog.surfaces.cli.render import (
+    format_cues,
+    format_freshness,
+    format_lifecycle,
+    format_origin,
+    format_repository,
+    join_fields,
+    known_width,
+    link_file,
+    one_line,
+    plural,
+    print_note,
+    print_notes,
+    printable,
+    short_path,
+    shorten,
+    stylize,
+    text_width,
+    without_comments,
+    wrap,
+)
+from lorelog.surfaces.cli.render.hits import (
+    INDENT,
+    field,
+    format_change,
+    format_date,
+    format_head,
+    format_row,
+    format_snippet,
+    location_fields,
+    record_fields,
+    record_ids,
+    short_ids,
+    wrap_styled,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from lorelog.operations.operation import Json
+
+_MAX_K = 100_000
+"""The operation returns at most this many hits; larger values are lowered to it."""
+
+
+def configure_search(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that concern the output."""
+    parser.add_argument(
+        "--format",
+        choices=("text", "tsv"),
+        default="text",
+        help="tsv: id, path, line, confidence, date and first line of each hit, separated by tabs",
+    )
+    parser.add_argument(
+        "--short", action="store_true", help="print one short entry per memory, as plain text: for agents"
+    )
+    add_setting_options(parser)
+
+
+def run_search(args: argparse.Namespace) -> int:
+    """Search memories and notes by keywords and by meaning.
+
+    Keyword and semantic matches are combined into one ranking. Each hit shows its location, whether it is a strong, likely or
+    weak match, its date, type, tags and id, and a snippet with the matching words marked; a record shows its id and trust
+    level. --explain shows scores, probabilities and full ids. With --token-budget the best set of hits that fits is shown, full
+    sections first. --format tsv prints one line per hit for fzf and other programs ('lorelog docs search'). Questions about code ("who calls parse_config", "where is Engine
+    defined", "what imports requests") are also answered from the code index, if 'lorelog code index' has built one.
+
+    examples:
+      lorelog search "why did we choose redis"
+      lorelog search parse_config --lane lexical
+      lorelog search "webhook retries" --since 2w --type decision --json
+      lorelog search "deploy steps" --all-projects -k 10 --explain
+      lorelog search "how do deploys work" -k 20 --token-budget 2000
+      lorelog search "which cache did we decide on" --trust verified
+      lorelog search who calls parse_config
+      lorelog search "why did we choose redis" --short
+      lorelog search redis -k 50 --format tsv
+    """
+    if args.json and args.format != "text":
+        raise UsageError("--json and --format exclude each other", hint="use one of them")
+    limits = {"k": min(args.k, _MAX_K)} if args.k else {}
+    return print_reply(args, call_command(args, one_per_memory=args.short, **limits), _show_search)
+
+
+def _show_search(reply: Json, args: argparse.Namespace) -> None:
+    if args.format == "tsv":
+        for hit in reply["hits"]:
+            print(format_row(hit))
+        print_notes(reply)
+    elif args.short and not reply["packing"]:
+        if reply["code"]:
+            from lorelog.surfaces.cli.commands.code import show_code_answer
+
+            show_code_answer(reply["code"])
+        from lorelog.surfaces.mcp.short_hits import render_short_hits
+
+        print(printable(render_short_hits(reply["hits"], "lorelog show", short_path)))
+        print_notes(reply)
+    else:
+        _show_in_full(reply, explain=args.explain)
+
+
+_LANES = ("hybrid", "lexical", "dense")
+_MIN_SHOWN_VALUE = 0.00005
+"""Smaller parts would be printed as 0.0000."""
+
+
+def _show_in_full(reply: Json, *, explain: bool) -> None:
+    hits, packing = reply["hits"], reply["packing"]
+    if reply["code"]:
+        from lorelog.surfaces.cli.commands.code import show_code_answer
+
+        show_code_answer(reply["code"])
+    elif not hits and not (packing and packing["dropped"]):
+        print("Nothing found.")
+    records, ids = record_ids(hits), short_ids(hit["id"] for hit in hits)
+    numbers = {hit["id"]: f"hit {number}" for number, hit in enumerate(hits, 1)}
+    for number, hit in enumerate(hits, 1):
+        _show_hit(number, hit, records.get(hit["id"], ""), ids, numbers, explain=explain)
+    if hits and not packing:
+        print(stylize("lorelog show ID shows one in full.", "dim"))
+    if explain and reply["weighing"]:
+        print_note(f"lane weights: {reply['weighing']}")
+    if packing:
+        print_note(f"about {packing['spent']:,} of {packing['budget']:,} tokens")
+        if packing["dropped"]:
+            print_note(_format_dropped(packing["dropped"]))
+    print_notes(reply)
+
+
+def _format_dropped(dropped: Sequence[Json]) -> str:
+    """Return one line about all hits that a token budget left out."""
+    shortest = min(omitted["tokens"] for omitted in dropped)
+    return f"left out: {plural(len(dropped), 'hit')}, of {shortest:,} tokens or more (--json lists them)"
+
+
+def _show_hit(
+    number: int, hit: Json, record: str, ids: Mapping[str, str], numbers: Mapping[str, str], *, explain: bool
+) -> None:
+    fields = record_fields(hit, record) if record else location_fields(hit, _format_lines(hit), ids[hit["id"]])
+    print(format_head(f"{number}. ", fields))
+    if explain:
+        relevance = f"{hit['relevance']:.0%}" if hit["relevance"] else "unknown"
+        print(f"{INDENT}score {hit['score']:.3f}  relevance {relevance}  id {hit['id']}")
+    path = hit["heading_path"][:1] if record else hit["heading_path"]
+    if path:
+        print(wrap_styled(one_line(" > ".join(path)), "bold"))
+    changes = (format_change(change, numbers.get(change["other"], change["other"])) for change in hit["now_was"])
+    warnings = (
+        format_lifecycle(hit.get("lifecycle")),
+        format_freshness(hit.get("freshness")),
+        format_repository(hit),
+        *changes,
+    )
+    for warning in warnings:
+        if warning:
+            print(wrap_styled(warning, "yellow"))
+    _show_trust(hit)
+    _show_text(hit, ids)
+    for other in hit["duplicates"]:
+        print(wrap_styled(f"also in {short_path(other)}", "dim"))
+    if explain:
+        _show_explanation(hit)
+    print()
+
+
+def _format_lines(hit: Json) -> str:
+    packed = hit.get("packed")
+    shown = packed if packed and not packed["within"] else hit
+    return f"{shown['start_line']}-{shown['end_line']}"
+
+
+def _show_trust(hit: Json) -> None:
+    """Print a record's trust badge, or the origin of a tainted memory."""
+    trust = hit["trust"]
+    if trust["tier"] == "semantic_candidate":
+        origin = (hit["anchor"] or {}).get("origin", "")
+        if trust["tainted"]:
+            print(wrap_styled(f"from {format_origin(origin)}", "yellow"))
+        return
+    from lorelog.surfaces.cli.render.records import format_badge
+
+    badge = format_badge(trust, {})
+    if badge != "record":  # the first line already says that it is a record
+        print(INDENT + badge)
+
+
+def _show_explanation(hit: Json) -> None:
+    parts = [part for part in hit["explanation"] if abs(part["value"]) >= _MIN_SHOWN_VALUE or part["name"] in _LANES]
+    width = max(len(part["name"]) for part in parts)
+    margin = " " * (len(INDENT) + len("+0.0000  ") + width + 2)
+    for part in parts:
+        note = wrap(one_line(part["note"]), margin).lstrip(" ")
+        print(f"{INDENT}{part['value']:+.4f}  {part['name']:<{width}}  {note}".rstrip())
+    print(f"{INDENT}{hit['score']:+.4f}  total")
+
+
+def _show_text(hit: Json, ids: Mapping[str, str]) -> None:
+    """Print a hit's text: its snippet, or what a token budget allows. A whole section is printed as it is."""
+    packed = hit.get("packed")
+    if packed is None:
+        print(format_snippet(hit))
+    elif packed["within"]:
+        print(wrap_styled(f"in the section shown for {ids.get(packed['within'], packed['within'])}", "dim"))
+    elif packed["form"] == "snippet":
+        print(wrap(printable(packed["text"]), INDENT))
+    else:
+        print(printable(packed["text"]))
+
+
+def show_list(reply: Json, args: argparse.Namespace) -> None:
+    """List memories or documents, newest first.
+
+    examples:
+      lorelog list                              the newest memories of this project
+      lorelog list --documents
+      lorelog list --due                        memories to review
+      lorelog list --since 7d --type decision
+      lorelog list --all-projects -n 100 --json
+    """
+    is_filtered = any((args.source, args.since, args.until, args.types, args.tags))
+    for document in reply["documents"]:
+        _show_document(document)
+    ids = short_ids(memory["id"] for memory in reply["memories"])
+    for memory in reply["memories"]:
+        _show_memory(memory, ids[memory["id"]])
+    if args.due and not reply["memories"]:
+        print_note("no memory is due for review")
+    elif not reply["documents"] and not reply["memories"] and is_filtered:
+        print("Nothing found.")
+    elif not reply["documents"] and not reply["memories"]:
+        print_note("nothing is indexed here yet; run 'lorelog index PATH' or 'lorelog add'")
+    elif reply["more"]:
+        print_note("there are more; use -n to show them")
+    print_notes(reply)
+
+
+def _show_document(document: Json) -> None:
+    place = short_path(document["source"])
+    link = link_file(document["source"], stylize(place, "cyan"))
+    count = plural(document["chunks"], "chunk")
+    print(format_head("", [(place, link, 2), field(format_date(document)), field(count, "dim")]))
+    if document["title"]:
+        print(INDENT + shorten(one_line(document["title"]), text_width() - len(INDENT)))
+
+
+def _show_memory(memory: Json, identity: str) -> None:
+    print(format_head("", location_fields(memory, str(memory["start_line"]), identity)))
+    if excerpt := _format_excerpt(memory["content"], memory["heading"]):
+        print(INDENT + shorten(excerpt, text_width() - len(INDENT)))
+    for warning in (format_lifecycle(memory.get("lifecycle")), format_repository(memory)):
+        if warning:
+            print(wrap_styled(warning, "yellow"))
+    if cues := format_cues(memory["anchor"]):
+        print(wrap_styled(cues, "dim"))
+
+
+def _format_excerpt(text: str, heading: str) -> str:
+    lines = [line.strip() for line in without_comments(text).split("\n") if line.strip()]
+    body = " ".join(line for line in lines if line.lstrip("# ").rstrip("# ") != heading)
+    return one_line(body or heading)
+
+
+def show_duplicates(reply: Json, args: argparse.Namespace) -> None:
+    """Find near-duplicate memories. Nothing is changed.
+
+    Memories are compared by their words, and by meaning where vectors exist. The newest of each group comes first and is
+    usually the one to keep. 'lorelog delete' hides another; 'lorelog supersede' replaces one.
+
+    examples:
+      lorelog duplicates
+      lorelog duplicates --type decision --threshold 0.9
+      lorelog duplicates --all-projects --json
+    """
+    for number, group in enumerate(reply["groups"], 1):
+        print(stylize(f"{number}. {plural(len(group), 'memory')}", "bold"))
+        ids = short_ids(memory["id"] for memory in group)
+        for memory in group:
+            similarity = "keep" if memory["keep"] else f"{memory['similarity']:.2f}"
+            fields = location_fields({**memory, "tags": ()}, str(memory["start_line"]), ids[memory["id"]])
+            width = known_width()
+            room = width - len(INDENT) - 6 if width else None
+            print(f"{INDENT}{similarity:<4}  " + join_fields(fields, INDENT * 2, room))
+            print(INDENT * 2 + shorten(one_line(memory["text"]), text_width() - 2 * len(INDENT)))
+        print()
+    if not reply["groups"]:
+        print("No near-duplicate memories.")
+    compared = f"{plural(reply['compared'], 'memory')} compared, {reply['by_vectors']:,} of them by meaning"
+    print_note(compared + ("; there are more groups, use -n to show them" if reply["more"] else ""))
+    print_notes(reply)

@@ -1,1 +1,0 @@
-"""Commands that set lorelog up and look after it."""

@@ -1,0 +1,530 @@
+"""Commands that show one memory, record or task, or let one be picked: show, transcript, open and pick."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from lorelog.core.errors import LorelogError, NotFound, UsageError
+from lorelog.surfaces.cli.arguments import (
+    add_arguments,
+    add_common,
+    add_project_option,
+    add_scope_options,
+    add_setting_options,
+    expand_path,
+    request_of,
+    search_filters,
+)
+from lorelog.surfaces.cli.client import OperationClient, call_command, call_operation, print_reply, with_scope_flags
+from lorelog.surfaces.cli.render import (
+    RECORD_TIERS,
+    format_cues,
+    format_freshness,
+    format_labels,
+    format_lifecycle,
+    format_repository,
+    one_line,
+    plural,
+    print_json,
+    print_note,
+    print_notes,
+    printable,
+    short_path,
+    shorten,
+    stylize,
+)
+from lorelog.surfaces.cli.render.hits import format_date
+from lorelog.surfaces.cli.render.records import (
+    format_location,
+    format_trust,
+    show_record,
+    show_records,
+    show_task,
+    show_trust,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from asyncio import Task
+    from collections.abc import Callable
+    from concurrent.futures import ThreadPoolExecutor
+    from typing import Any
+
+    from prompt_toolkit.application import Application
+    from prompt_toolkit.formatted_text import StyleAndTextTuples
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+    from prompt_toolkit.layout import Layout
+
+    from lorelog.operations.operation import Json
+
+_SHORT_ID_CHARS = 8
+_ANCHORS = tuple(f"<!-- {name}:" for name in ("session", "turn", "branch", "memory", "origin", "type", "transcript"))
+
+
+def configure_show(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument("ids", nargs="+", metavar="ID", help="id of anything, or its first characters")
+    parser.add_argument(
+        "-n", "--lines", type=int, metavar="N", help="show N lines around a memory instead of its section"
+    )
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--history", action="store_true", help="show all records of a record's thread")
+    only.add_argument("--trust", action="store_true", help="show why a record is trusted, or not")
+    add_setting_options(parser)
+    add_common(parser)
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """Show a memory, a section of a note, a record or a task, by its id.
+
+    ID is what search, list, add, task and decide print; its first characters are enough (at least 4). A memory is shown with the
+    section around it, as its file is now, and with its place, date, type, origin, and whether the code it names has changed. A
+    record is shown with its trust and its replies; a task with its records.
+
+    examples:
+      lorelog show 65fcbf6e
+      lorelog show 65fcbf6e --lines 5         five lines before and after instead
+      lorelog show 0195f3a2-9f01 --history    all records of the same thread
+      lorelog show 0195f3a2-9f01 --trust      why a record is trusted, or not
+      lorelog show 65fcbf6e 4873ead7 --json
+    """
+    found = [find(args, identity) for identity in args.ids]
+    if args.json:
+        replies = [reply for _, reply in found]
+        print_json(replies[0] if len(replies) == 1 else {"shown": replies})
+        return 0
+    for number, (kind, reply) in enumerate(found):
+        if number:
+            print()
+        {
+            "memory": _show_memory,
+            "record": _show_record,
+            "thread": _show_thread,
+            "task": show_task,
+        }[kind](reply, args)
+    return 0
+
+
+def find(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
+    """Return what an id is (memory, record, thread or task), and the reply of its operation. Raise NotFound."""
+    if "-" not in identity:  # ids of memories, records and tasks have hyphens, those of chunks have none
+        try:
+            return _find_memory(args, identity)
+        except NotFound as error:
+            found = (
+                None if " was deleted " in error.message else _find_record(args, identity) or _find_task(args, identity)
+            )
+            if found is None:
+                raise
+            return found
+    record = _find_record(args, identity)
+    if record is not None:
+        return record
+    if call_operation(args, "memory.get", {"id": identity})["memory"] is None:
+        task = _find_task(args, identity)
+        if task is not None:
+            return task
+    return _find_memory(args, identity)
+
+
+def _find_memory(args: argparse.Namespace, identity: str) -> tuple[str, Json]:
+    try:
+        reply = call_operation(args, "memory.expand", {"id": identity, "lines": args.lines})
+    except NotFound:
+        deleted = call_operation(args, "memory.get", {"id": identity})
+        if deleted["forgotten"]:
+            raise NotFound(
+                f"{identity!r} was forgotten for good on {deleted['deleted_at'][:10]}",
+                hint="its text was erased from its file; 'lorelog forget --list' shows the receipts",
+            ) from None
+        if deleted["deleted"]:
+            restore = f"'lorelog restore {one_line(identity)}' shows it again"
+            raise NotFound(
+                f"{identity!r} was deleted on {deleted['deleted_at'][:10]}", hint=f"its file is unchanged; {restore}"
+            ) from None
+        raise
+    record = (reply["anchor"] or {}).get("memory", "")
+    if reply["trust"]["tier"] in RECORD_TIERS and record and args.lines is None:
+        return _find_record(args, record) or ("memory", reply)
+    if args.history or args.trust:
+        raise UsageError(f"{identity!r} is not a record", hint="--history and --trust are for records")
+    return "memory", reply
+
+
+def _find_record(args: argparse.Namespace, identity: str) -> tuple[str, Json] | None:
+    """Return a record; or its task, if the id is a prefix of both: a task's first record is as old as the task."""
+    reply = call_operation(args, "artifact.get", {"artifact_id": identity})
+    if not reply["found"]:
+        text = reply["notes"][0] if reply["notes"] else ""
+        if not text.startswith("several "):
+            return None
+        message, _, hint = text.partition("; ")
+        task = _find_task(args, identity)
+        if task is None:
+            raise UsageError(message, hint=hint)
+        return task
+    record = reply["artifact"]
+    wants_record = args.history or args.trust
+    if not wants_record and identity != record["artifact_id"] and record.get("task_id", "").startswith(identity):
+        return _find_task(args, identity) or ("record", reply)
+    if args.history:
+        return "thread", call_operation(args, "artifact.list_thread", {"artifact_id": record["artifact_id"]})
+    return "record", reply
+
+
+def _find_task(args: argparse.Namespace, identity: str) -> tuple[str, Json] | None:
+    try:
+        reply = call_operation(args, "task.get", {"task_id": identity})
+    except NotFound as error:
+        if error.message.startswith("several "):
+            raise
+        return None
+    if args.trust or args.history:
+        raise UsageError(f"{identity!r} is a task, not a record", hint=f"'lorelog show {identity}' lists its records")
+    return "task", reply
+
+
+def _is_anchor(line: str) -> bool:
+    """Return whether a line of a journal holds an entry's fields."""
+    return line.startswith(_ANCHORS) and line.endswith("-->") and bool(line.partition(":")[2][:1].strip())
+
+
+def _show_memory(reply: Json, args: argparse.Namespace) -> None:
+    place = format_location(reply, reply["trust"])
+    cost = stylize(f"~{reply['tokens']:,} tokens", "dim")
+    labels = format_labels(reply["type"], reply["tags"])
+    head = (stylize(place, "cyan"), format_date(reply), labels, reply["id"][:_SHORT_ID_CHARS], cost)
+    print("  ".join(part for part in head if part))
+    if reply["heading_path"]:
+        print(stylize(one_line(" > ".join(reply["heading_path"])), "bold"))
+    anchor = reply["anchor"] or {}
+    cues = format_cues(anchor)
+    for line in (
+        stylize(format_lifecycle(reply.get("lifecycle")), "yellow"),
+        stylize(format_freshness(reply["freshness"]), "yellow"),
+        format_trust(reply["trust"], anchor.get("origin", "")),
+        stylize(format_repository(reply), "yellow"),
+        _format_origin(anchor),
+        cues and f"shown on {cues}",
+    ):
+        if line:
+            print(line)
+    # The comments of a journal hold what the lines above say in words.
+    *lines, last = reply["content"].split("\n")
+    shown = "\n".join([*(line for line in lines if not _is_anchor(line)), last])
+    print(f"\n{printable(shown)}")
+    if reply["covers"]:
+        print()
+        for source in reply["covers"]:
+            where = f"{short_path(source['source'])}:{source['start_line']}-{source['end_line']}"
+            print(f"  {source['content_hash'][:8]}  {source['date'][:10]}  {stylize(where, 'cyan')}")
+        if reply["covered"] > len(reply["covers"]):
+            print(f"  and {reply['covered'] - len(reply['covers']):,} more")
+    if reply["transcript"]:
+        address, tokens = reply["transcript"]["address"], reply["transcript"]["tokens"]
+        missing = "" if reply["transcript"]["exists"] or "://" in address else "  (not available)"
+        cost = "" if tokens is None else f"  ~{tokens:,} tokens: lorelog transcript {reply['id'][:_SHORT_ID_CHARS]}"
+        print()
+        print(one_line(f"transcript {short_path(address)}{missing}{cost}"))
+    for text in reply["notes"]:
+        if text != format_lifecycle(reply.get("lifecycle")):
+            print_note(text)
+
+
+def _format_origin(anchor: Json) -> str:
+    """Return who wrote a memory and in which session, as far as its anchor tells."""
+    by = {"user": "by you", "agent": "by an agent", "tool": "by a tool", "import": "by an import"}
+    session = f"session {anchor['session']}" if anchor.get("session") else ""
+    turn = f"turn {anchor['turn']}" if session and anchor.get("turn") else ""
+    return one_line("  ".join(filter(None, (by.get(anchor.get("origin", ""), ""), session, turn))))
+
+
+def _show_record(reply: Json, args: argparse.Namespace) -> None:
+    related = [*reply["replies"], *reply["superseded_by"]]
+    writers = {record["artifact_id"]: record.get("writer", "") for record in related}
+    if args.trust:
+        show_trust(reply["artifact"], writers)
+    else:
+        show_record(reply["artifact"], writers)
+    for title, records in (("Replies", reply["replies"]), ("Superseded by", reply["superseded_by"])):
+        if records:
+            print(f"\n{stylize(title, 'bold')}")
+            show_records(records)
+    print_notes(reply)
+
+
+def _show_thread(reply: Json, args: argparse.Namespace) -> None:
+    show_records(reply["artifacts"])
+
+
+def run_transcript(args: argparse.Namespace) -> int:
+    """Show the conversation that a memory came from, around its turn.
+
+    PLACE is the id of a chunk or memory that came from a conversation, or the path of a transcript. Conversations of Claude Code,
+    Codex, OpenCode, OpenClaw, Gemini CLI, Qwen Code and Copilot CLI are supported.
+
+    examples:
+      lorelog transcript 65fcbf6e
+      lorelog transcript 65fcbf6e --context 1
+      lorelog transcript ~/.claude/projects/-app/5f2c.jsonl --turn turn-12 --json
+    """
+
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        count = f"{plural(len(reply['turns']), 'turn')} of {reply['total']:,}"
+        head = (stylize(short_path(reply["address"]), "cyan"), reply["host"], one_line(reply["session"]), count)
+        print("  ".join(part for part in (*head, stylize(f"~{reply['tokens']:,} tokens", "dim")) if part))
+        for turn in reply["turns"]:
+            _show_turn(turn, focused=turn["id"] == reply["focus"])
+        print_notes(reply)
+
+    return print_reply(args, call_command(args, place=expand_path(args.place)), show)
+
+
+def _show_turn(turn: Json, *, focused: bool) -> None:
+    mark = stylize(">", "yellow") if focused else " "
+    sidechain = "  (side conversation)" if turn["sidechain"] else ""
+    print(f"\n{mark} {stylize(one_line(turn['id']), 'bold')}  {turn['time'].replace('T', ' ')}{sidechain}")
+    for who, text in (("user", turn["user"]), ("assistant", turn["assistant"])):
+        if text:
+            print(f"{stylize(who, 'green')}: {printable(text)}")
+        if who == "user":
+            for tool in turn["tools"]:
+                failed = " (failed)" if tool["failed"] else ""
+                print(stylize(one_line(f"  {tool['name']}{failed}: {tool['input']}"), "dim"))
+    if turn["tools_left_out"]:
+        print(stylize(f"  and {plural(turn['tools_left_out'], 'tool call')} more", "dim"))
+    if turn["truncated"]:
+        print(stylize("  (truncated; the transcript has the full text)", "dim"))
+
+
+def configure_open(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument("id", metavar="ID", help="id of a hit or memory, or its first characters")
+    add_project_option(parser)
+    add_scope_options(parser)
+
+
+def run_open(args: argparse.Namespace) -> int:
+    """Open a search hit or memory in your editor, at its line.
+
+    ID is shown by search and list; its first characters are enough. The editor is $VISUAL or $EDITOR, with its options. vim, nano,
+    emacs, VS Code, Cursor, Zed, Sublime Text, Helix, the JetBrains editors and those like them start at the line; other editors
+    get the file only.
+
+    examples:
+      lorelog open 65fcbf6e
+      EDITOR="code --wait" lorelog open 65fcbf6e
+    """
+    reply = call_operation(args, "memory.expand", {"id": args.id, "lines": 0})
+    return 1 if open_in_editor(reply) else 0
+
+
+def open_in_editor(reply: Json) -> int:
+    """Run the editor on the file of an expanded hit, and return its exit status."""
+    from subprocess import run as run_program
+
+    from lorelog.core.editor import EDITOR_HINT, editor_command
+
+    command = editor_command(reply["source"], reply["start_line"], os.environ)
+    if reply["trust"]["tier"] in RECORD_TIERS:
+        raise UsageError("a record has no file to open; it is in the ledger", hint=f"lorelog show {reply['id'][:8]}")
+    if not os.path.isfile(reply["source"]):
+        raise NotFound(f"{reply['source']} is not on this machine", hint=f"lorelog show {reply['id'][:8]}")
+    try:
+        return run_program(command, check=False).returncode
+    except OSError as error:
+        raise LorelogError(f"the editor {command[0]!r} does not start: {error.strerror}", hint=EDITOR_HINT) from None
+
+
+_MAX_HITS = 50
+_TYPING_PAUSE_S = 0.08
+"""A search starts when no key was pressed for so long."""
+_KEYS = "↑↓ choose   Enter print   Ctrl-O open in editor   Esc leave"
+_STYLE = {"chosen": "reverse", "place": "ansicyan", "dim": "ansibrightblack", "keys": "reverse"}
+
+
+def configure_pick(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument("query", metavar="QUERY", nargs="*", help="what to search for first")
+    add_arguments(parser, search_filters())
+    add_project_option(parser)
+    add_scope_options(parser)
+
+
+def run_pick(args: argparse.Namespace) -> int:
+    """Search as you type, with a preview of each hit.
+
+    Arrow keys choose a hit. Enter prints its section, Ctrl-O opens it in your editor ($VISUAL or $EDITOR), Esc leaves. If the output
+    goes to a pipe, Enter prints the id of the hit instead. Needs the extra 'pick' (prompt_toolkit).
+
+    examples:
+      lorelog pick
+      lorelog pick webhook retries
+      lorelog show "$(lorelog pick redis)"
+    """
+    if not sys.stdin.isatty() or not (sys.stdout.isatty() or sys.stderr.isatty()):
+        raise UsageError("pick needs a terminal", hint="lorelog search QUERY")
+    from contextlib import closing
+
+    from lorelog.core.extras import require_extra
+
+    require_extra("pick", "lorelog pick")
+    with closing(OperationClient(args.warm, start_daemon=True, shared=True)) as client:
+        action, section = Picker(args, client).run(" ".join(args.query)) or ("", {})
+    if not action:
+        return 1
+    if action == "open":
+        return 1 if open_in_editor(section) else 0
+    if sys.stdout.isatty():
+        print(f"{short_path(section['source'])}:{section['start_line']}  {format_date(section)}  {section['id'][:8]}\n")
+    print(printable(section["content"]) if sys.stdout.isatty() else section["id"])
+    return 0
+
+
+class Picker:
+    """The interactive search: a line to type in, the hits, and the section of the chosen one."""
+
+    def __init__(self, args: argparse.Namespace, client: OperationClient) -> None:
+        self._args = args
+        self._client = client
+        self._hits: list[Json] = []
+        self._chosen = 0
+        self._sections: dict[str, Json] = {}
+        self._message = ""
+        self._search: Task[None] | None = None
+        self._worker: ThreadPoolExecutor | None = None
+
+    def run(self, query: str) -> tuple[str, Json] | None:
+        """Return what to do with which section; None if the user left."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        from prompt_toolkit.application import Application
+        from prompt_toolkit.buffer import Buffer
+        from prompt_toolkit.document import Document as TypedText
+        from prompt_toolkit.output import create_output
+        from prompt_toolkit.styles import Style
+
+        self._buffer = Buffer(document=TypedText(query, len(query)), multiline=False)
+        self._buffer.on_text_changed += lambda _: self._schedule()
+        self._application: Application[tuple[str, Json] | None] = Application(
+            layout=self._layout(),
+            key_bindings=self._keys(),
+            style=Style.from_dict(_STYLE),
+            full_screen=True,
+            # Standard output may be a pipe that waits for the id.
+            output=create_output(stdout=sys.stdout if sys.stdout.isatty() else sys.stderr),
+        )
+        with ThreadPoolExecutor(1) as self._worker:  # one: calls of the client must not overlap
+            chosen: tuple[str, Json] | None = self._application.run(pre_run=self._schedule)
+            return chosen
+
+    def _layout(self) -> Layout:
+        from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, Window
+        from prompt_toolkit.layout.processors import BeforeInput
+
+        line = Window(BufferControl(self._buffer, [BeforeInput("search: ")]), height=1)
+        hits = Window(FormattedTextControl(self._format_hits), height=lambda: min(10, max(1, len(self._hits))))
+        preview = Window(FormattedTextControl(self._format_preview), wrap_lines=True)
+        rule = Window(char="─", height=1, style="class:dim")
+        keys = Window(FormattedTextControl(_KEYS), height=1, style="class:keys")
+        return Layout(HSplit([line, hits, rule, preview, keys]), focused_element=line)
+
+    def _keys(self) -> KeyBindings:
+        from prompt_toolkit.key_binding import KeyBindings
+
+        keys = KeyBindings()
+        for names, move in ((("up", "c-p"), -1), (("down", "c-n"), 1), (("pageup",), -10), (("pagedown",), 10)):
+            for name in names:
+                keys.add(name)(self._moves(move))
+        keys.add("enter")(lambda _: self._choose("print"))
+        keys.add("c-o")(lambda _: self._choose("open"))
+        for name in ("escape", "c-c", "c-d"):
+            keys.add(name, eager=True)(lambda event: event.app.exit(result=None))
+        return keys
+
+    def _moves(self, step: int) -> Callable[[KeyPressEvent], None]:
+        def move(_: KeyPressEvent) -> None:
+            self._chosen = min(max(self._chosen + step, 0), max(len(self._hits) - 1, 0))
+            self._schedule(search=False)
+
+        return move
+
+    def _choose(self, action: str) -> None:
+        """Leave with the chosen hit, once its section is read."""
+        if self._hits:
+            identity = self._hits[self._chosen]["id"]
+
+            async def leave() -> None:
+                section = await self._section(identity)
+                if section and not self._application.is_done:  # Enter may be pressed twice
+                    self._application.exit(result=(action, section))
+
+            self._application.create_background_task(leave())
+
+    def _schedule(self, *, search: bool = True) -> None:
+        """Search for the typed words soon, or only read the chosen section; an earlier request is dropped."""
+        if self._search is not None:
+            self._search.cancel()
+        self._search = self._application.create_background_task(self._update(search=search))
+
+    async def _update(self, *, search: bool) -> None:
+        from asyncio import sleep
+
+        query = self._buffer.text.strip()
+        if search:
+            await sleep(_TYPING_PAUSE_S)
+            self._hits = await self._find(query) if query else []
+            self._chosen = 0
+            self._application.invalidate()
+        if self._hits:
+            await self._section(self._hits[self._chosen]["id"])
+        self._application.invalidate()
+
+    async def _find(self, query: str) -> list[Json]:
+        request = {"query": query, "k": _MAX_HITS, "one_per_memory": True, **request_of(self._args, search_filters())}
+        reply = await self._call("memory.search", request)
+        if reply is None:
+            return []
+        self._message = "" if reply["hits"] else "; ".join(["Nothing found.", *reply["notes"]])
+        hits: list[Json] = reply["hits"]
+        return hits
+
+    async def _section(self, identity: str) -> Json | None:
+        """Return the section of a hit, read once."""
+        if identity not in self._sections:
+            section = await self._call("memory.expand", {"id": identity})
+            if section is None:
+                return None
+            self._sections[identity] = section
+        return self._sections[identity]
+
+    async def _call(self, operation: str, arguments: Json) -> Any:
+        """Return an operation's reply; None, with a message on the screen, if it fails."""
+        from asyncio import get_running_loop
+
+        request = with_scope_flags(self._args, arguments)
+        try:
+            return await get_running_loop().run_in_executor(self._worker, self._client.call, operation, request)
+        except LorelogError as error:
+            self._message = error.message
+            return None
+
+    def _format_hits(self) -> StyleAndTextTuples:
+        width = self._application.output.get_size().columns
+        rows: StyleAndTextTuples = []
+        first = max(0, self._chosen - 9)
+        for number, hit in enumerate(self._hits[first : first + 10], first):
+            style = "class:chosen" if number == self._chosen else ""
+            place = f"{short_path(hit['source'])}:{hit['start_line']}"
+            label = "  ".join(filter(None, (hit["confidence"], format_date(hit))))
+            text = shorten(one_line(hit["snippet"]), max(0, width - len(place) - len(label) - 6))
+            rows += [(style or "class:place", place), (style, f"  {label}  {text}"), ("", "\n")]
+        return rows or [("class:dim", self._message or "Type words or a question.")]
+
+    def _format_preview(self) -> StyleAndTextTuples:
+        if not self._hits:
+            return []
+        section = self._sections.get(self._hits[self._chosen]["id"])
+        return [("", printable(section["content"]) if section else "…")]

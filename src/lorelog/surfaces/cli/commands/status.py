@@ -1,0 +1,619 @@
+"""Commands about the state of things here: status, doctor and daemon."""
+
+from __future__ import annotations
+
+from lorelog.core.errors import DaemonError, LorelogError, UsageError
+from lorelog.light.daemon_address import find_address
+from lorelog.light.daemon_connection import is_listening
+from lorelog.surfaces.cli.arguments import add_common, add_setting_options, add_verb
+from lorelog.surfaces.cli.client import call_operation, print_reply
+from lorelog.surfaces.cli.render import (
+    hang,
+    known_width,
+    one_line,
+    plural,
+    print_note,
+    print_notes,
+    print_table,
+    printable,
+    short_path,
+    stylize,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from lorelog.light.daemon_address import DaemonAddress
+    from lorelog.operations.operation import Json
+
+HELP = {
+    "status": """\
+Show on one screen how lorelog is doing here: this project, index, daemon, agents, today's captures and cost, problems.
+
+'status index' shows the sizes of the index: of this project, which search and list look into, and of all projects. 'status
+cost' shows the calls of language and embedding models: calls and tokens by day, purpose and project, and what is left of
+today's limits. A failed call counts with what it may have cost, unless it was free. Only tokens are shown, because prices
+change. Nothing is started, and no model is loaded.
+
+examples:
+  lorelog status
+  lorelog status index
+  lorelog status cost --since 30d --by model
+  lorelog status --json
+""",
+}
+"""Help of commands with verbs."""
+_MAX_DAYS = 7
+_MAX_PROBLEMS = 5
+_COUNTED_TYPES = ("correction", "decision")
+_MAX_COUNTED = 1000
+_COUNTS = ("calls", "failed", "tokens in", "tokens out")
+_LINE_WIDTH = 79
+_LABEL_WIDTH = 11
+
+
+def configure_status_overview(parser: argparse.ArgumentParser) -> None:
+    """show everything on one screen (default)"""  # noqa: D403
+    add_common(parser)
+
+
+def run_status_overview(args: argparse.Namespace) -> int:
+    """Print the screen; problems on it are not a failure of the command."""
+    print_reply(args, _collect(args), _show_screen)
+    return 0
+
+
+def configure_status_index(parser: argparse.ArgumentParser) -> None:
+    """Declare the settings of the command."""
+    add_setting_options(parser)
+
+
+def _collect(args: argparse.Namespace) -> dict[str, Any]:
+    """Return all parts of the screen. A part that cannot be told is null, and the reason is a problem."""
+    from lorelog.light.daemon_control import read_status
+
+    problems: list[dict[str, str]] = []
+
+    def part(name: str, read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except (LorelogError, OSError) as error:
+            hint = getattr(error, "hint", "") or "lorelog doctor"
+            message = str(getattr(error, "message", error))
+            if all(message != problem["message"] for problem in problems):  # a bad setting fails every part
+                problems.append({"name": name, "message": message, "hint": hint})
+            return None
+
+    def read_daemon() -> dict[str, Any]:
+        status = read_status(find_address())
+        return {name: status.get(name) for name in _DAEMON_FIELDS}
+
+    def read_delivered() -> dict[str, int]:
+        reply = call_operation(args, "delivery.list", {"since": "today", "limit": _MAX_COUNTED})
+        memories = sum(len(delivery["memories"]) for delivery in reply["deliveries"])
+        return {"memories": memories, "tokens": reply["total_tokens"]}
+
+    def read_problems() -> list[dict[str, str]]:
+        checks = call_operation(args, "memory.health", {"duplicates": 0})["checks"]
+        found = [check for check in checks if not check["ok"] or check["hint"]]
+        return [{name: check[name] for name in ("name", "message", "hint")} for check in found]
+
+    parts = {
+        "index": part("index", lambda: call_operation(args, "memory.stats", {})),
+        "daemon": part("daemon", read_daemon),
+        "hosts": part("hosts", _hosts),
+        "captured": part("captures", lambda: _captured(args)),
+        "delivered": part("deliveries", read_delivered),
+        "cost": part("cost", lambda: _cost(args)),
+    }
+    problems += [
+        {"name": host["title"], "message": host["problem"], "hint": f"lorelog hosts install {host['host']}"}
+        for host in parts["hosts"] or ()
+        if host["problem"]
+    ]
+    problems += part("health", read_problems) or []
+    return {**parts, "problems": problems}
+
+
+def _captured(args: argparse.Namespace) -> dict[str, int]:
+    """Return the turns captured today in all projects, and this project's new memories of the types that matter most."""
+    sessions = call_operation(args, "session.status", {})
+    request = {"since": "today", "types": list(_COUNTED_TYPES), "limit": _MAX_COUNTED}
+    memories = call_operation(args, "memory.list", request)["memories"]
+    # A file's time says nothing about its notes.
+    types = [memory["type"] for memory in memories if memory["date_source"] == "text"]
+    turns = sum(host["today"] for host in sessions["hosts"])
+    return {
+        "turns": turns,
+        **{f"{name}s": types.count(name) for name in _COUNTED_TYPES},
+        "waiting": sessions["waiting"],
+    }
+
+
+def _hosts() -> list[dict[str, Any]]:
+    from lorelog.hosts import HOSTS
+    from lorelog.services.install.status import HostCaptureStats, host_status
+    from lorelog.surfaces.cli.commands.hosts import install_context
+
+    context = install_context()
+    statuses = [host_status(host, context, HostCaptureStats()) for host in HOSTS]
+    return [
+        {
+            "host": status.host,
+            "title": status.title,
+            "found": status.found,
+            "installed": status.installed,
+            "to_do": list(status.approve),
+            "problem": status.warnings[0] if status.installed == "stale" and status.warnings else "",
+        }
+        for status in statuses
+    ]
+
+
+def _cost(args: argparse.Namespace) -> dict[str, Any]:
+    from datetime import date
+
+    today = date.today()
+    reply = call_operation(args, "memory.cost", {"since": today.replace(day=1).isoformat(), "by": ["day"]})
+    days = {line["day"]: line for line in reply["lines"]}
+    empty = {"calls": 0, "tokens_in": 0, "tokens_out": 0}
+
+    def sums(line: Json) -> dict[str, int]:
+        return {name: line[name] for name in empty}
+
+    return {"today": sums(days.get(today.isoformat(), empty)), "month": sums(reply["total"]), "limits": reply["today"]}
+
+
+def _show_screen(status: Json, args: argparse.Namespace) -> None:
+    parts: tuple[tuple[str, Callable[[Any], list[str]], str], ...] = (
+        ("project", _format_project, "index"),
+        ("index", _format_index, "index"),
+        ("daemon", _format_daemon, "daemon"),
+        ("agents", _format_hosts, "hosts"),
+        ("captured", _format_captured, "captured"),
+        ("delivered", _format_delivered, "delivered"),
+        ("cost", _format_cost_line, "cost"),
+    )
+    lines = [
+        (label, line)
+        for label, format_part, key in parts
+        for line in (["unknown (see below)"] if status[key] is None else format_part(status[key]))
+    ]
+    for problem in status["problems"][:_MAX_PROBLEMS]:
+        lines.append(("problems", f"{problem['name']}: {problem['message']}"))
+        lines += [("problems", f"  {problem['hint']}")] if problem["hint"] else []
+    if not status["problems"]:
+        lines.append(("problems", "none"))
+    if len(status["problems"]) > _MAX_PROBLEMS:
+        lines.append(("problems", f"and {len(status['problems']) - _MAX_PROBLEMS} more: lorelog doctor"))
+    width = min(known_width() or _LINE_WIDTH, _LINE_WIDTH)
+    last = ""
+    for label, text in lines:
+        margin = text[: len(text) - len(text.lstrip())]
+        shown = hang(one_line(text), _LABEL_WIDTH + len(margin), width)
+        head = "" if label == last else label
+        print(f"{stylize(f'{head:<{_LABEL_WIDTH}}', 'dim')}{margin}{shown}")
+        last = label
+
+
+def _format_project(stats: Json) -> list[str]:
+    own = stats["project"]
+    name = short_path(own["id"]).rstrip("/") if own["id"] else "(global)"
+    memories = plural(own["coverage"]["chunks"], "memory")
+    return [f"{name.rpartition('/')[2] or name}: {memories} in {plural(own['documents'], 'document')}"]
+
+
+def _format_daemon(status: Json) -> list[str]:
+    if not status["running"]:
+        return ["not running; starts by itself when needed"]
+    since = status["started_at"][:16].replace("T", " ")
+    return [f"running since {since}, {status['rss_bytes'] / 1e6:,.0f} MB of memory (process {status['pid']})"]
+
+
+def _format_captured(captured: Json) -> list[str]:
+    counts = [plural(captured[f"{noun}s"], noun) for noun in ("turn", *_COUNTED_TYPES)]
+    waiting = f"; {plural(captured['waiting'], 'event')} waiting" if captured["waiting"] else ""
+    return [f"today: {', '.join(counts)}{waiting}"]
+
+
+def _format_delivered(delivered: Json) -> list[str]:
+    return [f"today: {plural(delivered['memories'], 'memory')} told to agents, {delivered['tokens']:,} tokens"]
+
+
+def _format_index(stats: Json) -> list[str]:
+    coverage = stats["project"]["coverage"]
+    missing = coverage["chunks"] - coverage["with_vectors"]
+    made = f"{plural(coverage['with_vectors'], 'vector')} made"
+    rest = f", {missing:,} to make ('lorelog index' makes them)" if missing else ""
+    projects = sum(1 for chunks in stats["projects"].values() if chunks)
+    totals = (
+        f"all projects ({projects:,}): {plural(stats['documents'], 'document')}, {plural(stats['chunks'], 'memory')}"
+    )
+    return [made + rest, f"{totals}, {stats['bytes_on_disk'] / 1e6:,.1f} MB"]
+
+
+def _format_hosts(hosts: Sequence[Json]) -> list[str]:
+    installed = [host["title"] for host in hosts if host["installed"] != "missing"]
+    lines = [f"installed: {', '.join(installed)}"] if installed else []
+    for host in hosts:
+        lines += [f"{host['title']}: still to do: {text}" for text in host["to_do"]]
+        if host["installed"] == "stale":
+            lines.append(f"{host['title']}: stale: lorelog hosts install {host['host']}")
+        elif host["installed"] == "missing" and host["found"]:
+            lines.append(f"{host['title']}: not installed: lorelog hosts install {host['host']}")
+    return lines or ["none found on this machine (lorelog hosts install HOST)"]
+
+
+def _format_cost_line(cost: Json) -> list[str]:
+    def sums(name: str) -> str:
+        line = cost[name]
+        return f"{plural(line['calls'], 'call')}, {line['tokens_in'] + line['tokens_out']:,} tokens"
+
+    if not cost["month"]["calls"]:
+        return ["no paid model was called this month"]
+    return [f"today: {sums('today')}; this month: {sums('month')}"]
+
+
+def show_status_index(stats: Json, args: argparse.Namespace) -> None:
+    """Print the sizes of the index."""
+    own, coverage, model = stats["project"], stats["coverage"], stats["model"]
+    name = short_path(own["id"]) if own["id"] else "(global)"
+    print(f"this project  {name}")
+    _show_sizes(own["documents"], own["coverage"])
+    print(f"all projects  {model}")
+    _show_sizes(stats["documents"], coverage)
+    print(f"  vectors     {stats['vectors']:,} different ones")
+    if stats["other_vectors"]:
+        print(
+            f"              {stats['other_vectors']:,} of other models ('lorelog index --reembed --drop-old' deletes them)"
+        )
+    print(f"  on disk     {stats['bytes_on_disk'] / 1e6:,.1f} MB in {short_path(stats['location'])}")
+    if stats["bytes_mapped"]:
+        mapped = f"{stats['bytes_mapped'] / 1e6:,.1f} MB"
+        print(f"  mapped      {mapped} of it mapped into memory by search; the system reclaims it when needed")
+    for project, chunks in sorted(stats["projects"].items(), key=lambda item: -item[1]):
+        if chunks:
+            print(f"  project     {short_path(project) if project else '(global)'}: {plural(chunks, 'chunk')}")
+    _show_delivered(stats["deliveries"])
+    if model.startswith("fake/"):
+        print_note("the fake provider is for tests: its vectors compare spelling, not meaning")
+
+
+def _show_sizes(documents: int, coverage: Json) -> None:
+    print(f"  documents   {documents:,}")
+    share = f", {coverage['with_vectors'] / coverage['chunks']:.0%} with vectors" if coverage["chunks"] else ""
+    print(f"  chunks      {coverage['chunks']:,}{share}")
+
+
+def _show_delivered(deliveries: Json) -> None:
+    """Print the tokens of memories shown to agents: the sums, and each day of the last week."""
+    if not deliveries["days"]:
+        return
+    week, month = deliveries["tokens_7_days"], deliveries["tokens_30_days"]
+    print(f"delivered     {week:,} tokens of memories in 7 days, {month:,} in 30 ('lorelog deliveries' lists them)")
+    for day in deliveries["days"][:_MAX_DAYS]:
+        print(f"              {day['day']}  {day['tokens']:>8,} tokens in {plural(day['deliveries'], 'delivery')}")
+
+
+def show_status_cost(cost: Json, args: argparse.Namespace) -> None:
+    """Print the calls of models, and what is left of today's limits."""
+    if cost["lines"]:
+        rows = [[*cost["by"], *_COUNTS]]
+        rows += [
+            [*(_format_key(line[key], key) for key in cost["by"]), *_format_counts(line)] for line in cost["lines"]
+        ]
+        if len(cost["lines"]) > 1:
+            rows.append(
+                [*("total" if not number else "" for number in range(len(cost["by"]))), *_format_counts(cost["total"])]
+            )
+        print_table(rows, right=range(len(cost["by"]), len(rows[0])))
+        if cost["total"]["unfinished"]:
+            unfinished = plural(cost["total"]["unfinished"], "call")
+            print_note(f"{unfinished} not finished; the reserved tokens are counted")
+    else:
+        print(f"No model calls since {cost['since']}.")
+    for limit in cost["today"]:
+        print(
+            f"today  {limit['spent']:,} of {limit['tokens']:,} tokens ({limit['setting']}), {limit['left']:,} left",
+        )
+    print_notes(cost)
+
+
+def _format_counts(line: Json) -> list[str]:
+    return [f"{line[key]:,}" for key in ("calls", "failures", "tokens_in", "tokens_out")]
+
+
+_DAEMON_FIELDS = ("running", "pid", "started_at", "uptime_s", "rss_bytes")
+
+
+def _format_key(text: str, key: str) -> str:
+    return printable(short_path(text) if key == "project" and text else text or "-")
+
+
+_RECENT_ERROR_S = 3600.0
+"""Older errors of the daemon do not fail the check."""
+
+
+def configure_doctor(parser: argparse.ArgumentParser) -> None:
+    """Declare options."""
+    parser.add_argument("--daemon-only", dest="daemon", action="store_true", help="check only the daemon, in detail")
+    parser.add_argument("--store", action="store_true", help="only compare the catalog with the search index")
+    parser.add_argument("--repair", action="store_true", help="with --store: fix the differences")
+    parser.add_argument(
+        "--chaos", action="store_true", help="kill a writer in a temporary home, and check what is left"
+    )
+    parser.add_argument("--cycles", type=int, metavar="N", help="with --chaos: number of kills (10)")
+    add_common(parser)
+
+
+def run_doctor(args: argparse.Namespace) -> int:
+    """Check index, daemon, agents' hosts and settings, and suggest fixes.
+
+    Each line is one check: ok, warn or fail, with a hint what to do. A failed one makes the exit status 1. Besides the index the checks are
+    free disk space, whether the home is writable and private, the end of the ledger, and lines that cannot be read. For the
+    embedding model the checks are its key, package and files (no server is contacted) and whether a change of model was left unfinished; for configured language models,
+    their key or program. --daemon-only checks only the daemon and shows its process, memory use, watched files and last error.
+    Nothing is started or changed without --repair.
+
+    --store checks the catalog and compares it with the search index row by row: the rows in Milvus if store.uri is set, else the
+    vector files, by their checksums and with the vectors in the catalog. --repair fixes the differences without embedding anything again.
+
+    --chaos tries the promises on this machine, in a temporary home: a process that writes is killed at random moments and its home is opened
+    again, then the cache is deleted. Everything acknowledged must be found, once. It takes a second or two for each kill. Your own memories are
+    not touched.
+
+    examples:
+      lorelog doctor
+      lorelog doctor --store --repair
+      lorelog doctor --daemon-only
+      lorelog doctor --chaos --cycles 100
+      lorelog doctor --json
+    """
+    if args.repair and not args.store:
+        raise UsageError("--repair requires --store", hint="lorelog doctor --store --repair")
+    if args.chaos:
+        from lorelog.surfaces.cli.self_test import run_self_test
+
+        return run_self_test(args)
+    if args.cycles is not None:
+        raise UsageError("--cycles requires --chaos", hint="lorelog doctor --chaos --cycles 100")
+    checks: list[Json] = []
+    status = None
+    if args.store:
+        checks = _attempt("store", lambda: _check_store(args))
+    else:
+        if not args.daemon:
+            from lorelog.surfaces.cli.commands.hosts import host_checks
+
+            checks += _attempt("settings", lambda: _check_settings(args))
+            checks += [*_attempt("index", lambda: _check_index(args)), *host_checks(args)]
+        status, daemon_checks = _check_daemon(find_address())
+        checks += daemon_checks
+    ok = all(check["ok"] for check in checks)
+    return print_reply(args, {"ok": ok, "checks": checks, "daemon": status}, _show_checks)
+
+
+def _check_settings(args: argparse.Namespace) -> list[Json]:
+    from contextlib import suppress
+    from functools import partial
+
+    from lorelog.core.extras import install_hint, missing_package, require_extra
+    from lorelog.wiring import check_embedder, check_language_models, resolve_location, settings_at
+
+    location = resolve_location(project=args.project)
+    settings = settings_at(location)
+    changed = [setting for setting in settings if setting.origin != "default"]
+    for read_options in (settings.embed_options, settings.language_options, settings.http_options):
+        read_options(location.environment)
+    summary = (
+        f"{plural(len(changed), 'setting')} changed ('lorelog config list'), home {short_path(str(location.home))}"
+    )
+    checks = [_make_check("settings", summary), *(_make_check("settings", warning) for warning in settings.warnings)]
+    checks += _attempt("model", lambda: [_make_check("model", check_embedder(location, settings))])
+    if settings.value("store.uri"):
+        checks += _attempt("store", partial(require_extra, "milvus", "store.uri"))
+    # An extra that is not installed is not a fault.
+    features = {"code": "lorelog code", "signing": "signed records", "serve": "lorelog serve"}
+    missing = {extra: feature for extra, feature in features.items() if missing_package(extra)}
+    checks += [
+        _make_check("extras", f"not installed: {feature} ({install_hint(extra)})") for extra, feature in missing.items()
+    ]
+    with suppress(LorelogError):
+        for setting, model, error in check_language_models(settings, location.home, location.environment):
+            fault, hint = (f": {error.message}", error.hint) if error else ("", "")
+            checks.append(_make_check("language model", f"{model} ({setting}){fault}", hint, ok=error is None))
+    return checks
+
+
+def _check_index(args: argparse.Namespace) -> list[Json]:
+    health = call_operation(args, "memory.health", {})
+    checks: list[Json] = list(health["checks"])
+    if health["duplicates"]:
+        files = " and ".join(map(short_path, health["duplicates"][0][:2]))
+        message = f"{plural(len(health['duplicates']), 'text')} found in more than one file, such as {files}"
+        checks.append(_make_check("duplicates", message))
+    return checks
+
+
+def _check_store(args: argparse.Namespace) -> list[Json]:
+    """Compare the search index with the catalog; with --repair also fix it."""
+    reply = call_operation(args, "memory.check_store", {"repair": args.repair})
+    place = reply["place"] or "beside the catalog"
+    counts = [(reply["missing"], "missing"), (reply["surplus"], "surplus"), (reply["unlike"], "with another vector")]
+    differences = ", ".join(f"{count:,} {kind}" for count, kind in counts if count)
+    if reply["damage"]:
+        differences = "; ".join(filter(None, [differences, f"damaged: {reply['damage']}"]))
+    if not differences:
+        return [_make_check("store", f"{plural(reply['here'], 'chunk')}, all of them {place}")]
+    message = f"of {plural(reply['here'], 'chunk')} in the catalog, {differences} {place}"
+    if reply["repaired"]:
+        return [_make_check("store", f"repaired: {message}")]
+    return [_make_check("store", message, "lorelog doctor --store --repair", ok=False)]
+
+
+def _show_checks(reply: Json, args: argparse.Namespace) -> None:
+    width = known_width()
+    if args.daemon and reply["daemon"]:
+        print("\n".join(format_daemon_status(reply["daemon"])))
+    for check in reply["checks"]:
+        if check["ok"] and args.daemon and reply["daemon"]:
+            continue
+        mark = stylize("fail", "red")
+        if check["ok"]:
+            mark = stylize("warn", "yellow") if check["hint"] else stylize("ok  ", "green")
+        text = f"{check['name']}: {one_line(check['message'])}"
+        print(f"{mark}  {hang(text, 6, width)}")
+        if check["hint"]:
+            print(f"      hint: {hang(one_line(check['hint']), 12, width)}")
+
+
+def _check_daemon(address: DaemonAddress) -> tuple[Json | None, list[Json]]:
+    """Return the daemon's status, or None if it does not respond, and the checks of it."""
+    from lorelog.core import VERSION
+    from lorelog.light.daemon_control import last_failure, read_status
+
+    try:
+        status = read_status(address)
+    except DaemonError as error:
+        return None, [_make_check("daemon", error.message, error.hint or "lorelog daemon stop", ok=False)]
+    if not status["running"]:
+        failure = last_failure(address)
+        if failure:
+            hint = f"see {short_path(address.log)}; 'lorelog daemon start' tries again"
+            return status, [_make_check("daemon", failure, hint, ok=False)]
+        return status, [_make_check("daemon", "not running; starts automatically when needed")]
+    summary = f"process {status['pid']}, up {format_duration(status['uptime_s'])}, {status['rss_bytes'] / 1e6:,.1f} MB"
+    checks = [_make_check("daemon", summary)]
+    if status["version"] != VERSION:
+        message = f"the daemon is lorelog {status['version']}, this is {VERSION}"
+        checks.append(
+            _make_check("version", message, "lorelog daemon stop; the next command starts it again", ok=False)
+        )
+    failure = status["last_error"]
+    if failure and failure["ago_s"] < _RECENT_ERROR_S:
+        message = f"{failure['op']}: {failure['message']} ({format_duration(failure['ago_s'])} ago)"
+        checks.append(_make_check("last error", message, f"see {short_path(status['log'])}", ok=False))
+    watch = status.get("watch")
+    if watch and watch["last_error"]:
+        checks.append(_make_check("watch", watch["last_error"]["message"], watch["last_error"]["hint"], ok=False))
+    return status, checks
+
+
+def _make_check(name: str, message: str, hint: str = "", *, ok: bool = True) -> Json:
+    return {"name": name, "ok": ok, "message": message, "hint": hint}
+
+
+_MAX_ROOTS = 8
+
+
+def configure_daemon(parser: argparse.ArgumentParser) -> None:
+    """Declare the verbs."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for name, help_text in (
+        ("status", "show the running daemon"),
+        ("start", "start the daemon unless it is running"),
+        ("stop", "stop the daemon, by force if it does not answer"),
+        ("restart", "stop the daemon and start another"),
+    ):
+        verb = add_verb(parser, verbs, name, help_text)
+        verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+
+
+def run_daemon(args: argparse.Namespace) -> int:
+    """Show, start, stop or restart the daemon.
+
+    The daemon is one background process per home that keeps models and indexes in memory, so that commands respond quickly. It
+    starts automatically when needed and stops after 30 minutes without a request (daemon.idle_s); you rarely need this command.
+    'status' exits with status 1 if no daemon is running.
+
+    examples:
+      lorelog daemon status        process, memory use, watched files, last error
+      lorelog daemon start
+      lorelog daemon stop          stop within five seconds; finished work is kept
+      lorelog daemon restart       replace a daemon that does not answer
+    """
+    from lorelog.light.daemon_control import mark_announced, read_status, start, stop
+
+    address = find_address()
+    if args.verb == "status":
+        status = read_status(address)
+        print_reply(args, status, lambda status, _: print("\n".join(format_daemon_status(status))))
+        return 0 if status["running"] else 1
+    was_running = args.verb == "start" and is_listening(address)
+    holder = None if args.verb == "start" else stop(address)
+    if args.verb == "stop":
+        reply = {"stopped": holder is not None, "pid": holder.get("pid") if holder else None}
+        text = "No daemon is running." if holder is None else f"Stopped: process {holder.get('pid')}."
+    else:
+        start(address, force=True)
+        if args.verb == "start":
+            mark_announced(address)
+        reply = {**read_status(address), "started": not was_running}
+        reply |= {"stopped": holder is not None} if args.verb == "restart" else {}
+        before = f" instead of {holder.get('pid')}" if holder else ""
+        outcome = "Already running" if was_running else "Started"
+        text = f"{outcome}: process {reply.get('pid')}{before}, home {short_path(address.home)}."
+    return print_reply(args, reply, lambda *_: print(text))
+
+
+def _format_watch(watch: Json | None) -> list[str]:
+    if watch is None:
+        return ["watches  nothing"]
+    roots = [short_path(root) + (" (missing)" if root in watch["missing"] else "") for root in watch["roots"]]
+    more = [f"and {len(roots) - _MAX_ROOTS:,} more"] if len(roots) > _MAX_ROOTS else []
+    polling = "" if watch["mode"] == "events" else f", polling every 30 s: {watch['why']}"
+    lines = [f"watches  {plural(len(roots), 'root')}, changes indexed {plural(watch['passes'], 'time')}{polling}"]
+    lines += [f"         {root}" for root in [*roots[:_MAX_ROOTS], *more]]
+    if watch["waiting_for"]:
+        lines.append(one_line(f"         waiting for another index run: {watch['waiting_for']}"))
+    if watch["last_error"]:
+        at, message = watch["last_error"]["at"][:19].replace("T", " "), watch["last_error"]["message"]
+        lines.append(one_line(f"         {at}: {message}" + (" (will retry)" if watch["pending"] else "")))
+    return lines
+
+
+def format_daemon_status(status: Json) -> list[str]:
+    """Return the lines of `lorelog daemon status`."""
+    if not status["running"]:
+        state = f"stopping (process {status.get('pid')})" if status.get("leaving") else "not running"
+        return [f"daemon   {state}; starts automatically when needed", f"home     {short_path(status['home'])}"]
+    idle_limit_s = status["leaves_after_s"]
+    lifetime = f"stops after {format_duration(idle_limit_s)} idle" if idle_limit_s else "runs until stopped"
+    running = ", ".join(f"{job['op']} for {format_duration(job['seconds'])}" for job in status["at_work"]) or "nothing"
+    error, http = status["last_error"], status.get("http")
+    since = f"{status['started_at'][:19].replace('T', ' ')} ({format_duration(status['uptime_s'])})"
+    clients = f"{plural(status['connections'], 'connection')}, {plural(status['streams'], 'agent')}"
+    lines = [
+        f"daemon   running, process {status['pid']}, lorelog {status['version']}",
+        f"home     {short_path(status['home'])}",
+        f"since    {since}, idle for {format_duration(status['idle_s'])}, {lifetime}",
+        f"memory   {status['rss_bytes'] / 1e6:,.1f} MB, {plural(status.get('models_loaded', 0), 'model')} loaded",
+        f"calls    {status['calls']:,}, {status['errors']:,} failed, {clients}",
+        f"at work  {running}" + (f", {status['waiting']:,} waiting" if status["waiting"] else ""),
+        *_format_watch(status.get("watch")),
+        f"http     {http['url'] if http else 'off'}",
+        f"log      {short_path(status['log'])}",
+        "error    none"
+        if error is None
+        else one_line(f"error    {error['op']}: {error['message']} ({format_duration(error['ago_s'])} ago)"),
+    ]
+    return [*lines, f"stopping {status['leaving']}"] if status["leaving"] else lines
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration in its largest useful unit, such as `3 min`."""
+    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _attempt(name: str, check: Callable[[], list[Json] | None]) -> list[Json]:
+    """Return the checks; one that failed if they cannot be made."""
+    try:
+        return check() or []
+    except LorelogError as error:
+        return [_make_check(name, error.message, error.hint, ok=False)]

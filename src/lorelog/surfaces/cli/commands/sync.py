@@ -1,0 +1,211 @@
+"""Exchange memories, records and their state with your other machines, or with a team, over a Git remote of yours.
+
+The first 'lorelog sync REMOTE' in a project chooses the project; run it in the same project on the other machine. Later, 'lorelog
+sync' exchanges all chosen projects. Entries are merged by their ids, so there are no conflicts to resolve. What was forgotten on
+one machine is forgotten on all. A text with a secret is not pushed, and is named. Offline, nothing is lost: the next sync
+sends what waits ('lorelog docs sync').
+
+examples:
+  lorelog sync git@host:me/memory.git --dry-run
+  lorelog sync git@host:me/memory.git
+  lorelog sync
+  lorelog sync --status
+  lorelog sync git@host:team/app-memory.git --team --user mara
+  lorelog sync --merge-driver                      merge journals that Git tracks, in this clone
+"""
+
+from __future__ import annotations
+
+import os
+
+from lorelog.core.errors import UsageError
+from lorelog.surfaces.cli.arguments import add_common
+from lorelog.surfaces.cli.client import call_operation, print_reply
+from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+    from lorelog.operations.operation import Json
+
+_MAX_SHOWN = 10
+_DRIVER_FILES = 3
+_CHOICES = ("team", "shared_name", "with_global", "name", "branch")
+"""Options that set up an exchange, or choose what it exchanges."""
+_ATTRIBUTE = ".lorelog/memory/*.md merge=lorelog"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument(
+        "words", metavar="REMOTE", nargs="*", help="address of a Git remote, or the name of an exchange"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="report what would be exchanged, and change nothing")
+    parser.add_argument("--status", action="store_true", help="show exchanges, their projects, and what waits")
+    parser.add_argument("--who", metavar="ID", default="", help="show who wrote a memory or record")
+    parser.add_argument("--team", action="store_true", help="new exchange: other people use it, too")
+    parser.add_argument("--user", metavar="NAME", default="", help="your name, as others see it (records.writer)")
+    parser.add_argument(
+        "--as", metavar="NAME", dest="shared_name", default="", help="name of a project without a remote"
+    )
+    parser.add_argument("--with-global", action="store_true", help="also exchange global memories from now on")
+    parser.add_argument("--name", metavar="NAME", default="", help="new exchange: its name on this machine")
+    parser.add_argument("--branch", metavar="NAME", default="", help="new exchange: its branch (default: lorelog)")
+    parser.add_argument("--remove", action="store_true", help="stop exchanging with REMOTE on this machine")
+    parser.add_argument(
+        "--merge-driver", action="store_true", help="let Git merge tracked journals of this clone by entry"
+    )
+    parser.add_argument("--merge", action="store_true", help="merge three versions of a journal; Git runs this")
+    add_common(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exchange, show the exchanges, or merge journals for Git."""
+    from lorelog.services.sync.exchange import absolute_remote
+
+    if args.merge:
+        return _merge(args.words)
+    _check_options(args)
+    if args.merge_driver:
+        return _install_driver(as_json=args.json)
+    args.remote = absolute_remote(args.words[0], os.getcwd()) if args.words else ""
+    args.warm = "off"  # the daemon lacks the credentials of this shell
+    if args.status or args.who:
+        reply = call_operation(args, "sync.status", {"remote": args.remote, "who": args.who})
+        return print_reply(args, reply, _show_status)
+    names = ("remote", "name", "branch", "team", "shared_name", "with_global", "user", "dry_run", "remove")
+    reply = call_operation(args, "sync.exchange", {name: getattr(args, name) for name in names})
+    failed = any(report["reason"] or report["secrets"] for report in reply["exchanges"])
+    if args.json:
+        print_json(reply)
+        return 1 if failed else 0
+    if reply["removed"]:
+        verb = "would no longer be" if args.dry_run else "is no longer"
+        print(f"{reply['removed']} {verb} exchanged from here. The remote and your memories are unchanged.")
+    for report in reply["exchanges"]:
+        _show_report(report)
+    return 1 if failed else 0
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that do not go together, or would be ignored."""
+    verbs = [verb for verb in ("status", "who", "remove", "merge_driver") if getattr(args, verb)]
+    choices = [option for option in _CHOICES if getattr(args, option)]
+    names = ("as" if option == "shared_name" else option.replace("_", "-") for option in (*verbs, *choices))
+    given = [f"--{name}" for name in names]
+    if len(args.words) > 1:
+        raise UsageError("one exchange at a time", hint="lorelog sync REMOTE; 'lorelog sync' runs all of them")
+    if args.words == [""]:
+        raise UsageError("REMOTE must not be empty", hint="'lorelog sync' without REMOTE runs all exchanges")
+    if len(verbs) > 1 or (verbs and choices):
+        first, second = given[:2]
+        raise UsageError(f"{first} and {second} cannot be used together", hint="lorelog sync --help")
+    if not args.words and (verbs == ["remove"] or choices):
+        hint = "'lorelog sync --status' lists the exchanges and their remotes"
+        raise UsageError(f"{given[0]} requires REMOTE", hint=hint)
+    if args.merge_driver and args.words:
+        raise UsageError(
+            "--merge-driver does not take REMOTE", hint="run it inside the clone: lorelog sync --merge-driver"
+        )
+
+
+def _show_report(report: dict[str, Any]) -> None:
+    name = one_line(f"{report['name']} ({report['url']})")
+    if report["is_offline"]:
+        print(f"{name}: not reached. Nothing is lost; the next sync sends {plural(report['sent'], 'entry')}.")
+        print_note(one_line(report["reason"]))
+        return
+    would = "would be " if report["dry_run"] else ""
+    receive, send = ("would receive", "would send") if report["dry_run"] else ("received", "sent")
+    sent = f"{plural(report['sent'], 'entry')} and {plural(report['records_sent'], 'record')}"
+    print(
+        f"{name}: {receive} {plural(report['received'], 'entry')} and {plural(report['records_received'], 'record')}, "
+        f"{send} {'nothing' if report['secrets'] or report['reason'] else sent}."
+    )
+    if report["reason"]:
+        print_note(one_line(report["reason"]))
+    if report["updated"]:
+        print(f"{plural(report['updated'], 'entry')} {would}updated: edited on another machine.")
+    if report["forgotten"]:
+        print(f"{plural(report['forgotten'], 'entry')} {would}forgotten here, too.")
+    for memory in report["conflicts"][:_MAX_SHOWN]:
+        print_note(f"{memory} was edited on two machines; both texts are kept: 'lorelog search' finds them")
+    for secret in report["secrets"][:_MAX_SHOWN]:
+        place = f"{short_path(secret['source'])}:{secret['line']}" if secret["line"] else short_path(secret["source"])
+        print_note(f"not pushed: {place}: {secret['id']} contains a secret ({', '.join(secret['kinds'])})")
+    if report["secrets"]:
+        print_note(
+            "take the secret out of the file, or 'lorelog forget ID' ('lorelog guard remove ID'), and sync again"
+        )
+    for project in report["other_projects"][:_MAX_SHOWN]:
+        print_note(f"also in this exchange, and not chosen here: {one_line(project)}")
+    for problem in report["problems"][:_MAX_SHOWN]:
+        print_note(one_line(problem))
+
+
+def _show_status(reply: Json, args: argparse.Namespace) -> None:
+    if args.who:
+        print(f"{args.who} was written by {one_line(reply['written_by'])}.")
+        return
+    if not reply["exchanges"]:
+        print("No exchange is set up. 'lorelog sync REMOTE' in a project sets one up.")
+    for exchange in reply["exchanges"]:
+        kind = "team" if exchange["team"] else "personal"
+        print(one_line(f"{exchange['name']}  {exchange['url']}  branch {exchange['branch']}, {kind}"))
+        for directory, name in exchange["projects"].items():
+            print(one_line(f"  {short_path(directory) if directory else 'global memories'}  {name}"))
+        last = f"last sync {exchange['last']}" if exchange["last"] else "never synced"
+        print(f"  {last}; {plural(exchange['waiting'], 'entry')} to send")
+
+
+def _merge(files: list[str]) -> int:
+    """Merge three versions of a journal into the second one, as Git asks of a merge driver."""
+    from pathlib import Path
+
+    from lorelog.services.sync.merge import merge_journal_texts
+
+    if len(files) != _DRIVER_FILES:
+        raise UsageError("--merge takes three files", hint='git runs: lorelog sync --merge "%O" "%A" "%B"')
+    # Bytes that are not UTF-8, and the ends of lines, are the user's: they stay as they are.
+    base, ours, theirs = (Path(file).read_bytes().decode("utf-8", "surrogateescape") for file in files)
+    text, conflicts = merge_journal_texts(base, ours, theirs)
+    Path(files[1]).write_bytes(text.encode("utf-8", "surrogateescape"))
+    for memory in conflicts[:_MAX_SHOWN]:
+        print_note(f"{memory} was changed on both sides; what both wrote is kept")
+    return 0
+
+
+def _install_driver(*, as_json: bool) -> int:
+    """Register the merge driver in the settings of this clone, and name the line that activates it for everybody."""
+    # Without lorelog Git would keep our side alone, and no marks of a conflict: then lines are merged, as by default.
+    command = 'lorelog sync --merge "%O" "%A" "%B" || git merge-file "%A" "%O" "%B"'
+    settings = {"merge.lorelog.name": "lorelog journals, merged by entry", "merge.lorelog.driver": command}
+    attributes = os.path.join(_git("rev-parse", "--show-toplevel"), ".gitattributes")
+    for name, value in settings.items():
+        _git("config", name, value)
+    is_active = False
+    if os.path.isfile(attributes):
+        with open(attributes, encoding="utf-8", errors="replace") as file:
+            is_active = _ATTRIBUTE in file.read().split("\n")
+    if as_json:
+        print_json({"driver": command, "attributes": attributes, "line": _ATTRIBUTE, "is_active": is_active})
+        return 0
+    print("The merge driver is set up in this clone: Git merges journals by entry.")
+    if not is_active:
+        print_note(f"it is used once {short_path(attributes)} has this line; commit it: {_ATTRIBUTE}")
+    return 0
+
+
+def _git(*words: str) -> str:
+    from lorelog.code.git import run_git
+
+    try:
+        done = run_git(words, os.environ)
+    except FileNotFoundError as error:
+        raise UsageError("git is not installed", hint="the merge driver is a setting of Git: install it") from error
+    if done.status != 0:
+        hint = "run it inside a clone: lorelog sync --merge-driver"
+        raise UsageError(f"git {words[0]} failed: {done.error_text[:200]}", hint=hint)
+    return os.fsdecode(done.output).strip()

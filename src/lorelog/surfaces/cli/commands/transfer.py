@@ -1,0 +1,611 @@
+"""Commands that copy memories and records in and out: export, backup and import."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
+from lorelog.surfaces.cli.arguments import add_tenant_option, expand_path
+from lorelog.surfaces.cli.client import call_command, call_operation, open_own_engine, print_reply
+from lorelog.surfaces.cli.render import confirm, one_line, plural, print_json, print_note, short_path, stylize
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from lorelog.core.record import Record
+    from lorelog.engine import Engine
+    from lorelog.ingest.importers.source import ImportSource
+    from lorelog.operations.operation import Json
+    from lorelog.services.imports.memory_importer import ImportSummary
+    from lorelog.services.records.exports import ExportedMemory, ForeignMemory
+    from lorelog.services.records.record_importer import ImportReport
+
+_FORMATS = ("markdown", "jsonl", "omf", "okf", "ledger")
+_FILE_NAMES = {"markdown": "records.md", "jsonl": "records.jsonl", "omf": "memories.json", "ledger": "records.jsonl"}
+_MAX_MEMORIES = 100_000
+
+
+def configure_export(parser: argparse.ArgumentParser) -> None:
+    """Declare the formats of the shell."""
+    parser.add_argument(
+        "--format", choices=_FORMATS, default="markdown", help="markdown (default), jsonl, omf, okf, ledger"
+    )
+    parser.add_argument("--records", action="store_true", help="only the records of tasks and decisions")
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Export memories and records, for people and other programs.
+
+    markdown: the memories, under headings for project and day. jsonl: memories and records, one per line. omf: the same as OMF 1.0
+    (Open Memory Format), for memd and other programs. okf: a folder of Markdown files (Open Knowledge Format 0.2), with who wrote and
+    who verified each. ledger: the records alone, as they are in the ledger. 'lorelog import' reads them all, except the memories
+    in Markdown, which are notes to index. Use 'lorelog backup' for a copy of everything that can be restored.
+
+    The memories of this project are exported. Global memories are your own notes for every project: --with-global adds them.
+    Without --output the text is printed.
+
+    examples:
+      lorelog export --output memories.md
+      lorelog export --format jsonl --since 7d | jq .text
+      lorelog export --format omf --all-projects --output all.json
+      lorelog export --format okf --output knowledge
+    """
+    args.warm = "off"  # in this process: the text may be larger than what the daemon sends
+    if args.format == "okf":
+        reply = _export_bundle(args)
+    elif args.records or args.format in {"omf", "ledger"}:
+        reply = _export_records(args)
+    else:
+        reply = call_command(args, format=args.format)
+    if args.json:
+        print_json(reply)
+    elif args.out:
+        counts = [plural(reply[name], noun) for name, noun in (("memories", "memory"), ("records", "record"))]
+        shown = [text for text in counts if not text.startswith("0 ")] or counts[:1]
+        print(f"Wrote {' and '.join(shown)} to {short_path(reply['path'])}.")
+    else:
+        sys.stdout.write(reply["text"])
+    if not (reply["memories"] or reply["records"] or args.with_global or args.all_projects):
+        print_note("nothing of this project was found; --with-global exports the global memories")
+    return 0
+
+
+def _export_records(args: argparse.Namespace) -> dict[str, Any]:
+    """Export the records; as OMF also the memories, unless only records are wanted."""
+    from lorelog.core.atomic_file import AtomicFile
+    from lorelog.services.records.record_importer import export_records
+
+    if args.since:
+        raise UsageError("--since is for memories only", hint="leave it out, or choose --format jsonl or markdown")
+    path = os.path.abspath(expand_path(args.out)) if args.out else ""
+    if os.path.isdir(path):
+        path = os.path.join(path, _FILE_NAMES[args.format])
+    if path and os.path.lexists(path):
+        raise UsageError(f"{path} exists", hint="choose another name: an export is never written over a file")
+    with open_own_engine(args) as engine:
+        scope = engine.records()
+        visible = _projects(args, engine)
+        counts = {"memories": 0, "records": 0}
+
+        def counted(records: Iterable[Record]) -> Iterator[Record]:
+            for record in records:
+                if visible is None or record.project in visible:
+                    counts["records"] += 1
+                    yield record
+
+        memories = None
+        if args.format == "omf" and not args.records:
+            memories = list(_collect_memories(engine, visible))
+            counts["memories"] = len(memories)
+        form = "jsonl" if args.format == "ledger" else args.format
+        pieces = export_records(counted(scope.records.ledger.read()), form, memories)
+        text = "" if path else "".join(pieces)
+        if path:
+            with AtomicFile(path) as file:
+                file.writelines(piece.encode() for piece in pieces)
+    return {"path": path, "format": args.format, **counts, "text": text}
+
+
+def _projects(args: argparse.Namespace, engine: Engine) -> tuple[str, ...] | None:
+    """Return the projects to export; None for all."""
+    from lorelog.services.records.exports import exported_projects
+
+    scope = engine.records()
+    visible = (*(scope.projects or ()), scope.workspace.project.id)
+    return exported_projects(visible, all_projects=args.all_projects, with_global=args.with_global)
+
+
+def _export_bundle(args: argparse.Namespace) -> dict[str, Any]:
+    """Export memories and records as a bundle of the Open Knowledge Format."""
+    from lorelog.services.records.exports import write_bundle
+
+    if not args.out:
+        raise UsageError("an OKF bundle is a folder", hint="name a new one: --output knowledge")
+    if args.since:
+        raise UsageError("--since is not for okf", hint="leave it out, or choose --format jsonl or markdown")
+    path = os.path.abspath(expand_path(args.out))
+    with open_own_engine(args) as engine:
+        scope = engine.records()
+        projects = _projects(args, engine)
+        memories = () if args.records else _collect_memories(engine, projects)
+        counts = write_bundle(path, memories, scope.records, projects)
+    return {"path": path, "format": "okf", **counts, "text": ""}
+
+
+def _collect_memories(engine: Engine, projects: tuple[str, ...] | None) -> Iterable[ExportedMemory]:
+    from lorelog.core.query import Filters
+    from lorelog.services.records.exports import iter_journal_memories
+    from lorelog.services.records.projection import records_folder
+
+    filters = Filters(projects=projects)
+    memories = engine.memories().list(filters, limit=_MAX_MEMORIES, all_projects=projects is None).memories
+    return iter_journal_memories(
+        memories, lambda memory: engine.memories().expand(memory).content, records_folder(engine.place.tenant_folder)
+    )
+
+
+def configure_backup(parser: argparse.ArgumentParser) -> None:
+    """Declare the check."""
+    parser.add_argument("--verify", action="store_true", help="check an existing backup instead of writing one")
+
+
+def run_backup(args: argparse.Namespace) -> int:
+    """Write a backup of everything that cannot be rebuilt, or check one.
+
+    A backup is one .tar.gz file: the journals of all known projects, the ledger, settings, feedback and the other data of all
+    tenants, with a manifest of SHA-256 sums. It may be written while agents and the daemon work. The index is left out, and so
+    are private keys, unless --with-keys. 'lorelog restore FILE' restores it ('lorelog docs backup').
+
+    examples:
+      lorelog backup ~/lorelog-2026-03-05.tar.gz
+      lorelog backup ~/lorelog.tar.gz --dry-run       list what would be in it
+      lorelog backup --verify ~/lorelog.tar.gz        check every file in it
+    """
+    if not args.verify:
+        return print_reply(args, call_command(args), _show_backup)
+    if args.with_keys or args.dry_run:
+        raise UsageError("--verify takes no other options", hint="lorelog backup --verify FILE")
+    return print_reply(args, call_operation(args, "backup.verify", {"file": expand_path(args.file)}), _show_backup)
+
+
+def _show_backup(reply: Json, args: argparse.Namespace) -> None:
+    file = expand_path(args.file)
+    if args.dry_run:
+        for name in reply["files"]:
+            print(one_line(name))
+    projects = plural(len(reply["projects"]), "project")
+    what = f"{plural(len(reply['files']), 'file')}, {plural(reply['journals'], 'journal')} of {projects}"
+    if args.verify:
+        print(f"{short_path(file)} is complete: {what}, written {reply['created_at']} by lorelog {reply['lorelog']}.")
+    else:
+        print(f"{'Would back up' if args.dry_run else f'Wrote {short_path(file)}:'} {what}.")
+    for problem in reply["problems"]:
+        print_note(f"not in the backup: {one_line(problem)}")
+    if reply["keys_left_out"] and not args.verify:
+        print_note(f"{plural(reply['keys_left_out'], 'private key')} left out; --with-keys includes them")
+
+
+_MAX_SHOWN = 5
+
+
+def configure_import(parser: argparse.ArgumentParser) -> None:
+    """Declare arguments and options."""
+    parser.add_argument(
+        "source", metavar="FROM", nargs="?", help="a tool, or a file or folder; none lists what is found"
+    )
+    parser.add_argument(
+        "path", metavar="PATH", nargs="?", help="file or folder of that tool (default: where it keeps it)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show what would be imported, and write nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    parser.add_argument("--undo", metavar="BATCH", help="take an import back; entries that you edited since are kept")
+    parser.add_argument("--global", dest="to_global", action="store_true", help="import into the global memories")
+    parser.add_argument(
+        "--all-projects", action="store_true", help="also import what belongs to other projects, as global memories"
+    )
+    parser.add_argument("--settings", action="store_true", help="also take over the tool's settings (never its keys)")
+    parser.add_argument(
+        "--format",
+        choices=("auto", "jsonl", "markdown", "omf"),
+        default="auto",
+        help="format of a file of 'lorelog export', or OMF; auto (default) detects it",
+    )
+    parser.add_argument("--restore", action="store_true", help="the file is your own: records keep their origin")
+    parser.add_argument(
+        "--include-archived", action="store_true", help="omf: also import archived, expired and superseded memories"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+    parser.add_argument("--project", metavar="DIR", help="import into the project of DIR")
+    add_tenant_option(parser)
+
+
+def run_import(args: argparse.Namespace) -> int:
+    """Import memories from another tool, or memories and records from a file.
+
+    Without arguments it lists the tools it finds on this machine, and earlier imports. With a source it shows what would be added
+    and asks first: memsearch, loop, memd, claude-mem, mem0, basic-memory, mcp-memory, claude-ai, chatgpt, rules (CLAUDE.md, AGENTS.md,
+    GEMINI.md and others), obsidian, letta, okf. A path alone is recognized. Files of 'lorelog export' and OMF documents are imported with
+    their records; records that are not signed count as imported text, unless --restore declares the file your own.
+
+    Importing again adds nothing. Secrets are removed. Entries keep their dates, and never count as your own words. Conversations
+    and old journals are found by a search, and never shown to an agent unasked ('lorelog docs import').
+
+    examples:
+      lorelog import
+      lorelog import claude-mem --dry-run
+      lorelog import chatgpt ~/Downloads/export.zip
+      lorelog import --undo claude-mem-20260305-143000-1a2b
+      lorelog import mine.jsonl --restore
+    """
+    if args.undo:
+        return _undo_import(args)
+    if not args.source:
+        return _list_sources(args)
+    source, paths = _resolve(args)
+    if source is None:
+        return _import_file(args, str(paths[0]))
+    return max(_import_source(args, source, path) for path in paths)
+
+
+def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Path]]:
+    """Return the source and its paths; no source for a file of ours."""
+    from pathlib import Path
+
+    from lorelog.ingest.importers.source import SOURCE_MODULES, detect_source, open_source
+    from lorelog.services.records.record_importer import detect_format
+
+    if args.source in SOURCE_MODULES:
+        source = open_source(args.source)
+        paths = [Path(expand_path(args.path))] if args.path else list(source.find(_places(args)))
+        if not paths:
+            raise NotFound(
+                f"nothing to import was found: {source.title}",
+                hint=f"give its path: lorelog import {source.name} PATH",
+            )
+        missing = next((path for path in paths if not path.exists()), None)
+        if missing is not None:
+            raise NotFound(f"there is no file or folder {short_path(str(missing))}", hint="check the path")
+        return source, paths
+    path = Path(expand_path(args.source))
+    if args.path or (not path.exists() and not set(args.source) & set("./\\")):
+        open_source(args.source)
+    if not path.exists():
+        raise NotFound(
+            f"there is no file {short_path(str(path))}",
+            hint="check the path; 'lorelog import' alone lists what it finds on this machine",
+        )
+    # A file of ours: so the user says, or it is OMF, which may hold records.
+    is_own = args.format != "auto" or args.restore or (path.is_file() and detect_format(str(path)) == "omf")
+    return (None if is_own else detect_source(path)), [path]
+
+
+def _places(args: argparse.Namespace) -> Any:
+    from pathlib import Path
+
+    from lorelog.ingest.importers.source import MachinePlaces
+    from lorelog.wiring import resolve_location
+
+    return MachinePlaces(Path.home(), Path(resolve_location(project=args.project, tenant=args.tenant).project.root))
+
+
+def _import_source(args: argparse.Namespace, source: ImportSource, path: Path) -> int:
+    """Show what would be added, ask, and import."""
+    from msgspec import to_builtins
+    from msgspec.structs import replace
+
+    from lorelog.services.imports.memory_importer import ImportTarget
+
+    to_global = True if args.to_global else False if args.project else None
+    target = ImportTarget(
+        source.name,
+        str(path),
+        is_personal=source.is_personal,
+        all_projects=args.all_projects,
+        dry_run=True,
+        to_global=to_global,
+    )
+    with open_own_engine(args) as engine:
+        importer = engine.importer()
+        if args.dry_run or not args.yes:
+            preview = importer.run(target, source.read(path))
+            if not args.json:
+                _show_summary(preview, engine)
+            if args.dry_run or (not preview.added and not (args.settings and preview.settings)):
+                if args.json:
+                    print_json(to_builtins(preview))
+                return 0
+            if args.json:
+                raise UsageError("cannot ask for confirmation: --json was given", hint="use --yes to import this")
+            if not confirm(f"Import {plural(preview.added, 'entry')}?", "use --yes to import this"):
+                print("Nothing imported.", file=sys.stderr)
+                return 1
+        summary = importer.run(replace(target, dry_run=False), source.read(path))
+        changed = _apply_settings(args, engine, summary) if args.settings else []
+    if args.json:
+        print_json({**to_builtins(summary), "changed_settings": changed})
+    else:
+        _show_imported(summary, changed, was_shown=not args.yes)
+    return 0
+
+
+def _show_summary(summary: ImportSummary, engine: Engine) -> None:
+    """Print what would be added: counts and samples of each kind, and what is left out."""
+    print(f"{summary.source}: {short_path(summary.path)}")
+    for counts in summary.kinds:
+        parts = [f"{counts.new:,} new"]
+        parts += [f"{counts.present:,} already present"] if counts.present else []
+        parts += ["archive: never shown by hooks"] if counts.archive else []
+        print(f"  {plural(counts.found, counts.kind)}: {', '.join(parts)}")
+        for sample in counts.samples:
+            print(f"      {stylize(one_line(sample), 'dim')}")
+    if not summary.kinds:
+        print("  nothing to import")
+    if any(root.holds(os.path.realpath(summary.path)) for root in engine.roots.all() if root.exists()):
+        print_note("this folder is indexed where it is: after an import its entries would be found twice")
+    _show_left_out(summary)
+    for setting in summary.settings:
+        print(f"  setting: {setting.key} = {one_line(setting.value)}  {stylize(one_line(setting.place), 'dim')}")
+    if summary.settings:
+        print_note("--settings takes the settings over")
+
+
+def _show_left_out(summary: ImportSummary) -> None:
+    if summary.other_projects:
+        names = sorted(summary.other_projects.items(), key=lambda item: -item[1])
+        shown = ", ".join(f"{one_line(name)} {count:,}" for name, count in names[:_MAX_SHOWN])
+        more = f" and {len(names) - _MAX_SHOWN:,} more" if len(names) > _MAX_SHOWN else ""
+        print_note(
+            f"left out, of other projects: {shown}{more}; import them in their directories, or use --all-projects"
+        )
+    if summary.redacted:
+        verb = "would be" if summary.dry_run else "were"
+        print_note(f"secrets {verb} removed from {plural(summary.redacted, 'entry')}")
+    if summary.skipped:
+        for text in summary.skipped_items[:_MAX_SHOWN]:
+            print(f"{stylize('skipped:', 'yellow', sys.stderr)} {one_line(text)}", file=sys.stderr)
+        if summary.skipped > _MAX_SHOWN:
+            print(f"and {summary.skipped - _MAX_SHOWN:,} more skipped; --json lists them", file=sys.stderr)
+
+
+def _show_imported(summary: ImportSummary, changed: Sequence[str], *, was_shown: bool) -> None:
+    places = [f"{summary.to_project:,} into this project"] if summary.to_project else []
+    places += [f"{summary.to_global:,} into the global memories"] if summary.to_global else []
+    present = sum(counts.present for counts in summary.kinds)
+    text = f"Imported {plural(summary.added, 'entry')} from {summary.source}" + (
+        f": {', '.join(places)}" if places else ""
+    )
+    text += f"; {summary.updated:,} replace an earlier version" if summary.updated else ""
+    print(text + (f"; already present: {present:,}." if present else "."))
+    if not was_shown:
+        _show_left_out(summary)
+    for line in changed:
+        print(line)
+    for note in summary.notes:
+        print_note(note)
+    if summary.batch:
+        print_note(f"'lorelog import --undo {summary.batch}' takes it back")
+
+
+def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSummary) -> list[str]:
+    """Write the settings of the other tool where the user has none, and list them in the batch; return what happened."""
+    from lorelog.services.imports.batches import ChangedSetting
+    from lorelog.wiring import change_setting, resolve_location, settings_at
+
+    location = resolve_location(project=args.project, tenant=args.tenant)
+    lists = engine.importer().lists
+    batch = lists.read(summary.batch) if summary.batch else lists.start(summary.source, summary.path)
+    messages: list[str] = []
+    changes: list[ChangedSetting] = []
+    for setting in summary.settings:
+        of_project = setting.key.startswith("index.")
+        try:
+            if settings_at(location).origin(setting.key) != "default":
+                messages.append(f"Kept {setting.key}: it is set here already.")
+                continue
+            change_setting(location, setting.key, setting.value, of_project=of_project)
+        except LorelogError as error:
+            messages.append(f"Skipped {setting.key}: {error.message}")
+            continue
+        changes.append(ChangedSetting(setting.key, setting.value, None, of_project))
+        messages.append(f"Set {setting.key} = {one_line(setting.value)}.")
+    if changes:
+        lists.add_settings(batch, changes)
+        lists.finish(batch)
+        summary.batch = batch.name
+    return messages
+
+
+def _undo_import(args: argparse.Namespace) -> int:
+    """Take an import back."""
+    from msgspec import to_builtins
+
+    with open_own_engine(args) as engine:
+        importer = engine.importer()
+        batch, report = importer.undo(args.undo)
+        kept = _undo_settings(args, batch.settings, report.settings)
+        if len(kept) != len(batch.settings):
+            batch.settings = kept
+            importer.lists.replace(batch)
+    if args.json:
+        print_json(to_builtins(report))
+        return 1 if report.kept else 0
+    parts = [f"{plural(report.removed, 'entry')} removed"]
+    parts += [f"{report.missing:,} were gone already"] if report.missing else []
+    print(f"Took back {batch.name}: {', '.join(parts)}.")
+    for line in (*report.settings, *report.notes):
+        print(line)
+    for name in report.kept:
+        path, _, identity = name.rpartition(": ")
+        print(f"kept, because it was edited since: {short_path(path)} ({identity})")
+    return 1 if report.kept else 0
+
+
+def _undo_settings(args: argparse.Namespace, changes: Sequence[Any], messages: list[str]) -> list[Any]:
+    """Remove settings that an import wrote, if they are still the same; return those that were changed since."""
+    from lorelog.wiring import change_setting, format_setting, resolve_location, settings_at
+
+    kept = []
+    location = resolve_location(project=args.project, tenant=args.tenant)
+    for change in changes:
+        value = settings_at(location).value(change.key)
+        now = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        if change.value not in {now, format_setting(value)}:
+            messages.append(f"kept, because it was changed since: {change.key}")
+            kept.append(change)
+        elif change_setting(location, change.key, change.old, of_project=change.of_project):
+            messages.append(f"Removed {change.key} from the settings.")
+    return kept
+
+
+def _list_sources(args: argparse.Namespace) -> int:
+    """List the sources on this machine and how to import each, and earlier imports."""
+    from shlex import quote
+
+    from lorelog.ingest.importers.source import SOURCE_MODULES, open_source
+
+    places = _places(args)
+    found: list[dict[str, Any]] = []
+    for name in SOURCE_MODULES:
+        source = open_source(name)
+        try:
+            found += [{"source": name, "title": source.title, "path": str(path)} for path in source.find(places)]
+        except (LorelogError, OSError) as error:
+            print_note(f"{name}: {one_line(str(error))}")
+    with open_own_engine(args) as engine:
+        batches = engine.importer().lists.all()
+        roots = engine.roots.all()
+    for item in found:
+        item["indexed"] = any(root.holds(os.path.realpath(item["path"])) for root in roots)
+    listed: list[dict[str, Any]] = []
+    for batch in batches:
+        fields = {name: getattr(batch, name) for name in ("source", "path", "at")}
+        listed.append({"batch": batch.name, **fields, "entries": len(batch.entries), "done": batch.done})
+    if args.json:
+        print_json({"found": found, "sources": list(SOURCE_MODULES), "batches": listed})
+        return 0
+    for item in found:
+        mark = "  (indexed where it is)" if item["indexed"] else ""
+        print(f"{item['title']}: {short_path(item['path'])}{mark}")
+        short = short_path(item["path"])
+        quoted = short.replace(" ", "\\ ") if short.startswith("~") else quote(short)
+        print(f"    lorelog import {item['source']} {quoted}")
+    if not found:
+        print("No other tool's memories were found in this project or your home.")
+    print_note(f"sources: {', '.join(SOURCE_MODULES)}; each takes a path")
+    for line in listed:
+        state = "" if line["done"] else ", interrupted: import it again to continue"
+        print(f"{line['at'][:16].replace('T', ' ')}  {line['batch']}  {plural(line['entries'], 'entry')}{state}")
+    return 0
+
+
+def _import_file(args: argparse.Namespace, path: str) -> int:
+    """Import a file of ours, or OMF: records into the ledger, memories as a batch. Fail if something was refused."""
+    from lorelog.ingest.importers.source import ImportedEntry
+    from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportTarget
+    from lorelog.services.records.record_importer import (
+        ImportOptions,
+        RecordImporter,
+        detect_format,
+        read_import_file,
+    )
+
+    if os.path.isdir(path):
+        raise SourceError(
+            f"{short_path(path)} is not recognized as a folder of a known tool",
+            hint="name the tool: lorelog import TOOL PATH; for Markdown files of your own: lorelog index PATH",
+        )
+    file_format = detect_format(path) if args.format == "auto" else args.format
+    with open_own_engine(args) as engine:
+        scope = engine.records()
+        project = scope.workspace.project.id if args.project else None
+        memories = engine.importer().start(
+            ImportTarget(FILE_SOURCE, path, dry_run=args.dry_run, to_global=True if args.to_global else None)
+        )
+        options = ImportOptions(args.restore, args.dry_run, project, args.include_archived, scope.patterns)
+
+        def take(some: Sequence[ForeignMemory]) -> None:
+            fields = ("text", "type", "tags", "at", "known_id")
+            memories.take(
+                [
+                    ImportedEntry(
+                        kind="memory",
+                        place=repr(memory.text[:60]),
+                        **{name: getattr(memory, name) for name in fields},
+                    )
+                    for memory in some
+                ]
+            )
+
+        with memories:
+            report = RecordImporter(scope.records, scope.keyring, options, take).run(
+                lambda: read_import_file(path, file_format)
+            )
+    reply = _import_json(file_format, report, memories.summary, dry_run=args.dry_run)
+    if args.json:
+        print_json(reply)
+    else:
+        _show_import(reply, restored=args.restore)
+    return 1 if reply["refused"] else 0
+
+
+def _import_json(file_format: str, report: ImportReport, summary: ImportSummary, *, dry_run: bool) -> dict[str, Any]:
+    counts = ("tainted", "unsigned", "redacted", "dangling")
+    problems = [{"place": fault.place, "artifact_id": fault.id, "message": fault.message} for fault in report.problems]
+    problems += [{"place": 0, "artifact_id": "", "message": text} for text in summary.skipped_items]
+    return {
+        "format": file_format,
+        "dry_run": dry_run,
+        "read": report.read,
+        "written": report.written,
+        "there": report.already_present,
+        "refused": report.refused + summary.skipped,
+        **{name: getattr(report, name) for name in counts},
+        "batch": summary.batch,
+        "memories": {
+            "found": report.memories,
+            "added": 0 if dry_run else summary.added,
+            "there": sum(kind.present for kind in summary.kinds),
+            "archived": report.archived,
+            "redacted": summary.redacted,
+        },
+        "problems": problems,
+    }
+
+
+def _show_import(reply: dict[str, Any], *, restored: bool) -> None:
+    unit = "item" if reply["format"] == "omf" else "line"
+    for problem in reply["problems"]:
+        where = f"{unit} {problem['place']}" if problem["place"] else "a memory"
+        name = f" ({problem['artifact_id']})" if problem["artifact_id"] else ""
+        label = stylize("problem:", "yellow", sys.stderr)
+        print(f"{label} {where}{one_line(name)}: {one_line(problem['message'])}", file=sys.stderr)
+    would = "would be " if reply["dry_run"] else ""
+    parts = [f"{plural(reply['written'], 'record')} {would}written"]
+    parts += [f"{reply['there']:,} already present"] if reply["there"] else []
+    parts += [f"{reply['refused']:,} refused"] if reply["refused"] else []
+    memories = reply["memories"]
+    if memories["found"]:
+        added = memories["found"] - memories["there"] if reply["dry_run"] else memories["added"]
+        parts.append(f"{plural(added, 'memory')} {would}added, {memories['there']:,} already present")
+    parts += [f"{plural(memories['archived'], 'archived memory')} skipped"] if memories["archived"] else []
+    print(f"{', '.join(parts)}.")
+    if reply["tainted"] and not restored:  # the records of a backup were tainted before
+        count = "counts" if reply["tainted"] == 1 else "count"
+        print_note(
+            f"{plural(reply['tainted'], 'record')} {count} as imported text, which is not trusted until someone here verifies it"
+        )
+    if reply["redacted"]:
+        print_note(f"secrets were removed from {plural(reply['redacted'], 'record')} before they were written")
+    if memories["redacted"]:
+        print_note(f"secrets were removed from {plural(memories['redacted'], 'memory')} before they were written")
+    if reply["unsigned"]:
+        print_note(
+            f"{plural(reply['unsigned'], 'signature')} ignored: the key is unknown or belongs to another project (see 'lorelog identity trust')"
+        )
+    if reply["batch"]:
+        print_note(f"'lorelog import --undo {reply['batch']}' takes the memories back")
