@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -185,61 +183,17 @@ def test_threads_are_bounded() -> None:
     for caller in callers:
         caller.start()
     while any(caller.is_alive() for caller in callers):
-        seen |= {thread for thread in threading.enumerate() if thread.name.startswith("lorelog-embed")}
+        seen |= {thread for thread in threading.enumerate() if thread.name.startswith("lorelog-model")}
     for caller in callers:
         caller.join()
     embedder.close()
     assert 1 <= len(seen - before) <= 2
 
 
-EMBED_ONCE = """
-from lorelog.core.options import EmbedOptions
-from lorelog.models.embed.builtin import BuiltinEmbedder
-embedder = BuiltinEmbedder(EmbedOptions(threads=8))
-embedder.embed_query("x")
-"""
-
-
-@pytest.mark.slow
-def test_the_session_starts_no_threads_of_its_own(tmp_path: Path) -> None:
-    """A process that has answered a query has one thread according to the operating system."""
-    if not Path("/proc/self/status").exists():
-        pytest.skip("needs /proc to count threads")
-    count = "print([line for line in open('/proc/self/status') if line.startswith('Threads')][0].split()[1])\n"
-    # numpy's BLAS keeps threads for itself when it is imported; they are not the session's.
-    environment = {"PYTHONPATH": str(SOURCE), "OPENBLAS_NUM_THREADS": "1", "HOME": str(tmp_path)}
-    program = EMBED_ONCE + count
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout.strip() == "1"
-
-
-@pytest.mark.slow
-def test_nothing_is_reported_to_anyone(tmp_path: Path) -> None:
-    """Embedding leaves no device id and no cache of events for onnxruntime's telemetry in the home directory."""
-    # A bare environment: telemetry holds itself back when it sees that it runs in someone's CI.
-    environment = {"PYTHONPATH": str(SOURCE), "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", EMBED_ONCE], capture_output=True, text=True, env=environment, check=True
-    )
-    assert done.stderr == ""
-    assert list(tmp_path.rglob("*")) == []
-
-
 def test_the_default_number_of_threads_leaves_room() -> None:
     """By default at most four threads are used, and never more than there are processors."""
     assert BuiltinEmbedder(EmbedOptions()).threads == min(4, os.cpu_count() or 1)
     assert BuiltinEmbedder(EmbedOptions(threads=7)).threads == 7
-
-
-@pytest.mark.slow
-def test_closing_twice_is_fine_and_reopening_works() -> None:
-    """A closed embedder may be closed again, and opens itself when it is used again."""
-    embedder = BuiltinEmbedder(EmbedOptions())
-    first = embedder.embed_query("again")
-    embedder.close()
-    embedder.close()
-    assert embedder.embed_query("again") == first
-    embedder.close()
 
 
 def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:
@@ -261,22 +215,3 @@ def test_a_damaged_model_is_unavailable(damaged: str, content: bytes, tmp_path: 
     (tmp_path / damaged).write_bytes(content)
     with pytest.raises(ModelUnavailable, match=damaged.replace(".", r"\.")):
         BuiltinEmbedder(EmbedOptions(), folder=tmp_path).embed_query("x")
-
-
-@pytest.mark.parametrize("package", ["onnxruntime", "numpy"])
-def test_a_missing_package_says_what_to_install(package: str, tmp_path: Path) -> None:
-    """Without one of its packages the model can be opened but is unavailable, with a hint what to install."""
-    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError('No module named {package}')")
-    program = (
-        "from lorelog.core.errors import ModelUnavailable\n"
-        "from lorelog.core.options import EmbedOptions\n"
-        "from lorelog.models.embed import open_embedder\n"
-        "embedder = open_embedder(EmbedOptions())\n"
-        "try:\n    embedder.embed_query('x')\n"
-        "except ModelUnavailable as error:\n    print(error.message, '|', error.hint)\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(SOURCE)])}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
-    message, _, hint = done.stdout.partition("|")
-    assert package in message
-    assert package in hint

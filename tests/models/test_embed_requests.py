@@ -1,17 +1,20 @@
-"""The golden request of each vendor, field by field, from the vendors' references."""
+"""The golden request of each vendor, field by field, from the vendors' references; and the batches that texts are sent in."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.models.embedding_server import Answer, Request, numbers_of
 from tests.models.vendors import VENDORS, Rig, each_vendor, packed, unpacked
 
 from lorelog.core.errors import ConfigError, ModelFault
 from lorelog.core.options import EmbedOptions
 from lorelog.models.embed import open_embedder
-from lorelog.models.embed.remote import estimate_tokens
+from lorelog.models.embed.remote import estimate_tokens, split_batches
 
 
 def google(task: str, text: str, dimensions: int | None = 3, model: str = "gemini-embedding-001") -> dict[str, Any]:
@@ -195,3 +198,40 @@ def test_voyage_numbers_are_taken_where_base64_is_refused(rig: Rig) -> None:
     server = rig.serve(numbers_only)
     assert unpacked(rig.open(vendor, server).embed_query("q")) == pytest.approx([1 / 3, 2 / 3, 2 / 3])
     assert packed([1.0]) == "AACAPw=="
+
+
+TEXTS = st.lists(st.text(max_size=60), max_size=30)
+
+
+@given(texts=TEXTS, most_texts=st.integers(1, 10), max_tokens=st.integers(1, 100))
+def test_batches_hold_every_text_once_in_order_within_limits(
+    texts: list[str], most_texts: int, max_tokens: int
+) -> None:
+    """All texts are kept in order, and only a single text may exceed a limit."""
+    found = [list(batch) for batch in split_batches(texts, most_texts, max_tokens)]
+    assert [text for batch in found for text in batch] == texts
+    for batch in found:
+        assert 1 <= len(batch) <= most_texts
+        assert len(batch) == 1 or sum(map(estimate_tokens, batch)) <= max_tokens
+
+
+@given(texts=TEXTS, most_texts=st.integers(1, 10), max_tokens=st.integers(1, 100))
+def test_batches_are_as_large_as_limits_allow(texts: list[str], most_texts: int, max_tokens: int) -> None:
+    """A batch ends only where the next text would break a limit."""
+    found = [list(batch) for batch in split_batches(texts, most_texts, max_tokens)]
+    for batch, following in itertools.pairwise(found):
+        full = sum(map(estimate_tokens, batch)) + estimate_tokens(following[0]) > max_tokens
+        assert len(batch) == most_texts or full
+
+
+@given(st.text(), st.text())
+def test_more_text_has_no_fewer_tokens(one: str, other: str) -> None:
+    """The estimate is at least one and grows with the text."""
+    assert 1 <= estimate_tokens(one) <= estimate_tokens(one + other)
+
+
+def test_the_guess_is_rather_too_many() -> None:
+    """Estimates for English prose, code and Chinese are not below the counts of common tokenizers."""
+    assert estimate_tokens("The quick brown fox jumps over the lazy dog.") >= 10
+    assert estimate_tokens("def find_files(model: str) -> ModelFiles:") >= 12
+    assert estimate_tokens("会话从 Redis 移到了 SQLite") >= 14

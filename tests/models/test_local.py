@@ -1,9 +1,9 @@
-"""Encoders by sentence-transformers: a module of its name keeps its interface here; the real one is in test_local_real."""
+"""Encoders and rerankers by sentence-transformers: a module of its name has its interface; the real one is in test_local_real."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -11,9 +11,11 @@ import pytest
 from tests.models.vendors import unpacked
 
 from lorelog.core.errors import ModelFault, ModelUnavailable
-from lorelog.core.options import EmbedOptions
+from lorelog.core.options import EmbedOptions, RerankOptions
 from lorelog.core.ports import Embedder
+from lorelog.models import rerank
 from lorelog.models.embed import open_embedder
+from lorelog.models.rerank import open_reranker
 
 
 class Rows(list[Any]):
@@ -52,6 +54,26 @@ class SentenceTransformer:
         return [Rows([float(len(text)), float(len(prompt)), 0.0]) for text in texts if "short" not in self.name]
 
 
+class CrossEncoder:
+    """Counts common words; knows one model, and fails or miscounts on request."""
+
+    def __init__(self, name: str) -> None:
+        if not name.startswith("known"):
+            raise OSError(f"{name} is not a local folder\nand is not a valid model identifier\n")
+
+        self.name = name
+
+    def predict(
+        self, pairs: Sequence[tuple[str, str]], *, activation_fn: Callable[[float], float], show_progress_bar: bool
+    ) -> list[float]:
+        assert not show_progress_bar
+        if self.name == "known-broken":
+            raise RuntimeError("CUDA error: out of memory\nand more")
+        if self.name == "known-short":
+            return []
+        return [activation_fn(float(len({*pair.split()} & {*other.split()}))) for pair, other in pairs]
+
+
 loaded: list[str] = []
 asked: list[tuple[str, ...]] = []
 
@@ -60,13 +82,24 @@ asked: list[tuple[str, ...]] = []
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     package: Any = ModuleType("sentence_transformers")
     package.SentenceTransformer = SentenceTransformer
+    package.CrossEncoder = CrossEncoder
+    torch: Any = ModuleType("torch.nn")
+    torch.Identity = lambda: float
     monkeypatch.setitem(sys.modules, "sentence_transformers", package)
+    monkeypatch.setitem(sys.modules, "torch.nn", torch)
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
     loaded.clear()
     asked.clear()
 
 
 def opened(model: str, **options: Any) -> Embedder:
     return open_embedder(EmbedOptions(provider="local", model=model, **options))
+
+
+def scores(model: str, texts: list[str], deadline: float | None = None) -> list[float | None]:
+    reranker = open_reranker(RerankOptions("local", model))
+    assert reranker is not None
+    return reranker.score("the otter", texts, deadline)
 
 
 @pytest.mark.usefixtures("installed")
@@ -121,21 +154,26 @@ def test_a_matryoshka_model_is_cut() -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_a_model_that_cannot_be_loaded_is_unavailable_in_one_line_once() -> None:
-    """A missing model is reported in one line, and loading is not tried again."""
+    """A missing model is reported in one line with its setting, and loading is not tried again."""
     embedder = opened("other/model")
     for _ in range(2):
         with pytest.raises(ModelUnavailable, match=r"other/model cannot be loaded: .* local folder$") as caught:
             embedder.embed_query("q")
     assert "embedding.model" in caught.value.hint
     assert loaded == ["other/model"]
+    with pytest.raises(ModelUnavailable, match=r"other/model cannot be loaded: .* local folder$") as caught:
+        scores("other/model", ["otter"])
+    assert "rerank.model" in caught.value.hint
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize(("model", "said"), [("known-broken", "out of memory$"), ("known-short", "0 vectors for 1")])
+@pytest.mark.parametrize(("model", "said"), [("known-broken", "out of memory$"), ("known-short", "0 {} for 1")])
 def test_a_model_that_fails_gives_our_error(model: str, said: str) -> None:
-    """Any exception of the package, and too few vectors, become one error of ours."""
-    with pytest.raises(ModelFault, match=said):
+    """Any exception of the package, and too few results, become one error of ours."""
+    with pytest.raises(ModelFault, match=said.format("vectors")):
         opened(model).embed_query("q")
+    with pytest.raises(ModelFault, match=said.format("scores")):
+        scores(model, ["otter"])
 
 
 @pytest.mark.usefixtures("installed")
@@ -150,6 +188,17 @@ def test_a_lone_surrogate_is_embedded() -> None:
     """Invalid Unicode is replaced before it reaches the model."""
     opened("known").embed_documents(["otter \udcff"])
     assert asked == [("", "otter ?")]
+    assert scores("known", ["otter \udcff"]) == [1.0]
+
+
+@pytest.mark.usefixtures("installed")
+def test_texts_are_scored_in_order_until_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts are scored in small batches until the deadline; the rest has no score."""
+    texts = [f"otter {number}" if number % 3 else "the otter" for number in range(11)]
+    assert scores("known", texts) == [1.0 if number % 3 else 2.0 for number in range(11)]
+    ticks = iter((0.0, 9.0))
+    monkeypatch.setattr(rerank, "monotonic", lambda: next(ticks))
+    assert scores("known", ["otter"] * 6, 5.0) == [1.0] * 4 + [None] * 2
 
 
 def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,4 +206,6 @@ def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(ModelUnavailable, match="sentence_transformers") as caught:
         opened("known").embed_query("q")
+    with pytest.raises(ModelUnavailable, match="sentence_transformers"):
+        scores("known", ["otter"])
     assert "pip install 'lorelog[local]'" in caught.value.hint

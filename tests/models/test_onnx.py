@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -251,23 +248,6 @@ def test_an_id_is_found_in_the_hugging_face_cache(tmp_path: Path, monkeypatch: p
     embedder.close()
     assert (reply.tokens, reply.truncated) == (7, 1)
     assert embedder.model == "gpahal/bge-m3-onnx-int8"
-
-
-def test_a_missing_package_for_downloads_says_what_to_install(tmp_path: Path) -> None:
-    """Without huggingface_hub an id that is not cached is one line with the extra to install."""
-    (tmp_path / "huggingface_hub.py").write_text("raise ModuleNotFoundError('No module named huggingface_hub')")
-    program = (
-        "from lorelog.core.errors import ModelUnavailable\n"
-        "from lorelog.core.options import EmbedOptions\n"
-        "from lorelog.models.embed import open_embedder\n"
-        "try:\n    open_embedder(EmbedOptions(provider='onnx')).embed_query('x')\n"
-        "except ModelUnavailable as error:\n    print(error.message, '|', error.hint)\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{SOURCE}", "HF_HUB_CACHE": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
-    message, _, hint = done.stdout.partition("|")
-    assert "gpahal/bge-m3-onnx-int8 is not in the Hugging Face cache" in message
-    assert "pip install 'lorelog[onnx]'" in hint
 
 
 def test_what_goes_with_a_model_is_downloaded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,21 +9,7 @@ import pytest
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import EMBEDDING_PROVIDERS as NAMES
 from lorelog.core.options import EmbedOptions
-from lorelog.models.embed import PROVIDERS, max_texts_in_flight, open_embedder, open_lazily
-
-SOURCE = Path(__file__).parents[2] / "src"
-HEAVY = {
-    "numpy",
-    "onnxruntime",
-    "tokenizers",
-    "huggingface_hub",
-    "sentence_transformers",
-    "torch",
-    "http",
-    "http.client",
-    "ssl",
-    "concurrent.futures",
-}
+from lorelog.models.embed import PROVIDERS, max_texts_in_flight, open_embedder, open_lazily, previous_embedder
 
 
 def test_settings_may_choose_exactly_the_providers_there_are() -> None:
@@ -127,25 +109,42 @@ def test_defaults_are_those_that_people_know() -> None:
     }
 
 
-def loaded_after(program: str) -> set[str]:
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys\n{program}\nprint(*sys.modules, sep='\\n')"],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=True,
+@pytest.mark.parametrize(
+    "before",
+    [
+        EmbedOptions("openai", "text-embedding-3-large"),
+        EmbedOptions("openai", "text-embedding-3-large", dimensions=256),
+        EmbedOptions("openai", "house@model"),
+        EmbedOptions("builtin"),
+        EmbedOptions("fake"),
+    ],
+)
+def test_a_model_that_may_be_asked(before: EmbedOptions) -> None:
+    """A model of the configured provider, or a built-in one, is recognised by its name."""
+    made = open_embedder(before)
+
+    again = previous_embedder(
+        EmbedOptions("openai", api_key="k", base_url="http://127.0.0.1:1"), f"{made.provider}/{made.model}"
     )
-    return set(done.stdout.split())
+
+    assert again is not None
+    assert (again.provider, again.model) == (made.provider, made.model)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["", *sorted(PROVIDERS)])
-def test_opening_is_light(name: str) -> None:
-    """Importing the registry, and opening any provider, loads no numpy, onnxruntime or HTTP client."""
-    program = "from lorelog.core.options import EmbedOptions; from lorelog.models.embed import open_embedder"
-    if name:
-        program += f"; open_embedder(EmbedOptions(provider={name!r}))"
-    loaded = loaded_after(program)
-    assert "lorelog.models.embed" in loaded
-    assert not loaded & HEAVY
+def test_prefixes_are_those_of_then_or_of_now() -> None:
+    """Vectors with a custom prefix are recognised only if the prefix is still configured."""
+    chosen = EmbedOptions("openai", "m", api_key="k", document_prefix="text: ")
+    name = f"openai/{open_embedder(chosen).model}"
+
+    assert "+" in name
+    assert previous_embedder(EmbedOptions("openai", "other", api_key="k", document_prefix="text: "), name) is not None
+    assert previous_embedder(EmbedOptions("openai", "other", api_key="k"), name) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["voyage/voyage-3-lite", "ollama/nomic-embed-text", "onnx/org/m", "none/none", "fake/x", "builtin/e5-small-v2", ""],
+)
+def test_only_the_configured_server_is_contacted(name: str) -> None:
+    """No server is contacted and no package loaded unless it is configured now; unknown names give None."""
+    assert previous_embedder(EmbedOptions("openai", api_key="k"), name) is None

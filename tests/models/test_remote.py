@@ -1,15 +1,21 @@
-"""Remote embedders against a loopback server: the wire format of every vendor, and the transport once."""
+"""Remote embedders against a loopback server: what each vendor's server answers, and the transport once."""
 
 from __future__ import annotations
 
+import base64
+import gc
+import gzip
+import json
+import socket
 import threading
 import time
 import traceback
 from email.utils import formatdate
+from typing import Any
 
 import pytest
-from tests.models.embedding_server import Answer, Request, numbers_of
-from tests.models.vendors import KEY, VENDORS, Rig, Vendor, each_vendor, unpacked
+from tests.models.embedding_server import Answer, Behaviour, Request, numbers_of, well
+from tests.models.vendors import KEY, VENDORS, Rig, Vendor, each_vendor, packed, unpacked
 
 from lorelog.core.errors import ConfigError, ModelError, ModelFault, ModelUnavailable
 from lorelog.core.options import EmbedOptions
@@ -17,12 +23,20 @@ from lorelog.core.ports import TokenReportingEmbedder
 from lorelog.models.embed import PROVIDERS, open_embedder, resolve_embed_options
 
 PLAIN = {"query_prefix": "", "document_prefix": ""}
+OPENAI, GOOGLE = VENDORS["openai"], VENDORS["google"]
+saying = OPENAI.saying
+
+
+def answering(*embeddings: Any, indices: list[Any] | None = None) -> Behaviour:
+    places = indices if indices is not None else list(range(len(embeddings)))
+    items = [{"index": place, "embedding": item} for place, item in zip(places, embeddings, strict=True)]
+    return lambda request: Answer(body={"data": items})
 
 
 @pytest.fixture
 def vendor() -> Vendor:
     """The vendor for tests of the transport, which is the same for all; `each_vendor` overrides it."""
-    return VENDORS["openai"]
+    return OPENAI
 
 
 def test_every_remote_provider_is_tested_here() -> None:
@@ -52,9 +66,12 @@ def test_texts_come_back_in_order(vendor: Vendor, rig: Rig) -> None:
 
 @each_vendor
 def test_the_server_the_path_and_the_key_are_those_chosen(vendor: Vendor, rig: Rig) -> None:
-    """Requests go to the vendor's path below base_url, with the key in the vendor's header and nowhere else."""
+    """Requests go to the vendor's path below base_url, with the key of the vendor's variable in the vendor's header only."""
     server = rig.serve(vendor.well)
-    embedder = rig.open(vendor, server)
+    from_variable = resolve_embed_options(
+        EmbedOptions(provider=vendor.name), {PROVIDERS[vendor.name].key_variable: KEY}
+    )
+    embedder = rig.open(vendor, server, api_key=from_variable.api_key)
     embedder.embed_documents(["a"])
     embedder.embed_query("q")
     assert {request.path for request in server.requests} == {vendor.path}
@@ -64,22 +81,10 @@ def test_the_server_the_path_and_the_key_are_those_chosen(vendor: Vendor, rig: R
         assert KEY not in f"{others} {request.path} {request.body}"
 
 
-@each_vendor
-def test_the_key_comes_from_the_providers_own_variable(vendor: Vendor, rig: Rig) -> None:
-    """Without a key in the settings, the provider's environment variable is used."""
-    server = rig.serve(vendor.well)
-    options = EmbedOptions(provider=vendor.name, base_url=vendor.base_url(server), dimensions=0)
-    ready = resolve_embed_options(options, {PROVIDERS[vendor.name].key_variable: KEY})
-    assert ready.api_key == KEY
-    embedder = rig.open(vendor, server, api_key=ready.api_key)
-    embedder.embed_query("q")
-    assert server.requests[0].headers[vendor.key_header] == vendor.key_value
-
-
-def test_a_query_has_unit_length(vendor: Vendor, rig: Rig) -> None:
+def test_a_query_has_unit_length(rig: Rig) -> None:
     """A query's vector is normalized and keeps its direction."""
-    server = rig.serve(vendor.answering([0.0, 3.0, 4.0]))
-    assert unpacked(rig.open(vendor, server).embed_query("q")) == pytest.approx([0.0, 0.6, 0.8])
+    server = rig.serve(OPENAI.answering([0.0, 3.0, 4.0]))
+    assert unpacked(rig.open(OPENAI, server).embed_query("q")) == pytest.approx([0.0, 0.6, 0.8])
 
 
 @each_vendor
@@ -132,22 +137,6 @@ def test_a_refused_key_is_told_once_and_names_the_variable(name: str, status: in
     assert len(server.requests) == 1
 
 
-def test_google_refuses_a_key_with_400(rig: Rig) -> None:
-    """Google's reply to a wrong key, a 400 with a reason, is reported as a refused key."""
-    body = {
-        "error": {
-            "code": 400,
-            "message": "API key not valid. Please pass a valid API key.",
-            "status": "INVALID_ARGUMENT",
-            "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}],
-        }
-    }
-    server = rig.serve(lambda request: Answer(400, body))
-    with pytest.raises(ModelUnavailable, match="refused the API key") as caught:
-        rig.open(VENDORS["google"], server).embed_query("q")
-    assert caught.value.hint == "check GOOGLE_API_KEY"
-
-
 @pytest.mark.parametrize("name", [name for name in VENDORS if name != "ollama"])
 def test_a_vendor_is_not_asked_without_a_key(name: str) -> None:
     """Without a key no connection is opened, and the hint names the variable to set."""
@@ -164,14 +153,6 @@ def test_a_limit_is_waited_out_as_long_as_the_server_says(vendor: Vendor, rig: R
     assert rig.open(vendor, server).embed_query("q")
     assert time.monotonic() - began >= 0.6
     assert len(server.requests) == 2
-
-
-def test_a_wait_beyond_the_time_limit_is_not_begun(vendor: Vendor, rig: Rig) -> None:
-    """A Retry-After beyond the time limit fails at once, with the server's message."""
-    server = rig.serve(vendor.saying(429, "slow down", headers={"Retry-After": formatdate(time.time() + 3600)}))
-    with pytest.raises(ModelUnavailable, match=r"429.*slow down"):
-        rig.open(vendor, server).embed_query("q")
-    assert len(server.requests) == 1
 
 
 @pytest.mark.slow
@@ -225,33 +206,6 @@ def test_passing_failures_are_survived(vendor: Vendor, rig: Rig) -> None:
     assert len(server.requests) == 5
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("broken", "message"),
-    [("500", "failed.*HTTP 500.*out of memory"), ("hang up", "breaking off"), ("truncated", "100 bytes of the reply")],
-)
-def test_lasting_failures_end(vendor: Vendor, broken: str, message: str, rig: Rig) -> None:
-    """Repeated failures make the model unavailable within the time limit."""
-    behaviours = {
-        "500": vendor.saying(500, "out of memory"),
-        "hang up": lambda request: Answer(hang_up=True),
-        "truncated": lambda request: Answer(raw=b'{"data": [', promised=100),
-    }
-    server = rig.serve(behaviours[broken])
-    with pytest.raises(ModelUnavailable, match=message):
-        rig.open(vendor, server, timeout_s=1.4).embed_documents(["a"])
-    assert len(server.requests) == 2
-
-
-@pytest.mark.parametrize("answer", [Answer(body={}, delay_s=30), Answer(raw=b"x" * 10_000, drip_s=0.01)])
-def test_a_server_that_is_too_slow_is_left(vendor: Vendor, answer: Answer, rig: Rig) -> None:
-    """Neither a silent server nor one that replies byte by byte exceeds the time limit."""
-    server = rig.serve(lambda request: answer)
-    with pytest.raises(ModelUnavailable, match=r"did not answer within 0\.4 s"):
-        rig.open(vendor, server, timeout_s=0.4).embed_query("q")
-    assert len(server.requests) == 1
-
-
 def test_a_silent_server_keeps_one_search_waiting_and_not_the_next(vendor: Vendor, rig: Rig) -> None:
     """After a query times out, later queries fail at once until documents were embedded."""
     server = rig.serve(lambda request: Answer(body={}, delay_s=30), vendor.well)
@@ -264,38 +218,109 @@ def test_a_silent_server_keeps_one_search_waiting_and_not_the_next(vendor: Vendo
     assert embedder.embed_query("q")
 
 
-@pytest.mark.parametrize("name", ["openai", "ollama"])
-def test_a_model_that_is_not_there_is_a_fault_in_the_servers_words(name: str, rig: Rig) -> None:
-    """A 404 is not retried, and the error has the server's message or a hint."""
-    vendor = VENDORS[name]
-    server = rig.serve(vendor.saying(404, "model 'x' not found"))
-    with pytest.raises(ModelError, match=r"not found|does not have the model") as caught:
-        rig.open(vendor, server, batch_size=1).embed_documents(["a", "b"])
-    assert caught.value.hint
+WRONG_KEY = {
+    "error": {
+        "code": 400,
+        "message": "API key not valid. Please pass a valid API key.",
+        "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}],
+    }
+}
+EXHAUSTED = {"error": {"message": "pay", "code": "insufficient_quota"}}
+FINAL: dict[str, tuple[Behaviour, type[ModelError], str]] = {
+    "Google's wrong key": (lambda _: Answer(400, WRONG_KEY), ModelUnavailable, "refused the API key"),
+    "a long wait": (
+        saying(429, "slow down", headers={"Retry-After": formatdate(time.time() + 3600)}),
+        ModelUnavailable,
+        r"429.*slow down",
+    ),
+    "an empty account": (lambda _: Answer(429, EXHAUSTED), ModelUnavailable, "pay"),
+    "silence": (lambda _: Answer(body={}, delay_s=30), ModelUnavailable, r"did not answer within 0\.4 s"),
+    "dripping": (lambda _: Answer(raw=b"x" * 10_000, drip_s=0.01), ModelUnavailable, r"did not answer within 0\.4 s"),
+    "no HTTP": (lambda _: Answer(garbage=True), ModelFault, "sent an invalid HTTP reply"),
+    "half a gzip": (
+        lambda _: Answer(raw=gzip.compress(b"{}")[:-9], headers={"Content-Encoding": "gzip"}),
+        ModelFault,
+        "incomplete gzip",
+    ),
+    "no gzip": (
+        lambda _: Answer(raw=b"{}", headers={"Content-Encoding": "gzip"}),
+        ModelFault,
+        "cannot be decompressed",
+    ),
+    **{
+        f"HTTP {status}": (saying(status, "the model `x` does not exist"), ModelFault, f"HTTP {status}.*`x` does not")
+        for status in (400, 404, 413, 422)
+    },
+}
+
+
+@pytest.mark.parametrize(("behaviour", "error", "message"), FINAL.values(), ids=FINAL)
+def test_a_final_failure_is_not_repeated(behaviour: Behaviour, error: type[ModelError], message: str, rig: Rig) -> None:
+    """A failure that a retry cannot cure, or would wait for too long, is reported at once, in the server's words."""
+    server = rig.serve(behaviour)
+    with pytest.raises(error, match=message) as caught:
+        rig.open(OPENAI, server, timeout_s=0.4).embed_query("q")
+    assert caught.value.hint == "check OPENAI_API_KEY" or "refused the API key" not in message
     assert len(server.requests) == 1
+
+
+LASTING: dict[str, tuple[Behaviour, str]] = {
+    "500": (saying(500, "out of memory"), "failed.*HTTP 500.*out of memory"),
+    "hang up": (lambda _: Answer(hang_up=True), "breaking off"),
+    "truncated": (lambda _: Answer(raw=b'{"data": [', promised=100), "100 bytes of the reply"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("behaviour", "message"), LASTING.values(), ids=LASTING)
+def test_lasting_failures_end(behaviour: Behaviour, message: str, rig: Rig) -> None:
+    """Repeated failures make the model unavailable within the time limit."""
+    server = rig.serve(behaviour)
+    with pytest.raises(ModelUnavailable, match=message):
+        rig.open(OPENAI, server, timeout_s=1.4).embed_documents(["a"])
+    assert len(server.requests) == 2
 
 
 # -- malformed replies -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["openai", "voyage", "google"])  # numbers, base64, and requested dimensions
+NAN = packed([1.0, float("nan")])
+MALFORMED: list[tuple[Behaviour, str]] = [
+    (answering([1.0], [1.0], indices=[0, 0]), "index"),
+    (answering([1.0], [1.0], indices=[1, 2]), "index"),
+    (answering([1.0], [1.0], indices=[0, None]), "index"),
+    (answering([1.0], [1.0], indices=["0", "1"]), "index"),
+    (answering([1.0], ""), "empty"),
+    (answering([1.0], "!!!!"), "32-bit numbers"),
+    (answering([1.0], base64.b64encode(b"12345").decode()), "32-bit numbers"),
+    (answering([1.0, 1.0], [1.0, 1e300]), "not finite"),
+    (answering(NAN, NAN), "not finite"),
+    (lambda request: Answer(body={"data": None}), "without a list"),
+    (lambda request: Answer(body={"data": [1, 2]}), "does not hold embeddings"),
+]
+MALFORMED_ROWS: list[tuple[list[Any], str]] = [
+    ([[1.0, 1.0, 1.0]], "1 embeddings for 2 texts"),
+    ([[1.0, 1.0, 1.0]] * 3, "3 embeddings for 2 texts"),
+    ([[1.0, 1.0, 1.0], [1.0, float("nan"), 1.0]], "not finite"),
+    ([[1.0, 1.0, 1.0], [1.0, float("inf"), 1.0]], "not finite"),
+    ([[1.0, 1.0, 1.0], [1.0, 1.0]], "dimensions"),
+    ([[1.0, 1.0, 1.0], []], "empty"),
+    ([[1.0, 1.0, 1.0], None], "neither a list nor base64"),
+    ([[1.0, 1.0, 1.0], ["a"]], "32-bit numbers"),
+]
+BY_VENDOR = [
+    (VENDORS[name], VENDORS[name].answering(*rows), message)
+    for name in ("openai", "voyage", "google")  # numbers, base64, and requested dimensions
+    for rows, message in MALFORMED_ROWS
+]
+
+
 @pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([[1.0, 1.0, 1.0]], "1 embeddings for 2 texts"),
-        ([[1.0, 1.0, 1.0]] * 3, "3 embeddings for 2 texts"),
-        ([[1.0, 1.0, 1.0], [1.0, float("nan"), 1.0]], "not finite"),
-        ([[1.0, 1.0, 1.0], [1.0, float("inf"), 1.0]], "not finite"),
-        ([[1.0, 1.0, 1.0], [1.0, 1.0]], "dimensions"),
-        ([[1.0, 1.0, 1.0], []], "empty"),
-        ([[1.0, 1.0, 1.0], None], "neither a list nor base64"),
-        ([[1.0, 1.0, 1.0], ["a"]], "32-bit numbers"),
-    ],
+    ("vendor", "behaviour", "message"), [*BY_VENDOR, *((OPENAI, *row) for row in MALFORMED)], ids=lambda _: ""
 )
-def test_a_malformed_reply_is_a_fault(name: str, rows: list[object], message: str, rig: Rig) -> None:
+def test_a_malformed_reply_is_a_fault(vendor: Vendor, behaviour: Behaviour, message: str, rig: Rig) -> None:
     """A reply without one valid vector per text is rejected, and the message names the fault."""
-    vendor = VENDORS[name]
-    server = rig.serve(vendor.answering(*rows))
+    server = rig.serve(behaviour)
     with pytest.raises(ModelFault, match=message) as caught:
         rig.open(vendor, server).embed_documents(["a", "b"])
     assert "127.0.0.1" in caught.value.message
@@ -456,11 +481,11 @@ def test_a_text_that_is_too_long_is_cut_and_counted(vendor: Vendor, rig: Rig) ->
     assert reply.truncated == 1
 
 
-def test_a_server_that_finds_everything_too_large_is_given_up(vendor: Vendor, rig: Rig) -> None:
+def test_a_server_that_finds_everything_too_large_is_given_up(rig: Rig) -> None:
     """Truncation ends at a minimum, and then the server's message is reported."""
-    server = rig.serve(vendor.saying(413, "payload size exceeds the limit"))
+    server = rig.serve(saying(413, "payload size exceeds the limit"))
     with pytest.raises(ModelFault, match="payload size"):
-        rig.open(vendor, server).embed_documents(["x" * 3000] * 4)
+        rig.open(OPENAI, server).embed_documents(["x" * 3000] * 4)
     assert len(server.requests) < 10
 
 
@@ -478,23 +503,6 @@ def test_the_key_appears_in_no_error_and_no_repr(vendor: Vendor, status: int, ri
     assert KEY not in shown + repr(embedder) + repr(vars(embedder))
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        KEY,
-        KEY.replace("/", "\\/"),
-        KEY.replace("+", "\\u002b"),
-        KEY.replace("+", "%2B").replace("/", "%2f"),
-        "".join(f"%{ord(letter):02X}" for letter in KEY),
-    ],
-)
-def test_the_key_is_cut_out_however_it_is_written(said: str, rig: Rig) -> None:
-    """The key is removed from server messages in every escaped form."""
-    server = rig.serve(lambda request: Answer(status=400, raw=f'{{"error": "bad {said}'.encode()))
-    with pytest.raises(ModelFault, match=r"bad \[key\]"):
-        rig.open(VENDORS["openai"], server).embed_query("q")
-
-
 def test_vertex_is_not_taken_for_gemini() -> None:
     """A setting for Vertex AI is rejected, not silently sent to the Gemini API."""
     with pytest.raises(ConfigError, match="Vertex AI") as caught:
@@ -502,3 +510,141 @@ def test_vertex_is_not_taken_for_gemini() -> None:
             EmbedOptions(provider="google"), {"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_API_KEY": KEY}
         )
     assert "unset the variable" in caught.value.hint
+
+
+# -- connections and settings of a server ------------------------------------------------------------------------------
+
+
+def test_a_connection_is_used_again(rig: Rig) -> None:
+    """Consecutive requests use one connection."""
+    server = rig.serve(well)
+    embedder = rig.open(OPENAI, server)
+    embedder.embed_documents(["one"])
+    embedder.embed_query("two")
+    embedder.embed_documents(["three"])
+    assert len({request.connection for request in server.requests}) == 1
+
+
+def test_an_empty_list_sends_no_request(rig: Rig) -> None:
+    """An empty list sends no request."""
+    server = rig.serve(well)
+    assert rig.open(OPENAI, server).embed_documents([]).vectors == ()
+    assert server.requests == []
+
+
+def test_vectors_are_taken_as_numbers_and_by_their_index(rig: Rig) -> None:
+    """Numbers are accepted although base64 was requested; `index` decides the text, and without any the order does."""
+    for behaviour, expected in (
+        (answering([1, 2.5], [3.0, -4.0], [0.0, 1.0]), [[1.0, 2.5], [3.0, -4.0], [0.0, 1.0]]),
+        (answering([2.0], [0.0], [1.0], indices=[2, 0, 1]), [[0.0], [1.0], [2.0]]),
+        (answering([1.0], [2.0], [3.0], indices=[None] * 3), [[1.0], [2.0], [3.0]]),
+    ):
+        reply = rig.open(OPENAI, rig.serve(behaviour)).embed_documents(["a", "b", "c"])
+        assert [unpacked(vector) for vector in reply.vectors] == expected
+
+
+def test_a_server_that_refuses_base64_is_asked_for_numbers(rig: Rig) -> None:
+    """A server that rejects base64 gets requests for numbers, and from then on at once."""
+    server = rig.serve(saying(400, "unknown value for encoding_format"), well)
+    embedder = rig.open(OPENAI, server)
+    assert unpacked(embedder.embed_documents(["abc"]).vectors[0]) == numbers_of("abc")
+    embedder.embed_documents(["abc"])
+    assert [request.body["encoding_format"] for request in server.requests] == ["base64", "float", "float"]
+
+
+def test_odd_texts_are_sent_so_that_servers_take_them(rig: Rig) -> None:
+    """An empty text is sent as a blank, and a lone surrogate as a question mark."""
+    server = rig.serve(well)
+    assert len(rig.open(OPENAI, server).embed_documents(["", "a\udcff"]).vectors) == 2
+    assert server.requests[0].body["input"] == [" ", "a?"]
+
+
+def test_a_reply_that_was_packed_unasked_is_unpacked(rig: Rig) -> None:
+    """A gzip reply is decompressed although it was not requested."""
+    body = gzip.compress(json.dumps({"data": [{"index": 0, "embedding": numbers_of("abc")}]}).encode())
+    server = rig.serve(lambda request: Answer(raw=body, headers={"Content-Encoding": "gzip"}))
+    assert unpacked(rig.open(OPENAI, server).embed_documents(["abc"]).vectors[0]) == numbers_of("abc")
+    assert server.requests[0].headers["accept-encoding"] == "identity"
+
+
+def test_a_connection_that_went_stale_is_replaced(rig: Rig) -> None:
+    """A kept connection that the server has closed is replaced without a failure."""
+    server = rig.serve(lambda request: Answer(**{**vars(well(request)), "close_after": True}))
+    embedder = rig.open(OPENAI, server)
+    for _ in range(3):
+        embedder.embed_query("q")
+        time.sleep(0.05)
+    assert len({request.connection for request in server.requests}) == 3
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    """A refused connection makes the model unavailable, and the message names host and port."""
+    with socket.create_server(("127.0.0.1", 0)) as place:
+        port = place.getsockname()[1]
+    embedder = open_embedder(EmbedOptions(provider="openai", base_url=f"http://127.0.0.1:{port}/v1", timeout_s=60.0))
+    with pytest.raises(ModelUnavailable, match=f"127.0.0.1:{port}"):
+        embedder.embed_query("q")
+
+
+def test_a_local_server_needs_no_key(rig: Rig) -> None:
+    """Without a key a server on loopback is used without one."""
+    server = rig.serve(well)
+    assert rig.open(OPENAI, server, api_key="").embed_query("q")
+    assert "authorization" not in server.requests[0].headers
+
+
+@pytest.mark.parametrize("url", ["", "https://api.example.com/v1", "http://10.0.0.7:8080", "http://localhost.example"])
+def test_a_server_elsewhere_needs_a_key(url: str) -> None:
+    """Without a key no connection to another machine is opened, and the hint names the variable."""
+    with pytest.raises(ModelUnavailable, match="no API key") as caught:
+        open_embedder(EmbedOptions(provider="openai", base_url=url)).embed_query("q")
+    assert caught.value.hint == "set OPENAI_API_KEY"
+
+
+def test_key_and_url_come_from_the_environment_unless_set(rig: Rig) -> None:
+    """The provider's variables are used unless the settings override them."""
+    server = rig.serve(well)
+    environment = {"OPENAI_API_KEY": "from-environment", "OPENAI_BASE_URL": server.url + "/"}
+    for options in (EmbedOptions(provider="openai"), EmbedOptions(provider="openai", api_key="from-settings")):
+        embedder = open_embedder(resolve_embed_options(options, environment))
+        embedder.embed_query("q")
+        embedder.close()
+    keys = [request.headers["authorization"].removeprefix("Bearer ") for request in server.requests]
+    assert keys == ["from-environment", "from-settings"]
+    assert {request.path for request in server.requests} == {"/v1/embeddings"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("ftp://host/v1", "host:80", "http://", "http://u:hunter2@host/v1", "http://host:x/"),
+        *("http://host/?key=hunter2", "http://host/#hunter2"),
+    ],
+)
+def test_a_base_url_that_cannot_be_used_is_a_config_error(url: str) -> None:
+    """A malformed base URL is rejected on opening and not repeated in the message, as it may contain a password."""
+    with pytest.raises(ConfigError, match="base URL") as caught:
+        open_embedder(EmbedOptions(provider="openai", base_url=url))
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["sk-with\nnewline", "sk-with-ünicode", "sk-\x00"])
+def test_a_key_that_no_header_can_carry_is_not_shown(key: str, rig: Rig) -> None:
+    """A key with invalid characters makes the model unavailable and is not shown."""
+    server = rig.serve(well)
+    with pytest.raises(ModelUnavailable, match="invalid characters") as caught:
+        rig.open(OPENAI, server, api_key=key).embed_query("q")
+    assert key not in "".join(traceback.format_exception(caught.value))
+    assert server.requests == []
+
+
+@pytest.mark.slow
+def test_closing_leaves_no_socket_open(rig: Rig) -> None:
+    """After close, which may be called twice, no connection is left."""
+    embedder = rig.open(OPENAI, rig.serve(well))
+    embedder.embed_query("q")
+    embedder.close()
+    embedder.close()
+    del embedder
+    gc.collect()  # a socket left open would warn here, and warnings are errors
+    assert not [get_object for get_object in gc.get_objects() if type(get_object).__name__ == "HTTPConnection"]

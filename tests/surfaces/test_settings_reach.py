@@ -545,7 +545,7 @@ def test_a_cross_encoder_reads_as_settings_choose(otters: OtterProject) -> None:
 def test_a_watcher_compares_roots_as_often_as_was_chosen(otters: OtterProject) -> None:
     """Without events, a change is found when watch.reconcile_s has passed."""
     otters.monkeypatch.setattr(
-        "lorelog.services.watch.events._EventListener._listen", lambda self: self._stopped.wait()
+        "lorelog.services.watch.watcher._EventListener._listen", lambda self: self._stopped.wait()
     )
     otters.configure("watch.reconcile_s", 0.5)
     otters.index("notes")

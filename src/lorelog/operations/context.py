@@ -10,9 +10,8 @@ from msgspec import Meta
 from lorelog.core.errors import ModelError
 from lorelog.core.query import Hit
 from lorelog.core.serializable import ReplyItems
-from lorelog.operations.operation import OperationFamily, ShellCommand
-from lorelog.operations.replies import OperationReply, reply_from
-from lorelog.operations.requests import OperationRequest, Text
+from lorelog.operations.operation import OperationFamily, OperationReply, ShellCommand, reply_from
+from lorelog.operations.requests import ScopedRequest, Text
 from lorelog.services.context.relevance import AgentSuggestion, RelevantContext
 from lorelog.services.context.scope import Subsystem, SubsystemFiles
 
@@ -25,34 +24,26 @@ SubsystemKey = Annotated[str, Meta(min_length=1, max_length=200)]
 ResultLimit = Annotated[int, Meta(ge=1, le=1000)]
 
 
-class ContextRequestBase(OperationRequest, frozen=True, kw_only=True):
-    """The projects to search."""
-
-    all_projects: Annotated[bool, Meta(description="Search every project, not only this one and the global one.")] = (
-        False
-    )
-
-
-class HotContextRequest(ContextRequestBase, frozen=True, kw_only=True):
+class HotContextRequest(ScopedRequest, frozen=True, kw_only=True):
     """How many hot memories to return."""
 
     k: Annotated[ResultLimit, Meta(description="Maximum number of memories.")] = 20
 
 
-class SubsystemsRequest(ContextRequestBase, frozen=True):
+class SubsystemsRequest(ScopedRequest, frozen=True):
     """Which subsystems to list."""
 
     prefix: Annotated[str, Meta(max_length=200, description="Only keys that start with this.")] = ""
     limit: Annotated[ResultLimit, Meta(description="Maximum number of subsystems.")] = 50
 
 
-class SubsystemRequest(ContextRequestBase, frozen=True):
+class SubsystemRequest(ScopedRequest, frozen=True):
     """One subsystem."""
 
     subsystem_key: Annotated[SubsystemKey, Meta(description="Its key, as in context.list_subsystems.")]
 
 
-class RelevantContextRequest(ContextRequestBase, frozen=True):
+class RelevantContextRequest(ScopedRequest, frozen=True):
     """A task that is about to begin."""
 
     task: Annotated[Text, Meta(min_length=1, description="Description of the task.")]
@@ -64,7 +55,7 @@ class RelevantContextRequest(ContextRequestBase, frozen=True):
     include_hot: Annotated[bool, Meta(description="Put up to five hot memories first.")] = True
 
 
-class SuggestAgentRequest(ContextRequestBase, frozen=True):
+class SuggestAgentRequest(ScopedRequest, frozen=True):
     """A task to assign."""
 
     task: Annotated[Text, Meta(min_length=1, description="Description of the task.")]
@@ -75,7 +66,7 @@ class SuggestAgentRequest(ContextRequestBase, frozen=True):
     k: Annotated[Annotated[int, Meta(ge=1, le=100)], Meta(description="Maximum number of agents.")] = 3
 
 
-class AgentContextRequest(ContextRequestBase, frozen=True):
+class AgentContextRequest(ScopedRequest, frozen=True):
     """The questions of an agent, and its token budget."""
 
     queries: Annotated[

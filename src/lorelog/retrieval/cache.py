@@ -14,15 +14,12 @@ the revision before it searches; a write in between makes the reply unusable, ne
 - `HotChunkCache` keeps chunks with their words, so that frequent memories are not read from disk. It has two
   segments: chunks requested twice are protected from chunks requested once, so one unusual query, which reads forty
   chunks, does not evict those that every other query needs.
-
-The values are named tuples: dataclasses take three milliseconds longer to define, which every single command would
-pay.
 """
 
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from operator import mul
 from struct import unpack
@@ -137,6 +134,8 @@ class _CachedAnswer(NamedTuple):
     reply: SearchReply
     vector: Vector | None
     ends: float
+    kin: AnswerKey | None
+    """The part of its key that near-repeats share, if they are found."""
 
 
 class AnswerCache:
@@ -149,9 +148,8 @@ class AnswerCache:
         self._lock = Lock()
         self._revision = ""
         self._answers: OrderedDict[AnswerKey, _CachedAnswer] = OrderedDict()
-        self._kin: dict[AnswerKey, list[AnswerKey]] = {}
         self._hits = 0
-        self._counts = CacheCounters()
+        self._counts: Counter[str] = Counter()
 
     @property
     def finds_near(self) -> bool:
@@ -161,13 +159,13 @@ class AnswerCache:
     def get(self, inquiry: AnswerKey, revision: str) -> SearchReply | None:
         """Return the reply to exactly this query under this revision."""
         with self._lock:
-            self._count(lookups=1)
+            self._counts.update(lookups=1)
             self._use_revision(revision)
             answer = self._valid(inquiry) if _is_hashable(inquiry) else None
             if answer is None:
                 return None
             self._answers.move_to_end(inquiry)
-            self._count(exact=1)
+            self._counts.update(exact=1)
             return answer.reply
 
     def get_near(self, inquiry: AnswerKey, revision: str, vector: Vector) -> SearchReply | None:
@@ -179,12 +177,13 @@ class AnswerCache:
             return None
         with self._lock:
             self._use_revision(revision)
-            for other in reversed(self._kin.get(_near_repeat_key(inquiry), ())):
+            kin = _near_repeat_key(inquiry)
+            for other in [key for key, answer in reversed(self._answers.items()) if answer.kin == kin]:
                 answer = self._valid(other)
                 if answer is None or _cosine(vector, answer.vector) < self._options.similar:
                     continue
                 self._answers.move_to_end(other)
-                self._count(near=1)
+                self._counts.update(near=1)
                 shown = other.query if len(other.query) <= _MAX_QUERY_SHOWN else f"{other.query[:_MAX_QUERY_SHOWN]}…"
                 note = f"answered from the cache: the same question as {shown!r}"
                 return replace(answer.reply, query=inquiry.query, notes=(*answer.reply.notes, note))
@@ -201,17 +200,16 @@ class AnswerCache:
             if revision != self._revision:
                 return
             self._drop(inquiry)
-            self._answers[inquiry] = _CachedAnswer(reply, vector, self._clock() + self._options.answers_ttl_s)
+            kin = _near_repeat_key(inquiry) if self.finds_near and vector is not None else None
+            self._answers[inquiry] = _CachedAnswer(reply, vector, self._clock() + self._options.answers_ttl_s, kin)
             self._hits += len(reply.hits)
-            if self.finds_near and vector is not None:
-                self._kin.setdefault(_near_repeat_key(inquiry), []).append(inquiry)
             while len(self._answers) > self._options.answers_entries or self._hits > self._most_hits:
                 self._drop(next(iter(self._answers)))
-                self._count(evicted=1)
+                self._counts.update(evicted=1)
 
     def counters(self) -> CacheCounters:
         with self._lock:
-            return self._counts._replace(answers=len(self._answers))
+            return CacheCounters(**self._counts, answers=len(self._answers))
 
     @property
     def _most_hits(self) -> int:
@@ -221,13 +219,12 @@ class AnswerCache:
         """Drop all replies."""
         with self._lock:
             self._answers.clear()
-            self._kin.clear()
+            self._hits = 0
 
     def _use_revision(self, revision: str) -> None:
         if revision != self._revision:
-            self._count(stale=len(self._answers))
+            self._counts.update(stale=len(self._answers))
             self._answers.clear()
-            self._kin.clear()
             self._hits = 0
             self._revision = revision
 
@@ -235,24 +232,13 @@ class AnswerCache:
         answer = self._answers.get(inquiry)
         if answer is not None and self._clock() >= answer.ends:
             self._drop(inquiry)
-            self._count(expired=1)
+            self._counts.update(expired=1)
             return None
         return answer
 
     def _drop(self, inquiry: AnswerKey) -> None:
-        answer = self._answers.pop(inquiry, None)
-        if answer is None:
-            return
-        self._hits -= len(answer.reply.hits)
-        if self.finds_near and answer.vector is not None:
-            kin = _near_repeat_key(inquiry)
-            # A new list: another thread may be iterating over the old one.
-            self._kin[kin] = [other for other in self._kin[kin] if other != inquiry]
-            if not self._kin[kin]:
-                del self._kin[kin]
-
-    def _count(self, **more: int) -> None:
-        self._counts = self._counts._replace(**{name: getattr(self._counts, name) + n for name, n in more.items()})
+        if (answer := self._answers.pop(inquiry, None)) is not None:
+            self._hits -= len(answer.reply.hits)
 
 
 def _near_repeat_key(inquiry: AnswerKey) -> AnswerKey:
@@ -301,7 +287,7 @@ class HotChunkCache:
         self._often: OrderedDict[ChunkKey, tuple[CachedChunk, int]] = OrderedDict()
         self._bytes = 0
         self._often_bytes = 0
-        self._counts = CacheCounters()
+        self._counts: Counter[str] = Counter()
 
     def get_many(self, keys: Iterable[ChunkKey], revision: str) -> dict[ChunkKey, CachedChunk]:
         """Return those of these chunks that are cached under this revision."""
@@ -324,10 +310,7 @@ class HotChunkCache:
                 key, entry = self._often.popitem(last=False)
                 self._often_bytes -= entry[1]
                 self._once[key] = entry  # one last chance as the newest of the other segment
-            counts = self._counts
-            self._counts = counts._replace(
-                hot_lookups=counts.hot_lookups + requested, hot_hits=counts.hot_hits + len(cached)
-            )
+            self._counts.update(hot_lookups=requested, hot_hits=len(cached))
         return cached
 
     def put_many(self, chunks: Iterable[CachedChunk], revision: str) -> None:
@@ -346,36 +329,33 @@ class HotChunkCache:
                 _, (_, size) = self._once.popitem(last=False)
                 self._bytes -= size
                 evicted += 1
-            self._counts = self._counts._replace(hot_evicted=self._counts.hot_evicted + evicted)
+            self._counts.update(hot_evicted=evicted)
 
     def counters(self) -> CacheCounters:
         with self._lock:
-            return self._counts._replace(hot_chunks=len(self._once) + len(self._often), hot_bytes=self._bytes)
+            return CacheCounters(**self._counts, hot_chunks=len(self._once) + len(self._often), hot_bytes=self._bytes)
 
     def clear(self) -> None:
         """Drop all chunks."""
         with self._lock:
-            self._once.clear()
-            self._often.clear()
-            self._bytes = self._often_bytes = 0
+            self._clear()
 
     def _use_revision(self, revision: str) -> None:
         if revision != self._revision:
-            chunk_count = len(self._once) + len(self._often)
-            self._counts = self._counts._replace(hot_stale=self._counts.hot_stale + chunk_count)
-            self._once.clear()
-            self._often.clear()
-            self._bytes = self._often_bytes = 0
+            self._counts.update(hot_stale=len(self._once) + len(self._often))
+            self._clear()
             self._revision = revision
+
+    def _clear(self) -> None:
+        self._once.clear()
+        self._often.clear()
+        self._bytes = self._often_bytes = 0
 
 
 def _chunk_bytes(kept: CachedChunk) -> int:
     chunk = kept.stored.chunk
     size = _BYTES_PER_CHUNK + getsizeof(chunk.content) + _BYTES_PER_WORD * len(kept.words)
     return size if chunk.text is chunk.content else size + getsizeof(chunk.text)
-
-
-# -- costs -------------------------------------------------------------------------------------------------------------
 
 
 _MAX_COSTS = 4_096

@@ -199,7 +199,9 @@ FOREIGN_WORDS = lexicon("foreign_words")
 def foreign_share(words: Sequence[str]) -> float:
     """Return the share of small words of another language; Latin letters with accents count as one, English small words against."""
     bare = [word.strip(_PUNCTUATION).lower() for word in words]
-    foreign = sum(word in FOREIGN_WORDS or (not word.isascii() and _is_accented(word)) for word in bare)
+    foreign = sum(
+        word in FOREIGN_WORDS or (not word.isascii() and word.isalpha() and all(map(_is_latin, word))) for word in bare
+    )
     english = sum(word in STOP_WORDS for word in bare)
     return foreign / (foreign + english) if foreign else 0.0
 
@@ -219,10 +221,6 @@ def unread_share(text: str) -> float:
     """Return the share of a text, by letters or by small words, that the built-in encoder hardly reads."""
     others = _split_exact_words(text[:_MAX_QUERY_CHARS])[1]
     return max(non_latin_share(" ".join(others)), foreign_share(others))
-
-
-def _is_accented(word: str) -> bool:
-    return word.isalpha() and all(map(_is_latin, word))
 
 
 def _is_latin(character: str) -> bool:
@@ -418,7 +416,12 @@ def fuse_rrf(lexical: Sequence[Candidate], dense: Sequence[Candidate], k: int = 
     lanes = ((Lane.LEXICAL, words.ranks), (Lane.DENSE, proposed.ranks))
 
     def parts(key: ChunkKey) -> tuple[ScorePart, ...]:
-        return tuple(_rrf_part(lane, ranks, key, k) for lane, ranks in lanes)
+        return tuple(
+            ScorePart(lane.value, _rrf_share(ranks[key], k), f"rank {ranks[key]} of {len(ranks)}, k {k}")
+            if key in ranks
+            else ScorePart(lane.value, 0.0, f"not among the {lane.value} candidates")
+            for lane, ranks in lanes
+        )
 
     keys = list(_union_keys(words, proposed))
     return FusedRanking(
@@ -572,11 +575,7 @@ def _sort_scores(candidates: Iterable[Candidate]) -> _LaneScores:
     scores: dict[ChunkKey, float] = dict(pairs)
     if len(scores) == len(pairs) and isfinite(sum(scores.values())):
         return _LaneScores(scores, frozenset())
-    return _clean_scores(pairs)
-
-
-def _clean_scores(pairs: Sequence[tuple[ChunkKey, float]]) -> _LaneScores:
-    """Separate invalid lane output: scores that are not finite, and repeated keys."""
+    # Invalid output of a lane: scores that are not finite, or repeated keys.
     finite: dict[ChunkKey, float] = {}
     for key, score in pairs:
         if isfinite(score) and score > finite.get(key, -inf):
@@ -594,13 +593,6 @@ def _finite_scores(scores: dict[ChunkKey, float]) -> _LaneScores:
 
 def _union_keys(words: _LaneScores, proposed: _LaneScores) -> dict[ChunkKey, None]:
     return dict.fromkeys((*words.by_key, *proposed.by_key))
-
-
-def _rrf_part(lane: Lane, ranks: Mapping[ChunkKey, int], key: ChunkKey, k: int) -> ScorePart:
-    rank = ranks.get(key)
-    if rank is None:
-        return ScorePart(lane.value, 0.0, f"not among the {lane.value} candidates")
-    return ScorePart(lane.value, _rrf_share(rank, k), f"rank {rank} of {len(ranks)}, k {k}")
 
 
 def _rrf_share(rank: int, k: int) -> float:

@@ -11,7 +11,7 @@ deterministic, and never worse with a larger budget.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -81,7 +81,7 @@ def form_value(points: int, form: HitForm) -> int:
 def choose_forms(offers: Sequence[HitOffer], sections: Sequence[SectionOffer], budget: int) -> PackingPlan:
     """Return the most valuable set of forms that costs at most `budget`; among equals the cheapest."""
     search = _Knapsack(offers[:MAX_HITS_PACKED], sections, budget)
-    value, (tokens, picked) = max(search.states().items())
+    value, (tokens, picked) = max(search.through(None, {0: (0, ())}).items())
     choices: dict[int, FormChoice] = {}
     while picked:
         picked, chosen = picked
@@ -118,17 +118,13 @@ class _Knapsack(Struct, frozen=True, dict=True):
             own.setdefault(offer.section, []).append(number)
         return own
 
-    def states(self) -> _States:
-        """Return every value that is possible within the budget."""
-        return self._through(None, {0: (0, ())})
-
-    def _through(self, section: int | None, states: _States) -> _States:
+    def through(self, section: int | None, states: _States) -> _States:
         """Add the hits of a section one by one, and its child sections whole or one by one."""
         for number in self._own.get(section, ()):
-            states = self._with_one_of(self._forms(number), states)
+            for extended in [self._extended(states, *form) for form in self._forms(number)]:
+                states = _merge_states(states, extended)
         for inner in self._inside.get(section, ()):
-            whole = self._whole(inner)
-            states = _merge_states(self._through(inner, states), self._extended(states, *whole))
+            states = _merge_states(self.through(inner, states), self._extended(states, *self._whole(inner)))
         return states
 
     def _forms(self, number: int) -> list[tuple[int, int, dict[int, FormChoice]]]:
@@ -151,11 +147,6 @@ class _Knapsack(Struct, frozen=True, dict=True):
     def _hits_in(self, section: int) -> list[int]:
         inner = (hit for child in self._inside.get(section, ()) for hit in self._hits_in(child))
         return sorted([*self._own.get(section, ()), *inner])
-
-    def _with_one_of(self, forms: Iterable[tuple[int, int, dict[int, FormChoice]]], states: _States) -> _States:
-        for extended in [self._extended(states, *form) for form in forms]:
-            states = _merge_states(states, extended)
-        return states
 
     def _extended(self, states: _States, value: int, cost: int, chosen: dict[int, FormChoice]) -> _States:
         left = self.budget - cost

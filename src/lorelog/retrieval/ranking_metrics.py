@@ -54,19 +54,12 @@ def measure_ranking(ranked: Sequence[str], gains: Mapping[str, float], k: int = 
     retrieved = {name: places[name] for name in relevant if name in places}
     values = {f"R@{depth}": sum(place <= depth for place in retrieved.values()) / len(relevant) for depth in {1, 5, k}}
     values[f"all@{k}"] = float(sum(place <= k for place in retrieved.values()) == len(relevant))
-    values[f"nDCG@{k}"] = _discounted_gain(retrieved, gains, k) / _ideal_gain(gains, k)
+    best = sorted((gain for gain in gains.values() if gain > 0), reverse=True)[:k]
+    gained = fsum(gains[name] / log2(place + 1) for name, place in retrieved.items() if place <= k)
+    values[f"nDCG@{k}"] = gained / fsum(gain / log2(place + 1) for place, gain in enumerate(best, 1))
     first = min(retrieved.values(), default=RANKING_DEPTH + 1)
     values["MRR"] = 1.0 / first if first <= RANKING_DEPTH else 0.0
     return {name: values[name] for name in metric_names(k)}
-
-
-def _discounted_gain(places: Mapping[str, int], gains: Mapping[str, float], k: int) -> float:
-    return fsum(gains[name] / log2(place + 1) for name, place in places.items() if place <= k)
-
-
-def _ideal_gain(gains: Mapping[str, float], k: int) -> float:
-    best = sorted((gain for gain in gains.values() if gain > 0), reverse=True)[:k]
-    return fsum(gain / log2(place + 1) for place, gain in enumerate(best, 1))
 
 
 def mean_interval(values: Sequence[float]) -> MeanInterval:

@@ -31,6 +31,7 @@ from lorelog.core.errors import ModelError
 from lorelog.core.options import RerankOptions
 from lorelog.core.ports import Reranker
 from lorelog.core.query import ScorePart
+from lorelog.retrieval.fusion import non_latin_share
 
 RERANK_PART_NAME = "cross-encoder"
 """Name of the part in the explanation."""
@@ -43,6 +44,7 @@ SURE_LOGIT = 3.0
 
 _MAX_CHARS_READ = 2_000
 _LOGIT_LIMIT = 30.0
+"""Odds of e^30, so that no sum overflows."""
 _PUNCTUATION = ".,;:!?\"'“”‘’…*`"
 _CODE_PATTERN = re.compile(
     r"\w[_/\\=@|]\w|[a-z][A-Z]"  # snake_case, paths, a=b, camelCase
@@ -95,40 +97,32 @@ def blend(query: str, first: Sequence[float], texts: Sequence[str], cross: Seque
         return RerankResult(
             none, notes=(f"not reranked: the model returned {len(cross)} scores for {len(first)} candidates",)
         )
-    logits = {place: _clamp_logit(score) for place, score in enumerate(cross) if score is not None and isfinite(score)}
+    logits = {
+        place: min(max(score, -_LOGIT_LIMIT), _LOGIT_LIMIT)
+        for place, score in enumerate(cross)
+        if score is not None and isfinite(score)
+    }
     faulty = sum(score is not None for score in cross) - len(logits)
     notes = (f"{faulty} of the cross-encoder's scores were not finite numbers and are left out",) if faulty else ()
     scored = [first[place] for place in logits]
     if len(scored) < 2 or not isfinite(width := max(scored) - min(scored)):
         return RerankResult(none, notes=notes)
     weight, reason = _rerank_weight(query, texts)
-    scale = _LogitScale(min(scored), width, min(logits.values()), max(SURE_LOGIT, *logits.values()))
+    worst, best = min(logits.values()), max(SURE_LOGIT, *logits.values())
     parts = list(none)
     for place, logit in logits.items():
-        move = weight * (scale.place(logit) - first[place])
-        note = f"logit {logit:.2f} between {scale.worst:.2f} and {scale.best:.2f}, weight {weight:.2f}"
+        share = (logit - worst) / (best - worst) if best > worst else 1.0
+        move = weight * (min(scored) + width * share - first[place])
+        note = f"logit {logit:.2f} between {worst:.2f} and {best:.2f}, weight {weight:.2f}"
         parts[place] = ScorePart(RERANK_PART_NAME, move, note)
     return RerankResult(tuple(parts), weight, reason, notes)
-
-
-class _LogitScale(Struct, frozen=True):
-    """Maps logits to the range of the first-stage scores."""
-
-    low: float
-    width: float
-    worst: float
-    best: float
-
-    def place(self, logit: float) -> float:
-        span = self.best - self.worst
-        return self.low + self.width * ((logit - self.worst) / span if span > 0.0 else 1.0)
 
 
 def _rerank_weight(query: str, texts: Sequence[str]) -> tuple[float, str]:
     """Return the weight for a query and its candidates, with the reason."""
     if not texts:
         return 0.0, ""
-    code, exact, unread = median(map(code_share, texts)), code_share(query), _unread_share(query)
+    code, exact, unread = median(map(code_share, texts)), code_share(query), non_latin_share(query[:_MAX_CHARS_READ])
     weight = round(MAX_RERANK_WEIGHT * max(1.0 - code / MAX_CODE_SHARE, 0.0) * (1.0 - exact) * (1.0 - unread), 4)
     reasons = []
     if code > 0.0:
@@ -146,17 +140,3 @@ def code_share(text: str) -> float:
     return (
         sum(_CODE_PATTERN.search(word.strip(_PUNCTUATION)) is not None for word in words) / len(words) if words else 0.0
     )
-
-
-def _unread_share(text: str) -> float:
-    letters = [character for character in text[:_MAX_CHARS_READ] if character.isalpha()]
-    return sum(not _is_latin(character) for character in letters) / len(letters) if letters else 0.0
-
-
-def _is_latin(character: str) -> bool:
-    return character < "\u0250" or "\u1e00" <= character <= "\u1eff"
-
-
-def _clamp_logit(logit: float) -> float:
-    """Limit a logit to e^30 odds, so that no sum overflows."""
-    return min(max(logit, -_LOGIT_LIMIT), _LOGIT_LIMIT)

@@ -34,6 +34,7 @@ from itertools import pairwise
 from math import log
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from lorelog.core.query import ScorePart, Term
 from lorelog.language.analyser import is_unspaced
@@ -73,17 +74,11 @@ class ReadingWeights(Struct, frozen=True):
     @property
     def total(self) -> float:
         """Their sum."""
-        return self.coverage + self.phrase + self.proximity + self.part_words + self.entry
+        return float(sum(astuple(self)))
 
     def scaled(self, factor: float) -> ReadingWeights:
         """Return all weights times a factor."""
-        return ReadingWeights(
-            self.coverage * factor,
-            self.phrase * factor,
-            self.proximity * factor,
-            self.part_words * factor,
-            self.entry * factor,
-        )
+        return ReadingWeights(*(weight * factor for weight in astuple(self)))
 
 
 WORDS_READING_WEIGHTS = ReadingWeights(
@@ -107,23 +102,18 @@ class MatchFeatures(Struct, frozen=True):
 
     def parts(self, weights: ReadingWeights = WORDS_READING_WEIGHTS) -> tuple[ScorePart, ...]:
         """Return its named parts, without those that have no weight."""
-        named = (
-            ("coverage", weights.coverage, self.coverage, f"{self.coverage:.0%} of the question's words by rarity"),
-            (
-                "phrase",
-                weights.phrase,
-                self.phrase,
-                f"adjacent words of the query are adjacent here: {self.phrase:.2f} of 1",
-            ),
-            (
-                "proximity",
-                weights.proximity,
-                self.proximity,
-                f"words of the query are close together: {self.proximity:.2f} of 1",
-            ),
-            ("part-words", weights.part_words, self.part_words, f"{self.part_words:.0%} are part of longer words here"),
+        notes = (
+            f"{self.coverage:.0%} of the question's words by rarity",
+            f"adjacent words of the query are adjacent here: {self.phrase:.2f} of 1",
+            f"words of the query are close together: {self.proximity:.2f} of 1",
+            f"{self.part_words:.0%} are part of longer words here",
         )
-        return tuple(ScorePart(name, weight * value, note) for name, weight, value, note in named if weight > 0.0)
+        named = zip(self.__struct_fields__, astuple(weights), astuple(self), notes, strict=False)
+        return tuple(
+            ScorePart(name.replace("_", "-"), weight * value, note)
+            for name, weight, value, note in named
+            if weight > 0.0
+        )
 
 
 class CloseReader:
@@ -276,7 +266,12 @@ def find_quoted_phrases(question: str) -> list[re.Pattern[str]]:
         return []
     found = ("".join(match.groups("")) for match in _QUOTE_PATTERN.finditer(question[:_MAX_QUESTION_CHARS]))
     phrases = dict.fromkeys(_normalize_phrase(phrase) for phrase in found if any(map(str.isalnum, phrase)))
-    return [_phrase_pattern(phrase) for phrase in list(phrases)[:_MAX_PHRASES]]
+    # A phrase begins and ends at word borders; symbols and scripts without spaces have none.
+    borders = [
+        (r"(?<!\w)" if _is_word_edge(phrase[0]) else "", phrase, r"(?!\w)" if _is_word_edge(phrase[-1]) else "")
+        for phrase in list(phrases)[:_MAX_PHRASES]
+    ]
+    return [re.compile(before + re.escape(phrase) + after) for before, phrase, after in borders]
 
 
 def match_phrases(phrases: Sequence[re.Pattern[str]], text: str) -> QuoteMatch:
@@ -285,14 +280,7 @@ def match_phrases(phrases: Sequence[re.Pattern[str]], text: str) -> QuoteMatch:
     return QuoteMatch(sum(phrase.search(even) is not None for phrase in phrases), len(phrases))
 
 
-def _phrase_pattern(phrase: str) -> re.Pattern[str]:
-    before = r"(?<!\w)" if _is_word_edge(phrase[0]) else ""
-    after = r"(?!\w)" if _is_word_edge(phrase[-1]) else ""
-    return re.compile(before + re.escape(phrase) + after)
-
-
 def _is_word_edge(edge: str) -> bool:
-    """Return True at a word border; symbols and scripts without spaces have none."""
     return edge.isalnum() and not is_unspaced(edge)
 
 

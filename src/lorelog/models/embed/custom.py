@@ -131,7 +131,7 @@ class LocalEmbedder(_CustomEmbedder):
         clean = [text.encode("utf-8", "replace").decode() for text in texts]
         with self._lock:  # torch uses all cores for one call; a second caller would slow both down
             encoder = self._encoder.open()
-            prefix = self._prefixes(prefixes_from_prompts(encoder.prompts)).document
+            prefix = self._prefixes(prefixes_from_prompts(getattr(encoder, "prompts", None))).document
             vectors = self._encode(encoder, clean, prefix)
             tokens, truncated = _count_tokens(encoder, [prefix + text for text in clean])
         return EmbeddedTexts(tuple(vectors), truncated, tokens)
@@ -139,7 +139,7 @@ class LocalEmbedder(_CustomEmbedder):
     def embed_query(self, text: str) -> Vector:
         with self._lock:
             encoder = self._encoder.open()
-            prefix = self._prefixes(prefixes_from_prompts(encoder.prompts)).query
+            prefix = self._prefixes(prefixes_from_prompts(getattr(encoder, "prompts", None))).query
             return self._encode(encoder, [text.encode("utf-8", "replace").decode()], prefix)[0]
 
     def check(self) -> str:

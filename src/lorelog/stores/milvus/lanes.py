@@ -7,24 +7,29 @@ by the mark in it, and all rows are pushed again from the catalog.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lorelog.core.errors import ModelFault, StoreDamaged, StoreError
+from lorelog.core.options import DEFAULT_COLLECTION
+from lorelog.core.paths import is_below
 from lorelog.core.ports import Analyser, Vector
 from lorelog.core.query import Candidate, Filters, Term
 from lorelog.stores.embedded import change_log
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.embedded.connection import translate_errors
 from lorelog.stores.milvus.client import CollectionQuery, Collections, MilvusConnection, is_missing_collection
-from lorelog.stores.milvus.peers import IndexOwner, PeerRegistry, describe_index
+from lorelog.stores.milvus.peers import PeerIndex, PeerRegistry, SharedProject
 from lorelog.stores.milvus.schema import (
     COLLECTION_FORMAT,
     UNKNOWN_WIDTH,
@@ -33,14 +38,11 @@ from lorelog.stores.milvus.schema import (
     collection_name,
     encode_query,
     filter_expression,
-    mark_row,
     owned_by,
     row_key,
     rows_to_send,
+    text_row,
 )
-from lorelog.stores.milvus.state import IndexIdentity, MilvusState, RowDifferences, StateFiles, compare_rows
-
-ResultT = TypeVar("ResultT")
 
 _MAX_CANDIDATES = 16_384
 """Limit of a Milvus server."""
@@ -51,6 +53,153 @@ _STRONG_READ_S = 30.0
 """After a write, searches require strong consistency; later they do not, since Milvus never lags for this long."""
 _SAVE_INTERVAL_ROWS = 10_000
 """How often the state is saved while all rows are pushed."""
+
+
+class IndexOwner(Struct, frozen=True, kw_only=True):
+    """The tenant, model and machine that rows belong to."""
+
+    tenant: str
+    space: str
+    analyser: str
+    per_project: bool
+    prefix: str = DEFAULT_COLLECTION
+    """What the names of collections begin with."""
+    shared_name_of: Callable[[str], str] = lambda project: ""
+    """Returns the name that all machines use for a project, or an empty one."""
+    folder: Path = Path()
+    """The index folder: files below it are derived and not shared."""
+    machine: str = ""
+    """This machine's name for others if it shares, otherwise empty."""
+
+
+class MilvusState(Struct, frozen=True, kw_only=True):
+    """Where the rows of one model are, and how far they have followed the log."""
+
+    format: int
+    place: str
+    """Hash of the address, which may be confidential."""
+    space: str
+    analyser: str
+    dimension: int
+    """Of the vectors; 0 if there are none yet."""
+    mark: str
+    """Content of a special row in each collection: a collection with another mark is not the one we wrote."""
+    applied: int
+    per_project: bool = True
+    prefix: str = DEFAULT_COLLECTION
+    through: int = -1
+    """The last row sent while all rows are pushed; -1 if all are there. A state with a push in progress has its own file, and
+    searches use the previous one."""
+    written_at: float = 0.0
+    collections: Mapping[str, str] = field(default_factory=dict)
+    """By project."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Names of the projects that all machines share, as in their rows; empty for a project without one."""
+    registry: str = ""
+    """Collection in which shared projects are published; empty if nothing is shared."""
+    told: Mapping[str, int] = field(default_factory=dict)
+    """The publication: its number of parts, and a digest of the catalog's revision."""
+
+
+class IndexIdentity(Struct, frozen=True):
+    """Identity of an index. It survives a reset, so that rows left behind still belong to it."""
+
+    id: str
+    left: list[str] = field(default_factory=list)
+    """Collections with rows of this index that could not be deleted."""
+
+
+class StateFiles:
+    """The files: one for the index, one per address and model."""
+
+    def __init__(self, folder: Path, uri: str) -> None:
+        self._folder = folder
+        self._uri = uri
+
+    def identity(self) -> IndexIdentity | None:
+        return change_log.read_state(self._folder / "home.json", IndexIdentity)
+
+    def ensure_identity(self) -> IndexIdentity:
+        """Return the identity of the index, which is created with its first write."""
+        if (identity := self.identity()) is None:
+            identity = IndexIdentity(os.urandom(8).hex())
+            self.save_identity(identity)
+        return identity
+
+    def save_identity(self, identity: IndexIdentity) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        change_log.write_state(self._folder / "home.json", identity)
+
+    def file(self, space: str) -> Path:
+        """Return the state file of a model's rows."""
+        name = hashlib.sha256(f"{self._uri}\n{space}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return self._folder / name / "current.json"
+
+    def push_file(self, space: str) -> Path:
+        """Return the state file of a push in progress."""
+        return self.file(space).with_name("pushing.json")
+
+    def address_hash(self) -> str:
+        """Return the address as stored in state files."""
+        return hashlib.sha256(self._uri.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+    def others(self, space: str) -> Iterator[tuple[Path, MilvusState]]:
+        """Yield the states of other models at this address."""
+        for path in sorted(self._folder.glob("*/current.json")):
+            state = change_log.read_state(path, MilvusState)
+            if state is not None and state.place == self.address_hash() and path != self.file(space):
+                yield path, state
+
+    def drop(self, path: Path) -> None:
+        """Delete the state files of a model's rows."""
+        with suppress(OSError):
+            path.with_name("pushing.json").unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+            path.parent.rmdir()
+
+
+class RowDifferences(Struct, frozen=True, kw_only=True):
+    """Differences between the rows in Milvus and the catalog."""
+
+    here: int
+    there: int
+    missing: tuple[int, ...] = ()
+    mismatched: tuple[int, ...] = ()
+    """Rows in Milvus with a vector where the catalog has none, or without one where it has."""
+    surplus: Mapping[str, list[int]] = field(default_factory=dict)
+    """Rows in Milvus that are not in the catalog, by collection."""
+    waiting: int = 0
+    """Rows with changes in the log that the next write applies."""
+
+
+def compare_rows(
+    database: sqlite3.Connection,
+    state: MilvusState,
+    applied: int,
+    rows_in: Callable[[str], Iterable[tuple[int, bool]]],
+) -> RowDifferences:
+    """Return how the rows of the collections differ, apart from changes that the log has not applied yet."""
+    chunks = database.execute("SELECT row, embedded, project FROM chunks WHERE live").fetchall()
+    here = {row: bool(has_vector) for row, has_vector, _ in chunks}
+    collection_of = {row: state.collections.get(project) for row, _, project in chunks}
+    there: dict[int, bool] = {}
+    surplus: dict[str, list[int]] = {}
+    for name in dict.fromkeys(state.collections.values()):
+        for row, has_vector in rows_in(name):
+            if collection_of.get(row) == name:
+                there[row] = has_vector
+            else:
+                surplus.setdefault(name, []).append(row)
+    changes = change_log.changes_after(database, applied)
+    pending = {*changes.added, *changes.embedded, *changes.moved, *changes.removed}
+    return RowDifferences(
+        here=len(here),
+        there=len(there),
+        missing=tuple(row for row in here if row not in there and row not in pending),
+        mismatched=tuple(row for row, has_vector in there.items() if has_vector != here[row] and row not in pending),
+        surplus={name: left for name, rows in surplus.items() if (left := [row for row in rows if row not in pending])},
+        waiting=len(pending),
+    )
 
 
 class MilvusLanes:
@@ -85,13 +234,9 @@ class MilvusLanes:
 
     def applied(self, database: sqlite3.Connection) -> int | None:
         state = self._state()
-        if state is None or not self._is_ours(state):
+        if state is None or not self._is_ours(state) or self._files.push_file(self._owner.space).exists():
             return None
-        if self._files.push_file(self._owner.space).exists():
-            return None
-        if state.applied < 0 or not change_log.can_follow(database, state.applied):
-            return None
-        return state.applied
+        return state.applied if state.applied >= 0 and change_log.can_follow(database, state.applied) else None
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -140,7 +285,8 @@ class MilvusLanes:
         state, home = self._state(), self._files.identity()
         if state is None or home is None:
             return []
-        names = _collection_names(state, filters)
+        projects = state.collections if filters.projects is None else filters.projects
+        names = list(dict.fromkeys(state.collections[name] for name in projects if name in state.collections))
         admitted = filter_expression(filters, owned_by(home.id, filters.projects), embedded=field == "dense_vector")
         fresh = time.time() - state.written_at < _STRONG_READ_S
         hits = self._collections.search(
@@ -215,14 +361,9 @@ class MilvusLanes:
     def _resumable_push_state(self, database: sqlite3.Connection, dimension: int) -> MilvusState | None:
         """Return the state of an interrupted push that can be resumed, or None."""
         state = change_log.read_state(self._files.push_file(self._owner.space), MilvusState)
-        if (
-            state is None
-            or state.format != COLLECTION_FORMAT
-            or state.dimension != dimension
-            or not self._is_ours(state)
-        ):
+        if state is None or (state.format, state.dimension) != (COLLECTION_FORMAT, dimension):
             return None
-        if not change_log.can_follow(database, state.applied):
+        if not self._is_ours(state) or not change_log.can_follow(database, state.applied):
             return None
         self._checked_at = float("-inf")
         try:
@@ -243,7 +384,7 @@ class MilvusLanes:
         def shared_name(project: str, source: str) -> str:
             if project not in names:
                 names[project] = self._owner.shared_name_of(project)
-            return "" if self._owner.is_derived(source) else names[project]
+            return "" if is_below(source, str(self._owner.folder)) else names[project]
 
         row_owner = RowOwner(
             home, self._owner.space, state.dimension or UNKNOWN_WIDTH, self._analyser.words, shared_name
@@ -266,7 +407,7 @@ class MilvusLanes:
         if name not in state.collections.values():
             self._collections.ensure(name, width)
             self._collections.clear(name, home)
-            self._collections.send(name, [mark_row(home, state.mark, width)])
+            self._collections.send(name, [text_row(home, 0, state.mark, width)])
         state = replace(
             state, collections={**state.collections, project: name}, names={**state.names, project: shared_as}
         )
@@ -336,9 +477,31 @@ class MilvusLanes:
             revision = zlib.crc32(f"{catalog.fact('revision')} {state.mark}".encode())
             if before.get("revision") == revision:
                 return
-            index = describe_index(catalog, state, self._owner, self._files.ensure_identity().id)
-            parts = self._registry.publish(index, before.get("parts", 0))
+            parts = self._registry.publish(self._describe(catalog, state), before.get("parts", 0))
             self._save(replace(state, registry=self._registry.name, told={"parts": parts, "revision": revision}))
+
+    def _describe(self, catalog: CatalogReader, state: MilvusState) -> PeerIndex:
+        """Return the description that the index publishes."""
+        projects: dict[str, SharedProject] = {}
+        for project, (chunks, waiting) in catalog.project_counts().items():
+            name = state.names.get(project)
+            if name and project in state.collections:
+                # Two clones of one repository are one project to others.
+                other = projects.get(name, SharedProject("", 0, 0))
+                vectors = other.vectors + (chunks - waiting if state.dimension else 0)
+                projects[name] = SharedProject(state.collections[project], other.chunks + chunks, vectors)
+        return PeerIndex(
+            machine=self._owner.machine,
+            analyser=self._owner.analyser,
+            width=state.dimension or UNKNOWN_WIDTH,
+            projects=projects,
+            supersedes=tuple(
+                (supersession.old, supersession.new, name)
+                for supersession in catalog.supersessions()
+                if (name := state.names.get(supersession.project))
+            ),
+            home=self._files.ensure_identity().id,
+        )
 
     def _is_renamed(self, state: MilvusState) -> bool:
         """Return True if a project's shared name has changed. A project that no longer exists keeps its name."""
@@ -405,11 +568,8 @@ class MilvusLanes:
 
     def _state(self) -> MilvusState | None:
         state = change_log.read_state(self._state_path, MilvusState)
-        return (
-            state
-            if state is not None and state.format == COLLECTION_FORMAT and state.space == self._owner.space
-            else None
-        )
+        is_known = state is not None and (state.format, state.space) == (COLLECTION_FORMAT, self._owner.space)
+        return state if is_known else None
 
     def _is_ours(self, state: MilvusState) -> bool:
         owner = self._owner
@@ -424,11 +584,3 @@ class MilvusLanes:
     def _dimension(self, database: sqlite3.Connection) -> int:
         row = database.execute("SELECT dimension FROM spaces WHERE name = ?", (self._owner.space,)).fetchone()
         return int(row[0]) if row else 0
-
-
-def _collection_names(state: MilvusState, filters: Filters) -> list[str]:
-    if filters.projects is None:
-        names = list(state.collections.values())
-    else:
-        names = [state.collections[project] for project in filters.projects if project in state.collections]
-    return list(dict.fromkeys(names))

@@ -15,20 +15,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import urandom
-from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.document import ChunkKey, StoredChunk
 from lorelog.core.errors import StoreError
-from lorelog.core.options import DEFAULT_COLLECTION
-from lorelog.core.paths import is_below
 from lorelog.core.ports import Supersession, Vector
 from lorelog.core.query import Candidate, Filters, Term, VectorCoverage
-from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.milvus.client import CollectionQuery, Collections, is_missing_collection, run_parallel
 from lorelog.stores.milvus.schema import (
     READ_FIELDS,
@@ -46,7 +43,6 @@ from lorelog.stores.milvus.schema import (
     starts_with,
     text_row,
 )
-from lorelog.stores.milvus.state import MilvusState
 
 PEERS_TTL_S = 10.0
 """How long the published state of other machines is cached in a long-running process."""
@@ -242,7 +238,12 @@ class PeerIndexes:
                 return self._collections.search([name], replace(own_query, distinct=""))
 
         rows = self._query_all(targets, search)
-        self._cache_locations(rows)
+        with self._lock:
+            for row in rows:
+                self._locations[row["key"]] = row["collection"]
+                self._locations.move_to_end(row["key"])
+            while len(self._locations) > _CACHED_LOCATIONS:
+                self._locations.popitem(last=False)
         rows.sort(key=lambda row: (-row["distance"], row["key"]))
         distinct = {row["content_hash"]: row for row in reversed(rows)}
         best = sorted(distinct.values(), key=rows.index)[: query.limit]
@@ -278,14 +279,6 @@ class PeerIndexes:
         }
         return self._query_all(targets, lambda name, target: self._collections.read(name, target.expression, fields))
 
-    def _cache_locations(self, rows: Iterable[Row]) -> None:
-        with self._lock:
-            for row in rows:
-                self._locations[row["key"]] = row["collection"]
-                self._locations.move_to_end(row["key"])
-            while len(self._locations) > _CACHED_LOCATIONS:
-                self._locations.popitem(last=False)
-
     def _chunks(self, home: str, rows: Iterable[Row]) -> list[StoredChunk]:
         machines = {peer.home: peer.machine for peer in self.active(home)}
         chunks = (
@@ -316,7 +309,7 @@ class PeerIndex(Struct, frozen=True, kw_only=True):
     width: int
     projects: Mapping[str, SharedProject]
     """By shared name."""
-    supersedes: Sequence[tuple[str, str, str]] = ()
+    supersedes: tuple[tuple[str, str, str], ...] = ()
     """Old memory id, new memory id, and the project's shared name."""
     home: str = ""
     revision: str = ""
@@ -334,7 +327,7 @@ class PeerRegistry:
     def publish(self, index: PeerIndex, parts_before: int) -> int:
         """Replace the published description, which had some parts before; return the number of its parts."""
         self._collections.ensure(self.name, UNKNOWN_WIDTH)
-        description = json.dumps(_as_json(index))
+        description = json.dumps(msgspec.to_builtins(index))  # in ASCII, so that letters are bytes
         parts = [description[start : start + _PART_LETTERS] for start in range(0, len(description), _PART_LETTERS)]
         revision = urandom(8).hex()
         rows = [
@@ -376,91 +369,16 @@ class PeerRegistry:
         if len(rows) != rows[0]["heading_level"] or any(row["heading"] != revision for row in rows):
             return None
         try:
-            description = json.loads("".join(row["text"] for row in rows))
-            return _from_json(description, home, revision, self._is_ours)
-        except (ValueError, TypeError, KeyError, AttributeError):
+            index = msgspec.json.decode("".join(row["text"] for row in rows), type=PeerIndex)
+        except msgspec.DecodeError:
             return None
+        # Only collections of our own tenant and model are accepted from another machine.
+        projects = {
+            name: project for name, project in index.projects.items() if name and self._is_ours(project.collection)
+        }
+        return replace(index, machine=machine_name(index.machine), projects=projects, home=home, revision=str(revision))
 
 
 def machine_name(name: str) -> str:
     """Return a machine's name in a form that is safe before a path."""
     return _UNSAFE_IN_NAME.sub("-", name).strip("-.")[:64] or "unnamed"
-
-
-def _as_json(index: PeerIndex) -> dict[str, Any]:
-    return {
-        "machine": index.machine,
-        "analyser": index.analyser,
-        "width": index.width,
-        "projects": index.projects,
-        "supersedes": list(index.supersedes),
-    }
-
-
-def _from_json(fields: Mapping[str, Any], home: str, revision: str, is_ours: Callable[[str], bool]) -> PeerIndex:
-    """Return another machine's description. Only collections of our own tenant and model are accepted from it."""
-    projects = {
-        str(name): SharedProject(str(collection), int(chunks), int(vectors))
-        for name, (collection, chunks, vectors) in fields["projects"].items()
-        if name and is_ours(str(collection))
-    }
-    return PeerIndex(
-        machine=machine_name(str(fields["machine"])),
-        analyser=str(fields["analyser"]),
-        width=int(fields["width"]),
-        projects=projects,
-        supersedes=tuple((str(old), str(new), str(name)) for old, new, name in fields["supersedes"]),
-        home=home,
-        revision=str(revision),
-    )
-
-
-def no_shared_name(project: str) -> str:
-    """Return an empty name: the project is known to this machine only."""
-    return ""
-
-
-class IndexOwner(Struct, frozen=True, kw_only=True):
-    """The tenant, model and machine that rows belong to."""
-
-    tenant: str
-    space: str
-    analyser: str
-    per_project: bool
-    prefix: str = DEFAULT_COLLECTION
-    """What the names of collections begin with."""
-    shared_name_of: Callable[[str], str] = no_shared_name
-    """Returns the name that all machines use for a project, or an empty one."""
-    folder: Path = Path()
-    """The index folder: files below it are derived and not shared."""
-    machine: str = ""
-    """This machine's name for others if it shares, otherwise empty."""
-
-    def is_derived(self, source: str) -> bool:
-        """Return True if a file is derived, and therefore not shared."""
-        return is_below(source, str(self.folder))
-
-
-def describe_index(catalog: CatalogReader, state: MilvusState, owner: IndexOwner, home: str) -> PeerIndex:
-    """Return the description that an index publishes."""
-    projects: dict[str, SharedProject] = {}
-    for project, (chunks, waiting) in catalog.project_counts().items():
-        name = state.names.get(project)
-        if name and project in state.collections:
-            # Two clones of one repository are one project to others.
-            other = projects.get(name, SharedProject("", 0, 0))
-            vectors = chunks - waiting if state.dimension else 0
-            projects[name] = SharedProject(state.collections[project], other.chunks + chunks, other.vectors + vectors)
-    superseding = [
-        (supersession.old, supersession.new, name)
-        for supersession in catalog.supersessions()
-        if (name := state.names.get(supersession.project))
-    ]
-    return PeerIndex(
-        machine=owner.machine,
-        analyser=owner.analyser,
-        width=state.dimension or UNKNOWN_WIDTH,
-        projects=projects,
-        supersedes=superseding,
-        home=home,
-    )

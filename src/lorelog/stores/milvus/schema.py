@@ -290,13 +290,11 @@ def rows_to_send(database: sqlite3.Connection, rows: Sequence[int], owner: RowOw
             yield batch
 
 
-def mark_row(home: str, mark: str, width: int) -> Row:
-    """Return the row that marks a collection as ours; neither words nor vectors find it."""
-    return text_row(home, 0, mark, width)
-
-
 def text_row(home: str, number: int, text: str, width: int) -> Row:
-    """Return a row with a text about an index; it is not a chunk and has no words and no vector."""
+    """Return a row with a text about an index; it is not a chunk, and neither words nor vectors find it.
+
+    Row 0 marks a collection as ours.
+    """
     empty = ("", "", "", "", 0, 0, 0, text, "", "", "[]", None, None, "", "[]", None, 0, DATE_IN_TEXT, "")
     return {**_row((number, *empty), (), home, width), "content": ""}
 
@@ -375,7 +373,7 @@ def read_row(row: Mapping[str, Any], machine: str, project: str) -> StoredChunk 
             content=content,
             text=str(about.get("text", content)),
             context=str(about.get("context", "")),
-            date=_read_day(about.get("date", "")),
+            date=date if isinstance(date := about.get("date"), str) and _DATE.fullmatch(date) else "",
             type=str(row["type"]),
             tags=tuple(map(str, row["tags"])),
             anchor=_read_anchor(about.get("anchor") or {}),
@@ -398,10 +396,6 @@ def _read_anchor(fields: Mapping[str, Any]) -> Anchor:
     ]
     texts: dict[str, Any] = {name: str(fields.get(name, "")) for name in names}
     return Anchor(**texts, origin="import", tags=tuple(map(str, fields.get("tags", ()))))
-
-
-def _read_day(date: Any) -> str:
-    return date if isinstance(date, str) and _DATE.fullmatch(date) else ""
 
 
 def _vector_floats(vector: bytes | None, width: int) -> Any:

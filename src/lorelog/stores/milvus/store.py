@@ -21,16 +21,8 @@ from lorelog.stores.embedded.change_log import CatalogLane
 from lorelog.stores.embedded.connection import hold_lock, translate_errors
 from lorelog.stores.embedded.store import CatalogStore
 from lorelog.stores.milvus.client import Collections, MilvusConnection, is_missing_collection, run_parallel
-from lorelog.stores.milvus.lanes import MilvusLanes
-from lorelog.stores.milvus.peers import (
-    IndexOwner,
-    PeerCandidates,
-    PeerIndexes,
-    PeerRegistry,
-    machine_name,
-    no_shared_name,
-)
-from lorelog.stores.milvus.state import RowDifferences, StateFiles
+from lorelog.stores.milvus.lanes import IndexOwner, MilvusLanes, RowDifferences, StateFiles
+from lorelog.stores.milvus.peers import PeerCandidates, PeerIndexes, PeerRegistry, machine_name
 
 ResultT = TypeVar("ResultT")
 
@@ -49,7 +41,7 @@ class MilvusStore(CatalogStore):
         tenant: str,
         provider: str,
         model: str,
-        name_of: Callable[[str], str] = no_shared_name,
+        name_of: Callable[[str], str] = lambda project: "",
     ) -> None:
         """`name_of` returns the name that all machines use for a project."""
         super().__init__(folder, provider=provider, model=model)
@@ -63,11 +55,7 @@ class MilvusStore(CatalogStore):
         self._known_rarity: tuple[str, dict[str, float]] = ("", {})
         self._lanes: dict[str, MilvusLanes] = {}
         self._peer_indexes: dict[str, PeerIndexes] = {}
-        self._all_supersessions: tuple[tuple[Supersession, ...], tuple[Supersession, ...], tuple[Supersession, ...]] = (
-            (),
-            (),
-            (),
-        )
+        self._all_supersessions: tuple[tuple[Supersession, ...], ...] = ((), (), ())
 
     # -- lanes -------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from lorelog.operations import debug as debug_operations
 from lorelog.operations import delivery as delivery_operations
 from lorelog.operations import digests as digests_operations
 from lorelog.operations import guard as guard_operations
-from lorelog.operations import ledger as ledger_operations
 from lorelog.operations import records as records_operations
 from lorelog.operations import settings as settings_operations
 from lorelog.operations import sync as sync_operations
@@ -88,7 +87,7 @@ class SyncNamespace(OperationMethods[ModeT]):
 class LedgerNamespace(OperationMethods[ModeT]):
     """Operations on the ledger."""
 
-    verify = method(ledger_operations.VerifyRequest, ledger_operations.verify)
+    verify = method(artifacts_operations.VerifyRequest, artifacts_operations.verify)
 
 
 class CodeNamespace(OperationMethods[ModeT]):

@@ -33,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
     from lorelog.services.watch.watcher import WatchPass
 
 

@@ -1,18 +1,22 @@
-"""One deadline covers a whole exchange, however a server spreads its reply."""
+"""The HTTP client: one deadline for an exchange, limits on concurrency, and no key in a message."""
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from urllib.parse import quote, unquote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.models.embedding_server import EmbeddingServer, well
 
 from lorelog.core.errors import ModelUnavailable
-from lorelog.models.http import Endpoint, HttpReply
+from lorelog.models.http import Credentials, Endpoint, HttpReply, RateLimiter
 
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -109,3 +113,75 @@ def test_a_silent_address_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPat
 def test_an_invalid_retry_after_is_replaced(said: str) -> None:
     """A Retry-After in the past or below one does not use up six attempts at once; one that is too long ends the request."""
     assert HttpReply(429, b"", said).retry_delay(0.5) == (0.5 if len(said) < 99 else float("1" * 99))
+
+
+KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8, max_size=80)
+STATUSES = st.sampled_from([200, 302, 400, 401, 402, 404, 422, 429, 500])
+
+
+@given(KEYS, STATUSES, st.text(max_size=40), st.booleans())
+def test_a_refusal_never_shows_the_key(key: str, status: int, around: str, broken: object) -> None:
+    """The key is not shown plain, escaped or in a URL, even in an incomplete reply."""
+    account = Credentials(Endpoint("http://host.test/v1", 1), key, "THE_VARIABLE")
+    percent = "".join(f"%{ord(letter):02X}" for letter in key)
+    for written in (key, quote(key, safe=""), quote(key), key.replace("/", "\\/"), json.dumps(key), percent):
+        body = json.dumps({"error": {"message": f"{around}{written}{around}"}}).encode()
+        body = body[:-2] if broken else body
+        refused = account.error_for_reply(HttpReply(status, body), "embed")
+        said = f"{refused.message} {refused.hint} {account.server_message(body)}"
+        if key not in f"host.test THE_VARIABLE {around}":
+            assert key not in said
+            assert key not in unquote(said)
+
+
+def test_no_more_go_at_once_than_are_allowed() -> None:
+    """The limit on concurrent requests holds for any number of threads."""
+    pace, lock = RateLimiter(3), threading.Lock()
+    inside, most = 0, 0
+
+    def work() -> None:
+        nonlocal inside, most
+        with pace.slot():
+            with lock:
+                inside += 1
+                most = max(most, inside)
+            time.sleep(0.01)
+            with lock:
+                inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 3
+
+
+def test_a_hold_halves_and_good_answers_bring_back() -> None:
+    """After a 429 the concurrency is halved, but never zero; each good reply raises it by one, up to the initial limit."""
+    pace = RateLimiter(4)
+    allowed = [pace._allowed]
+    for step in (pace.back_off, pace.back_off, pace.back_off):
+        step(0)
+        allowed.append(pace._allowed)
+    for _ in range(5):
+        pace.recover()
+        allowed.append(pace._allowed)
+    assert allowed == [4, 2, 1, 1, 2, 3, 4, 4, 4]
+
+
+def test_a_hold_is_for_everyone() -> None:
+    """No slot is granted before the delay is over, not even for an urgent request."""
+    pace = RateLimiter(4)
+    pace.back_off(0.3)
+    until = time.monotonic() + 0.3
+    for urgent in (False, True):
+        with pace.slot(urgent=urgent):
+            assert time.monotonic() >= until
+
+
+def test_a_question_passes_texts() -> None:
+    """An urgent request does not wait for a slot."""
+    pace = RateLimiter(1)
+    with pace.slot(), pace.slot(urgent=True):
+        pass

@@ -1,10 +1,11 @@
-"""Agents' programs as language models, tested with small programs that record how they were run."""
+"""Agents' programs and any command as language models, tested with small programs that record how they were run."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from lorelog.core.errors import ModelError, ModelFault, ModelUnavailable
-from lorelog.core.options import SummarizeOptions
+from lorelog.core.errors import ConfigError, ModelError, ModelFault, ModelUnavailable
+from lorelog.core.options import LanguageOptions, SummarizeOptions
 from lorelog.core.ports import Completion
 from lorelog.models.chat import open_language_model
 from lorelog.models.chat.programs import (
@@ -58,6 +59,9 @@ SAYING = {
 }
 
 
+DONE = "print('- done')"
+
+
 class AgentPrograms:
     """A folder on the PATH for test programs."""
 
@@ -67,11 +71,18 @@ class AgentPrograms:
         self.record = place / "seen.json"
         self.environment = {"PATH": f"{self.bin}:/usr/bin:/bin", "HOME": str(place), "CLAUDECODE": "1"}
 
-    def make(self, name: str, then: str = "") -> None:
+    def make(self, name: str, then: str = "") -> Path:
         text = _RECORDS.format(python=sys.executable, record=str(self.record), then=then or SAYING[name])
         path = self.bin / name
         path.write_text(text, "utf-8")
         path.chmod(0o755)
+        return path
+
+    def run_command(self, command: str, system: str = "Write.", text: str = "A turn.") -> Completion:
+        options = LanguageOptions("command", command=command, timeout_s=20.0)
+        model = open_language_model(options, "", self.environment)
+        assert model is not None
+        return model.complete(system, text, 600)
 
     def ask(self, name: str, system: str = "Write notes.", text: str = "A turn.", **options: Any) -> Completion:
         given = {"provider": "host", "timeout_s": 20.0, **options}
@@ -319,3 +330,92 @@ def test_hosts_that_only_their_plugin_can_ask_have_no_program() -> None:
 def test_hooks_of_the_child_are_always_off() -> None:
     """LORELOG_HOOKS=on in the user's environment does not reach the child."""
     assert child_environment({"LORELOG_HOOKS": "on", "X": "1"}) == {"LORELOG_HOOKS": "off", "X": "1"}
+
+
+def test_a_program_is_given_the_question_and_says_the_answer(agents: AgentPrograms) -> None:
+    """Both texts go to stdin and stdout is the reply; no tokens are reported."""
+    path = agents.make("writer", "print('- ein Otter\\n')")
+
+    assert agents.run_command(str(path), "Write.", "A turn \udcff über\0 Otter") == Completion("- ein Otter")
+    assert agents.seen["stdin"] == "Write.\n\nA turn ? über\0 Otter\n"
+
+
+def test_no_shell_is_involved(agents: AgentPrograms, tmp_path: Path) -> None:
+    """The command is split like a shell's, without any other shell feature."""
+    path = agents.make("writer", DONE)
+
+    agents.run_command(f"{path} --model 'a b' $HOME `id` *.md; touch {tmp_path}/made | cat")
+
+    assert agents.seen["argv"] == shlex.split(f"--model 'a b' $HOME `id` *.md; touch {tmp_path}/made | cat")
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("command", ["writer", "~/bin/writer"])
+def test_a_program_is_found_by_name_or_from_home(agents: AgentPrograms, command: str) -> None:
+    """The program may be given by name if it is on the PATH, or relative to the home."""
+    agents.make("writer", DONE)
+
+    assert agents.run_command(command).text == "- done"
+
+
+@pytest.mark.parametrize("command", ["nobody-has-this", "./writer", "bin/writer"])
+def test_a_program_that_is_not_there_is_told(
+    agents: AgentPrograms, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path is rejected: it would depend on the current directory."""
+    monkeypatch.chdir(agents.make("writer", DONE).parent)
+
+    with pytest.raises(ModelUnavailable, match=r"the program .* was not found") as raised:
+        agents.run_command(command)
+    assert "absolute path" in raised.value.hint
+    with pytest.raises(ModelUnavailable, match="cannot be started"):
+        agents.run_command(f"{agents.bin}/gone")
+
+
+@pytest.mark.parametrize(
+    ("then", "kind"), [("sys.exit(3)", ModelUnavailable), ("print('half an answer'); sys.exit(3)", ModelFault)]
+)
+def test_a_program_that_fails_wrote_nothing(agents: AgentPrograms, then: str, kind: type[Exception]) -> None:
+    """The exit status decides; a program that has printed something may have cost something."""
+    agents.make("writer", then)
+
+    with pytest.raises(kind, match="writer failed \\(status 3\\)") as raised:
+        agents.run_command("writer")
+    assert type(raised.value) is kind
+
+
+def test_it_is_known_by_its_name(agents: AgentPrograms) -> None:
+    """Receipts name the program, or the model that the settings name."""
+    named = [
+        open_language_model(LanguageOptions("command", command="/opt/x/writer -m a", model=model), "", {})
+        for model in ("", "my-model")
+    ]
+
+    assert [(model.provider, model.model) for model in named if model] == [
+        ("command", "writer"),
+        ("command", "my-model"),
+    ]
+
+
+@pytest.mark.parametrize("command", ["", "   ", "writer 'unclosed"])
+def test_a_command_that_is_none_is_told(command: str) -> None:
+    """A setting that names no program is a configuration error."""
+    with pytest.raises(ConfigError, match=r"llm\.command"):
+        open_language_model(LanguageOptions("command", command=command), "", {})
+
+
+def test_work_about_no_session_is_done_by_an_agent_that_is_there(agents: AgentPrograms) -> None:
+    """`host` asks Claude Code where it is installed, else Codex; `codex/NAME` asks Codex for that model."""
+
+    def asked(model: str = "") -> str:
+        found = open_language_model(LanguageOptions("host", model=model), "", agents.environment)
+        assert isinstance(found, AgentCliLanguageModel)
+        return found.model
+
+    agents.environment["PATH"] = str(agents.bin)
+    assert asked() == "claude/haiku"
+    agents.make("codex")
+    assert asked() == "codex/default"
+    agents.make("claude")
+    assert asked() == "claude/haiku"
+    assert (asked("codex/gpt-x"), asked("claude/opus"), asked("opus")) == ("codex/gpt-x", "claude/opus", "claude/opus")
