@@ -21,8 +21,7 @@ from lorelog.core.errors import (
     UsageError,
 )
 from lorelog.engine import Engine
-from lorelog.operations.operation import OperationFamily, RequestContext
-from lorelog.operations.replies import OperationReply
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext
 from lorelog.operations.requests import OperationRequest
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES
