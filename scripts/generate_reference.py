@@ -28,7 +28,7 @@ from lorelog.config.setting import Setting  # noqa: E402
 from lorelog.config.settings import format_toml  # noqa: E402
 from lorelog.core.errors import LorelogError, UsageError  # noqa: E402
 from lorelog.operations.catalogue import all_operations, describe_all  # noqa: E402
-from lorelog.operations.replies import Json  # noqa: E402
+from lorelog.operations.operation import Json  # noqa: E402
 from lorelog.stores.embedded.connection import open_writer  # noqa: E402
 from lorelog.surfaces.cli.commands import COMMANDS, OPTIONS_FILE  # noqa: E402
 from lorelog.surfaces.cli.derive import render_options  # noqa: E402

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from bench.quality.calibration import auroc, calibration_error
 from bench.quality.rivals import PlainBM25
 from bench.quality.sets import BadSet, load
 from bench.quality.tables import Bar, verdict
@@ -79,6 +80,15 @@ def test_a_set_is_held_to_its_bar(value: float, bar: Bar | None, word: str) -> N
     """It must reach what is asked, and may not fall more than a point behind the best simple ranking."""
     assert verdict(value, bar).startswith(word)
     assert bool(verdict(value, bar)) == bool(word)
+
+
+def test_metrics_of_probabilities_by_hand() -> None:
+    """Of four pairs, two in order and one tied make 2.5 of 4; the calibration error is the mean gap of the bins."""
+    assert auroc([0.9, 0.5, 0.5, 0.7], [True, True, False, False]) == 2.5 / 4
+    assert math.isnan(auroc([0.5, 0.6], [True, True]))
+    assert calibration_error([0.9, 0.9, 0.1, 0.1], [True, False, False, False]) == pytest.approx(0.25)
+    with pytest.raises(ValueError, match="probability"):
+        calibration_error([1.5], [True])
 
 
 @pytest.mark.slow

@@ -18,8 +18,7 @@ from lorelog.core.errors import UsageError
 from lorelog.engine import Engine
 from lorelog.operations import catalogue
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
-from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import OperationReply
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import OperationRequest
 from lorelog.surfaces.cli import commands
 from lorelog.surfaces.cli.derive import render_options

@@ -11,8 +11,7 @@ from msgspec import Meta
 from tests.surfaces.conftest import Shell
 
 from lorelog.operations.catalogue import all_operations
-from lorelog.operations.operation import Operation, ShellCommand
-from lorelog.operations.replies import OperationReply
+from lorelog.operations.operation import Operation, OperationReply, ShellCommand
 from lorelog.operations.requests import OperationRequest
 from lorelog.surfaces.cli import commands
 from lorelog.surfaces.cli.derive import LIMIT_NAMES, describe_command, render_options

@@ -1,9 +1,8 @@
-"""The pipeline that makes the encoder: each step on a few texts. Steps that need torch or onnx are skipped without them."""
+"""The pipeline that makes the encoder: the steps that make its training text, on a few texts."""
 
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
 import lzma
 import subprocess
@@ -15,9 +14,8 @@ import numpy as np
 import pytest
 from train.sources import SOURCES
 from train.tokens import Pairs, WordPieces, read_pairs, word_mask, write_arrays, write_pairs
-from train.weights import read, write
 
-from train import gather, overlap, pack, wanted
+from train import gather, overlap, pack
 
 VOCABULARY = Path(__file__).parents[2] / "encoder/src/lorelog_encoder/vocab.txt"
 JUDGED = (
@@ -125,83 +123,3 @@ def test_held_repositories_bring_nothing_to_the_training_text(tmp_path: Path) ->
 def test_every_source_names_its_licence() -> None:
     """Licences that forbid commercial use are not taken."""
     assert all(source.licence and "NC" not in source.licence and source.licence != "research" for source in SOURCES)
-
-
-def _weights(layers: int, seed: int) -> dict[str, Any]:
-    """An encoder of chance with the right shapes."""
-    rng = np.random.default_rng(seed)
-    shapes: dict[str, tuple[int, ...]] = {
-        "embeddings.word_embeddings.weight": (30522, 384),
-        "embeddings.position_embeddings.weight": (512, 384),
-        "embeddings.token_type_embeddings.weight": (2, 384),
-    }
-    for number in range(layers):
-        prefix = f"encoder.layer.{number}"
-        for part in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"):
-            shapes |= {f"{prefix}.{part}.weight": (384, 384), f"{prefix}.{part}.bias": (384,)}
-        shapes |= {f"{prefix}.intermediate.dense.weight": (1536, 384), f"{prefix}.intermediate.dense.bias": (1536,)}
-        shapes |= {f"{prefix}.output.dense.weight": (384, 1536), f"{prefix}.output.dense.bias": (384,)}
-    weights = {name: rng.normal(0, 0.05, shape).astype(np.float32) for name, shape in shapes.items()}
-    for name in (
-        "embeddings",
-        *(f"encoder.layer.{n}.{p}" for n in range(layers) for p in ("attention.output", "output")),
-    ):
-        weights |= {
-            f"{name}.LayerNorm.weight": np.ones(384, np.float32),
-            f"{name}.LayerNorm.bias": np.zeros(384, np.float32),
-        }
-    return weights
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None or importlib.util.find_spec("onnx") is None,
-    reason="train/requirements.txt",
-)
-def test_the_whole_pipeline_makes_a_model(shards: Path, monkeypatch: pytest.MonkeyPatch, pieces: WordPieces) -> None:
-    """From text to an int8 model that gives what the network gives, and the same vector for a text alone and in a batch."""
-    import onnxruntime
-
-    from train import distil, measure, quantise, soup, teach
-
-    (shards / "teachers").mkdir()
-    for seed, teacher in enumerate(teach.TEACHERS):
-        write(shards / f"teachers/{teacher.name}.npz", _weights(1, seed), is_small=True)
-    common = ("--shards", shards / "shards", "--vocabulary", VOCABULARY)
-    assert _run(teach.main, monkeypatch, *common, "--teachers", shards / "teachers", "--out", shards / "taught.pt") == 0
-    options = ("--taught", shards / "taught.pt", "--init", shards / "teachers/e5.npz", "--out", shards / "student.npz")
-    write_pairs(shards / "shards/held.npz", read_pairs(shards / "shards/shard-00.npz"))
-    training = ("--steps", 4, "--warm", 1, "--per-batch", 8, "--quantised", 0.5, "--judged", shards / "judged.npz.xz")
-    checks = ("--check", 2, "--patience", 3, "--checkpoints", shards / "kept", "--dropout", 0.1, "--pair-share", 0.6)
-    assert _run(distil.main, monkeypatch, *common, *options, *training, *checks) == 0
-    assert {path.name[:10] for path in (shards / "kept").iterdir()} == {"step-00002", "step-00004"}
-    found = ("--held", shards / "shards/held.npz", "--vocabulary", VOCABULARY)
-    mixed = (f"{shards / 'student.npz'}=3", f"{shards / 'teachers/e5.npz'}=1", "--out", shards / "soup.npz", *found)
-    assert _run(soup.main, monkeypatch, *mixed) == 0
-    assert np.any(read(shards / "soup.npz")["encoder.layer.0.range.inputs"])
-    assert _run(quantise.main, monkeypatch, "--student", shards / "student.npz", "--out", shards / "model.onnx") == 0
-
-    sets = measure.read_sets(shards / "judged.npz.xz", 0)
-    embed = measure.onnx_embed(shards / "model.onnx", pieces)
-    assert 0 <= measure.measure(sets, embed)["one"] <= 1
-    from train.network import Encoder
-
-    network = Encoder(read(shards / "student.npz")).eval()
-    network.load_ranges(read(shards / "student.npz"))
-    wanted.write_wanted(
-        shards / "wanted.jsonl.xz", [f"passage: {JUDGED}", "passage: Nothing else is known.", "query: a"]
-    )
-    rows = ("--wanted", shards / "wanted.jsonl.xz", "--vectors", shards / "rows.npy", "--jobs", 2)
-    assert _run(measure.main, monkeypatch, *rows, "--student", shards / "model.onnx", *common[2:]) == 0
-    alone = embed(sets[0].passages, False)
-    assert np.sum(np.load(shards / "rows.npy")[:2].astype("f4") * alone, axis=1).min() > 0.999
-    passages = sets[0].passages
-    expected = measure.torch_embed(network, pieces, "cpu")(passages, False)
-    assert np.sum(expected * embed(passages, False), axis=1).min() > 0.999
-
-    session = onnxruntime.InferenceSession(str(shards / "model.onnx"), providers=["CPUExecutionProvider"])
-    ids = np.zeros((2, 30), np.int64)
-    ids[0, :9], ids[1] = range(2000, 2009), range(3000, 3030)
-    together = session.run(None, {"input_ids": ids, "attention_mask": (ids > 0).astype(np.int64)})[0][0]
-    alone = session.run(None, {"input_ids": ids[:1, :9], "attention_mask": np.ones((1, 9), np.int64)})[0][0]
-    assert float(together @ alone) > 0.9999

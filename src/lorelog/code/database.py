@@ -32,7 +32,6 @@ MAX_PER_FILE = 1 << 20
 BASES_SEPARATOR = "\x1f"
 """Separates the bases of a class in the column `bases`."""
 SCHEMA = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE roots (
     id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, project TEXT NOT NULL, parts TEXT NOT NULL,
     indexed_at TEXT NOT NULL, head TEXT NOT NULL

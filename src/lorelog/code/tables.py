@@ -48,10 +48,6 @@ class CodeRoot(Struct, frozen=True):
     head: str = ""
     """The commit that was checked out by then; empty without Git."""
 
-    def covers(self, path: str) -> bool:
-        """Return True if a path relative to the root is in an indexed folder."""
-        return not self.parts or any(path == part or path.startswith(f"{part}/") for part in self.parts)
-
 
 class _FileEntry(Struct, frozen=True):
     root: str
@@ -151,14 +147,6 @@ class CodeTables:
                 self._db.close()
             self._db, self._open_file = None, None
 
-    def revision(self) -> tuple[int, int]:
-        """Return a value that changes with every change of the tables, for use as a cache key."""
-        with self._connection() as db:
-            if db is None:
-                return 0, 0
-            row = db.execute("SELECT value FROM meta WHERE name = 'revision'").fetchone()
-            return self._open_file[1] if self._open_file else 0, int(row[0]) if row else 0
-
     def roots(self) -> list[CodeRoot]:
         """Return the indexed working trees, sorted by path."""
         rows = self._rows(
@@ -194,11 +182,8 @@ class CodeTables:
     def definitions(self, name: str, roots: Sequence[str] | None = None, limit: int = 0) -> list[StoredDefinition]:
         """Return all definitions of a name, sorted by root, file and line. A limit of 0 is no limit."""
         root_filter, values = _root_filter("s.root", roots)
-        query = (
-            _SELECT_DEFINITIONS.format(source="names a JOIN symbols s ON s.name = a.id")
-            + f" WHERE a.name = ? AND {root_filter} ORDER BY r.path, f.path, s.id LIMIT ?"
-        )
-        return [_definition_from_row(row) for row in self._rows(query, (name, *values, limit or -1))]
+        where = f"a.name = ? AND {root_filter} ORDER BY r.path, f.path, s.id LIMIT ?"
+        return self._definitions("names a JOIN symbols s ON s.name = a.id", where, (name, *values, limit or -1))
 
     def symbols_of(self, root: str, path: str) -> list[Symbol]:
         """Return the symbols of a file in file order, which `NameUse.enclosing` refers to."""
@@ -206,16 +191,10 @@ class CodeTables:
 
     def definitions_in(self, root: str, path: str) -> list[StoredDefinition]:
         """Return the definitions of a file in file order."""
-        with self._connection() as db:
-            if db is None:
-                return []
-            file = self._file_id(db, root, path)
-            query = _SELECT_DEFINITIONS.format(source="symbols s") + " WHERE s.id >= ? AND s.id < ? ORDER BY s.id"
-            rows = db.execute(query, (file * MAX_PER_FILE, (file + 1) * MAX_PER_FILE)).fetchall()
-        return [_definition_from_row(row) for row in rows]
+        return self._definitions("symbols s", "s.id >= ? AND s.id < ? ORDER BY s.id", self._id_range(root, path))
 
-    def uses(self, name: str, roots: Sequence[str] | None = None, limit: int = 0) -> list[StoredUse]:
-        """Return the uses of a name without its definitions, sorted by root, file and position. 0 is no limit.
+    def uses(self, name: str, roots: Sequence[str] | None = None) -> list[StoredUse]:
+        """Return the uses of a name without its definitions, sorted by root, file and position.
 
         A use of a local variable is not stored if its file neither defines nor imports the name: it cannot mean an
         indexed symbol. `NameUse.local` marks the others.
@@ -226,38 +205,20 @@ class CodeTables:
             " JOIN files f ON f.id = u.file JOIN roots r ON r.id = u.root"
             f" WHERE a.name = ? AND {root_filter} ORDER BY r.path, f.path"
         )
-        rows: list[tuple[int, NameUse, str, str, str]] = []
-        with self._connection() as db:
-            if db is None:
-                return []
-            for file, packed, root, path, language in db.execute(query, (name, *values)):
-                rows += [(file, use, root, path, language) for use in unpack_uses(name, packed)]
-                if limit and len(rows) >= limit:
-                    del rows[limit:]
-                    break
-            enclosing = self._symbols(
-                db, {file * MAX_PER_FILE + use.enclosing for file, use, *_ in rows if use.enclosing >= 0}
-            )
+        uses = [
+            (file * MAX_PER_FILE + use.enclosing if use.enclosing >= 0 else -1, use, entry)
+            for file, packed, *entry in self._rows(query, (name, *values))
+            for use in unpack_uses(name, packed)
+        ]
+        enclosing = self._symbols(symbol for symbol, *_ in uses if symbol >= 0)
         return [
-            StoredUse(
-                root,
-                path,
-                language,
-                use,
-                enclosing.get(file * MAX_PER_FILE + use.enclosing) if use.enclosing >= 0 else None,
-            )
-            for file, use, root, path, language in rows
+            StoredUse(root, path, language, use, enclosing.get(symbol)) for symbol, use, (root, path, language) in uses
         ]
 
     def imports_of(self, root: str, path: str) -> list[ImportStatement]:
         """Return the imports of a file in file order."""
-        with self._connection() as db:
-            if db is None:
-                return []
-            file = self._file_id(db, root, path)
-            query = f"{_SELECT_IMPORTS} WHERE i.id >= ? AND i.id < ? ORDER BY i.id"
-            rows = db.execute(query, (file * MAX_PER_FILE, (file + 1) * MAX_PER_FILE)).fetchall()
-        return [ImportStatement(*row[:5]) for row in rows]
+        query = f"{_SELECT_IMPORTS} WHERE i.id >= ? AND i.id < ? ORDER BY i.id"
+        return [ImportStatement(*row[:5]) for row in self._rows(query, self._id_range(root, path))]
 
     def importers(self, module: str, roots: Sequence[str] | None = None) -> list[StoredImport]:
         """Return the imports of a module, of its submodules, and of modules whose names end with it.
@@ -289,11 +250,8 @@ class CodeTables:
     def by_digest(self, digest: str, roots: Sequence[str] | None = None) -> list[StoredDefinition]:
         """Return the definitions that have the same tokens, whatever their name and file."""
         root_filter, values = _root_filter("s.root", roots)
-        query = (
-            _SELECT_DEFINITIONS.format(source="symbols s")
-            + f" WHERE s.digest = ? AND s.digest <> '' AND {root_filter} ORDER BY r.path, f.path, s.id"
-        )
-        return [_definition_from_row(row) for row in self._rows(query, (digest, *values))] if digest else []
+        where = f"s.digest = ? AND s.digest <> '' AND {root_filter} ORDER BY r.path, f.path, s.id"
+        return self._definitions("symbols s", where, (digest, *values))
 
     def search_names(
         self, text: str, roots: Sequence[str] | None = None, limit: int = 20
@@ -337,14 +295,20 @@ class CodeTables:
                     scores[candidate] = score
         return scores
 
-    def _symbols(self, db: sqlite3.Connection, ids: Iterable[int]) -> dict[int, Symbol]:
-        sorted_ids = sorted(ids)
+    def _definitions(self, source: str, where: str, values: Sequence[object]) -> list[StoredDefinition]:
+        rows = self._rows(f"{_SELECT_DEFINITIONS.format(source=source)} WHERE {where}", values)
+        return [
+            StoredDefinition(row[15], row[16], row[17], _symbol_from_row(row), row[0] % MAX_PER_FILE) for row in rows
+        ]
+
+    def _symbols(self, ids: Iterable[int]) -> dict[int, Symbol]:
+        unique_ids = sorted(set(ids))
         symbols: dict[int, Symbol] = {}
-        for first in range(0, len(sorted_ids), _BATCH_SIZE):
-            batch = sorted_ids[first : first + _BATCH_SIZE]
+        for first in range(0, len(unique_ids), _BATCH_SIZE):
+            batch = unique_ids[first : first + _BATCH_SIZE]
             marks = ", ".join("?" * len(batch))
             query = f"SELECT {_SYMBOL_COLUMNS} FROM symbols s JOIN names n ON n.id = s.name WHERE s.id IN ({marks})"
-            symbols |= {row[0]: _symbol_from_row(row) for row in db.execute(query, batch)}
+            symbols |= {row[0]: _symbol_from_row(row) for row in self._rows(query, batch)}
         return symbols
 
     def _files(self, rest: str, values: Sequence[object]) -> list[CodeFile]:
@@ -353,10 +317,11 @@ class CodeTables:
             for root, path, language, size, mtime_ns, inode, *others in self._rows(f"{_SELECT_FILES} {rest}", values)
         ]
 
-    def _file_id(self, db: sqlite3.Connection, root: str, path: str) -> int:
+    def _id_range(self, root: str, path: str) -> tuple[int, int]:
+        """Return the first id of a file's symbols and imports, and the one after the last."""
         query = "SELECT f.id FROM files f JOIN roots r ON r.id = f.root WHERE r.path = ? AND f.path = ?"
-        row = db.execute(query, (root, path)).fetchone()
-        return int(row[0]) if row else -1
+        file = next((file for (file,) in self._rows(query, (root, path))), -1)
+        return file * MAX_PER_FILE, (file + 1) * MAX_PER_FILE
 
     def _rows(self, query: str, values: Sequence[object] = ()) -> list[Any]:
         with self._connection() as db:
@@ -366,25 +331,22 @@ class CodeTables:
     def _connection(self) -> Iterator[sqlite3.Connection | None]:
         with self._lock:
             try:
-                yield self._reopen()
+                try:
+                    status = self.path.stat()
+                except OSError:
+                    self.close()
+                    yield None
+                    return
+                if self._db is None or self._open_file != (status.st_dev, status.st_ino):
+                    self.close()
+                    self._db = open_readonly(self.path)
+                    self._open_file = (status.st_dev, status.st_ino)
+                yield self._db
             except (sqlite3.Error, OSError) as error:
                 self.close()
                 if is_corruption(error):
                     mark_damaged(self.path)
                 raise translate_error(error, self.path, REBUILD_HINT) from error
-
-    def _reopen(self) -> sqlite3.Connection | None:
-        try:
-            status = Path(self.path).stat()
-        except OSError:
-            self.close()
-            return None
-        identity = (status.st_dev, status.st_ino)
-        if self._db is None or self._open_file != identity:
-            self.close()
-            self._db = open_readonly(self.path)
-            self._open_file = identity
-        return self._db
 
 
 def _sorted_imports(rows: Iterable[Any]) -> list[StoredImport]:
@@ -399,15 +361,11 @@ def _root_filter(column: str, roots: Sequence[str] | None) -> tuple[str, list[st
     return f"{column} IN (SELECT id FROM roots WHERE path IN ({marks}))", list(roots)
 
 
-def _definition_from_row(row: Any) -> StoredDefinition:
-    return StoredDefinition(row[15], row[16], row[17], _symbol_from_row(row), row[0] % MAX_PER_FILE)
-
-
 def _symbol_from_row(row: Any) -> Symbol:
     return Symbol(
         name=row[1],
         kind=SymbolKind(row[2]),
-        span=SourceSpan(row[3], row[4], row[5], row[6]),
+        span=SourceSpan(*row[3:7]),
         name_line=row[7],
         name_column=row[8],
         signature=row[9],

@@ -7,11 +7,10 @@ cheaper.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +24,7 @@ from lorelog.code.database import (
 )
 from lorelog.code.parsed_file import ParsedFile
 from lorelog.core.errors import StoreBusy, StoreDamaged
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.processes import FileLock
 from lorelog.core.sqlite_file import is_corruption, translate_error
 
 _COMMIT_EVERY_S = 5.0
@@ -46,6 +45,9 @@ class IndexedFile(NamedTuple):
     recipe: str
     problem: str
     language: str
+
+
+_SELECT_FILES = f"SELECT {', '.join(IndexedFile._fields)} FROM files"
 
 
 class CodeWriter:
@@ -79,18 +81,17 @@ class CodeWriter:
 
     def files(self, root: int) -> Iterator[IndexedFile]:
         """Yield the files of a root, sorted by path. Write nothing while iterating."""
-        query = "SELECT id, path, size, mtime_ns, inode, digest, recipe, problem, language FROM files WHERE root = ? ORDER BY path"
         with self._translated_errors():
-            yield from map(IndexedFile._make, self._db.execute(query, (root,)))
+            yield from map(
+                IndexedFile._make, self._db.execute(f"{_SELECT_FILES} WHERE root = ? ORDER BY path", (root,))
+            )
 
     def files_at(self, root: int, path: str) -> list[IndexedFile]:
         """Return a file, or all files of a folder."""
-        query = (
-            "SELECT id, path, size, mtime_ns, inode, digest, recipe, problem, language FROM files"
-            " WHERE root = ?1 AND (path = ?2 OR (path > ?2 || '/' AND path < ?2 || '0')) ORDER BY path"
-        )
+        where = "root = ?1 AND (path = ?2 OR (path > ?2 || '/' AND path < ?2 || '0'))"
         with self._translated_errors():
-            return [IndexedFile._make(row) for row in self._db.execute(query, (root, path))]
+            rows = self._db.execute(f"{_SELECT_FILES} WHERE {where} ORDER BY path", (root, path))
+            return list(map(IndexedFile._make, rows))
 
     def put(self, root: int, files: Sequence[ParsedFile], recipe: str) -> None:
         """Insert or replace files."""
@@ -139,7 +140,11 @@ class CodeWriter:
                 self._db.execute("DELETE FROM names")
                 self._names, self._defined = {}, set()
         self.commit()
-        self._vacuum_if_sparse()
+        with self._translated_errors():
+            (pages,) = self._db.execute("PRAGMA page_count").fetchone()
+            (empty,) = self._db.execute("PRAGMA freelist_count").fetchone()
+            if empty * 4 > pages:
+                self._db.execute("VACUUM")
         return int(count)
 
     def commit(self) -> None:
@@ -148,19 +153,7 @@ class CodeWriter:
         if not self._db.in_transaction:
             return
         with self._translated_errors():
-            self._db.execute(
-                "INSERT INTO meta VALUES ('revision', '1')"
-                " ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1"
-            )
             self._db.execute("COMMIT")
-
-    def _vacuum_if_sparse(self) -> None:
-        """Shrink the file if more than a quarter of it is free."""
-        with self._translated_errors():
-            (pages,) = self._db.execute("PRAGMA page_count").fetchone()
-            (empty,) = self._db.execute("PRAGMA freelist_count").fetchone()
-            if empty * 4 > pages:
-                self._db.execute("VACUUM")
 
     def _put(
         self, root: int, file: ParsedFile, recipe: str, name_ids: dict[str, int]
@@ -168,34 +161,17 @@ class CodeWriter:
         """Write a file without its uses; return the rows of those."""
         used = sorted(name_ids[name] for name, _ in file.uses)
         deltas = pack_numbers(after - before for before, after in zip([0, *used], used, strict=False))
-        row = (
-            file.language,
-            *file.stamp,
-            file.digest,
-            recipe,
-            file.lines,
-            file.broken,
-            len(file.symbols),
-            file.problem,
-        )
         existing = self._db.execute("SELECT id FROM files WHERE root = ? AND path = ?", (root, file.path)).fetchone()
-        if existing is None:
-            file_id = self._db.execute(
-                "INSERT INTO files (root, path, language, size, mtime_ns, inode, digest, recipe, lines, broken, symbols,"
-                " problem, used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (root, file.path, *row, deltas),
-            ).lastrowid
-        else:
-            (file_id,) = existing
-            self._clear(int(file_id))
-            self._db.execute(
-                "UPDATE files SET language = ?, size = ?, mtime_ns = ?, inode = ?, digest = ?, recipe = ?, lines = ?,"
-                " broken = ?, symbols = ?, problem = ?, used = ? WHERE id = ?",
-                (*row, deltas, file_id),
-            )
+        if existing is not None:
+            self._clear(existing[0])
+        counts = (file.lines, file.broken, len(file.symbols))
+        row = (root, file.path, file.language, *file.stamp, file.digest, recipe, *counts, file.problem, deltas)
+        file_id = self._db.execute(
+            f"INSERT OR REPLACE INTO files VALUES ({', '.join('?' * 14)})", (existing and existing[0], *row)
+        ).lastrowid
         first = int(file_id or 0) * MAX_PER_FILE
         self._db.executemany(
-            "INSERT INTO symbols VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO symbols VALUES ({', '.join('?' * 16)})",
             [(first + index, name_ids[symbol[0]], root, *symbol[1:]) for index, symbol in enumerate(file.symbols)],
         )
         self._db.executemany(
@@ -277,26 +253,21 @@ def open_writer(path: Path, *, wait_s: float) -> Iterator[CodeWriter]:
 
     If the file turns out to be damaged it is deleted, and the next writer rebuilds it.
     """
+    busy = StoreBusy(
+        "another code index run is in progress",
+        hint="wait for it to finish, or stop it; the lock is released when it ends",
+    )
     lock = path.with_name(".code.lock")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise translate_error(error, lock, REBUILD_HINT) from error
-    try:
-        if not acquire_file_lock(descriptor, wait_s):
-            raise StoreBusy(
-                "another code index run is in progress",
-                hint="wait for it to finish, or stop it; the lock is released when it ends",
-            )
-        writer = CodeWriter(path)
+    with ExitStack() as stack:
         try:
-            yield writer
-        finally:
-            writer.close()
-    except StoreDamaged as error:
-        if is_corruption(error.__cause__ or error):
-            delete_database(path)
-        raise
-    finally:
-        os.close(descriptor)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            stack.enter_context(FileLock(lock, busy, wait_s))
+        except OSError as error:
+            raise translate_error(error, lock, REBUILD_HINT) from error
+        try:
+            with closing(CodeWriter(path)) as writer:
+                yield writer
+        except StoreDamaged as error:
+            if is_corruption(error.__cause__ or error):
+                delete_database(path)
+            raise

@@ -187,23 +187,23 @@ class ReembedReport(Serializable, Struct, frozen=True, rename={"old": "from", "n
 class IndexReport(Serializable, Struct, frozen=True):
     """Result of an index run."""
 
-    files: int
-    changed: int
-    unchanged: int
-    touched: int
+    files: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    touched: int = 0
     """Files with a new time stamp and unchanged text: not chunked again."""
-    removed: int
-    chunks: int
+    removed: int = 0
+    chunks: int = 0
     """Chunks of the changed files."""
-    embedded: int
+    embedded: int = 0
     """Texts sent to the model."""
-    truncated: int
+    truncated: int = 0
     """How many of those exceeded the model's input limit."""
-    waiting: int
+    waiting: int = 0
     """Chunks of the whole index without a vector."""
-    problems: tuple[FileProblem, ...]
-    notes: tuple[str, ...]
-    seconds: float
+    problems: tuple[FileProblem, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
     failed: int = 0
     """Number of paths with problems."""
     reembedding: ReembedReport | None = None

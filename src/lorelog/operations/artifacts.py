@@ -1,21 +1,27 @@
-"""Operations on tasks and artifacts, which are records: `task.*` and `artifact.*`, except digests."""
+"""Operations on tasks and artifacts, which are records, and on their ledger: `task.*`, `artifact.*` and `ledger.*`, except digests."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from msgspec import structs
+from msgspec import Meta, structs
 
 from lorelog.core.caller import checked_origin
-from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreIncompatible, StoreUnwritable, UsageError
 from lorelog.core.query import TrustFilter
 from lorelog.core.record import RecordDraft, VerificationHint
 from lorelog.core.serializable import to_json
 from lorelog.engine import Engine
-from lorelog.operations.arguments import parse_past_day
-from lorelog.operations.operation import Handler, OperationFamily, RequestContext, RequestT, ShellCommand
+from lorelog.operations.operation import (
+    Handler,
+    OperationFamily,
+    OperationReply,
+    RequestContext,
+    RequestT,
+    ShellCommand,
+)
 from lorelog.operations.records import (
     TASK_HELP,
     AddEvidenceRequest,
@@ -52,7 +58,8 @@ from lorelog.operations.records import (
     task_info,
     written_artifact,
 )
-from lorelog.operations.requests import OperationRequest
+from lorelog.operations.requests import OperationRequest, parse_past_day
+from lorelog.records.chain import LedgerFault
 from lorelog.records.kinds import check_kind
 
 if TYPE_CHECKING:
@@ -510,8 +517,8 @@ def _record_filter(engine: Engine, request: TaskSearchRequest | ArtifactSearchRe
         agent=request.writer,
         session=request.session_id,
         relation=request.relation_kind,
-        since=parse_past_day(request.since) if request.since else "",
-        until=parse_past_day(request.until) if request.until else "",
+        since=parse_past_day(request.since),
+        until=parse_past_day(request.until),
         trust=TrustFilter(request.trust),
         projects=_projects_in_scope(engine, request.projects, all_projects=request.all_projects),
     )
@@ -534,3 +541,91 @@ def _distinct_parts(artifacts: list[RatedRecord], field: str) -> list[dict[str, 
             if part not in parts:
                 parts.append(part)
     return parts
+
+
+class VerifyRequest(OperationRequest, frozen=True, kw_only=True):
+    """How many problems to list."""
+
+    limit: Annotated[
+        int, Meta(ge=0, le=100_000, description="Maximum number of faults, and of unproven signatures, to list.")
+    ] = 100
+
+
+class UnprovenSignatureInfo(OperationReply, frozen=True, kw_only=True):
+    """A signature that does not prove its writer, and why."""
+
+    artifact_id: str
+    writer: str
+    state: str
+    reason: str
+    key: str
+
+
+class SignatureCounts(OperationReply, frozen=True, kw_only=True):
+    """Number of signatures by state."""
+
+    signed: int
+    valid: int
+    unknown_key: int
+    wrong_name: int
+    broken: int
+
+
+class VerifyReply(OperationReply, frozen=True, kw_only=True):
+    """Whether the ledger is intact."""
+
+    ok: bool
+    records: int
+    redacted: int
+    first_unverified: int
+    torn_bytes: int
+    fault_count: int
+    faults: tuple[LedgerFault, ...]
+    signatures: SignatureCounts
+    unproven: tuple[UnprovenSignatureInfo, ...]
+
+
+@OPERATIONS.declare(
+    "ledger.verify",
+    VerifyRequest,
+    VerifyReply,
+    errors=(StoreIncompatible,),
+    commands=(ShellCommand("ledger check", hidden=("limit",)),),
+)
+def verify(engine: Engine, request: VerifyRequest, call: RequestContext) -> VerifyReply:
+    """Check the ledger: list every line that was altered, and every signature that does not prove its writer.
+
+    Reads the whole ledger. `ok` is false for faults and for signatures that are broken or made under another name. A
+    signature with an unknown key counts as unsigned and is not a fault.
+    """
+    from lorelog.services.records.keyring import SignatureState, check_ledger
+
+    archive = engine.records()
+    check = check_ledger(archive.records, archive.keyring, request.limit)
+    chain, states = check.chain, check.states
+    return VerifyReply(
+        ok=check.ok,
+        records=chain.lines,
+        redacted=chain.redacted,
+        first_unverified=chain.first_bad_seq,
+        torn_bytes=chain.torn,
+        fault_count=len(chain.faults),
+        faults=tuple(chain.faults[: request.limit]),
+        signatures=SignatureCounts(
+            signed=states.total(),
+            valid=states[SignatureState.VALID],
+            unknown_key=states[SignatureState.UNKNOWN_KEY],
+            wrong_name=states[SignatureState.WRONG_NAME],
+            broken=states[SignatureState.BROKEN],
+        ),
+        unproven=tuple(
+            UnprovenSignatureInfo(
+                artifact_id=unproven.id,
+                writer=unproven.agent,
+                state=unproven.signature.state.value,
+                reason=unproven.signature.meaning,
+                key=unproven.signature.key,
+            )
+            for unproven in check.unproven
+        ),
+    )

@@ -13,10 +13,8 @@ from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnwritab
 from lorelog.core.paths import join_path
 from lorelog.core.query import Filters
 from lorelog.engine import Engine
-from lorelog.operations.arguments import parse_past_day
-from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import OperationReply
-from lorelog.operations.requests import FilePath, OperationRequest, Since
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
+from lorelog.operations.requests import FilePath, OperationRequest, Since, parse_past_day
 from lorelog.services.backup.archive import BackupManifest, BackupWriter, read_backup
 from lorelog.services.backup.restore import Restorer, RestoreReport, undo_restore, write_whole_file
 
@@ -187,7 +185,7 @@ def export(engine: Engine, request: ExportRequest, call: RequestContext) -> Expo
         all_projects=request.all_projects,
         with_global=request.with_global,
     )
-    filters = Filters(projects=projects, since=parse_past_day(request.since) if request.since else "")
+    filters = Filters(projects=projects, since=parse_past_day(request.since))
     memories = engine.memories().list(filters, limit=_MAX_MEMORIES, all_projects=request.all_projects).memories
     texts = list(read_memories(memories, lambda identity: engine.memories().expand(identity).content))
     records = [

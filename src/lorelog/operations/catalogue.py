@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 from lorelog.core.errors import UsageError
-from lorelog.operations.operation import SURFACES, Operation, OperationFamily
-from lorelog.operations.replies import Json
+from lorelog.operations.operation import SURFACES, Json, Operation, OperationFamily
 
 FAMILIES = {
     "memory": ("search", "index", "memory", "lifecycle", "measures", "backup", "forget"),
@@ -28,7 +27,7 @@ FAMILIES = {
     "code": ("code",),
     "debug": ("debug",),
     "delivery": ("delivery",),
-    "ledger": ("ledger",),
+    "ledger": ("artifacts",),
     "guard": ("guard",),
     "settings": ("settings",),
     "sync": ("sync",),

@@ -13,10 +13,8 @@ from lorelog.core.code_reply import CallerInfo, DefinitionInfo, FileOutlineInfo,
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
-from lorelog.operations.arguments import resolve_path
-from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import OperationReply, reply_from
-from lorelog.operations.requests import EmptyRequest, FilePath, OperationRequest
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
+from lorelog.operations.requests import EmptyRequest, FilePath, OperationRequest, resolve_path
 from lorelog.services.code.index_run import CodeIndexReport
 from lorelog.services.code.working_trees import CodeTree, IndexedTrees
 
@@ -241,7 +239,7 @@ def index_tree(engine: Engine, request: CodeIndexRequest, call: RequestContext) 
         raise UsageError(
             "only the shell and Python can choose the code to index", hint="run 'lorelog code index' there once"
         )
-    path = "" if request.path is None else resolve_path(request.path, call)
+    path = "" if request.path is None else resolve_path(request.path, call.directory)
     with call.yield_write_slot():  # code has its own database and lock, so other writers need not wait
         return trees.index(path, scan=engine.defaults.scan, force=request.force, progress=call.progress)
 
@@ -257,7 +255,9 @@ def index_tree(engine: Engine, request: CodeIndexRequest, call: RequestContext) 
 def forget_tree(engine: Engine, request: CodeForgetRequest, call: RequestContext) -> CodeForgetReply:
     """Delete the index of a working tree's code and stop updating it. The files stay."""
     with call.yield_write_slot():
-        root, files = _open_trees(engine).forget("" if request.path is None else resolve_path(request.path, call))
+        root, files = _open_trees(engine).forget(
+            "" if request.path is None else resolve_path(request.path, call.directory)
+        )
     return CodeForgetReply(root=root, files=files)
 
 
@@ -398,7 +398,7 @@ def _path_filter(engine: Engine, path: str | os.PathLike[str] | None, call: Requ
         return ""
     from lorelog.services.places.root_selection import real_path
 
-    from_directory = real_path(resolve_path(path, call))
+    from_directory = real_path(resolve_path(path, call.directory))
     if os.path.exists(from_directory) or os.fspath(path).startswith("/"):  # noqa: PTH110  (pathlib raises for some names)
         return from_directory
     from_root = real_path(f"{engine.place.project.root}/{path}")

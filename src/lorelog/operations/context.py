@@ -10,11 +10,9 @@ from msgspec import Meta
 from lorelog.core.errors import ModelError
 from lorelog.core.query import Hit
 from lorelog.core.serializable import ReplyItems
-from lorelog.operations.operation import OperationFamily, ShellCommand
-from lorelog.operations.replies import OperationReply, reply_from
-from lorelog.operations.requests import OperationRequest, Text
-from lorelog.services.context.relevance import AgentSuggestion, RelevantContext
-from lorelog.services.context.scope import Subsystem, SubsystemFiles
+from lorelog.operations.operation import OperationFamily, OperationReply, ShellCommand, reply_from
+from lorelog.operations.requests import ScopedRequest, Text
+from lorelog.services.context.relevance import AgentSuggestion, RelevantContext, Subsystem, SubsystemFiles
 
 if TYPE_CHECKING:
     from lorelog.engine import Engine
@@ -25,34 +23,26 @@ SubsystemKey = Annotated[str, Meta(min_length=1, max_length=200)]
 ResultLimit = Annotated[int, Meta(ge=1, le=1000)]
 
 
-class ContextRequestBase(OperationRequest, frozen=True, kw_only=True):
-    """The projects to search."""
-
-    all_projects: Annotated[bool, Meta(description="Search every project, not only this one and the global one.")] = (
-        False
-    )
-
-
-class HotContextRequest(ContextRequestBase, frozen=True, kw_only=True):
+class HotContextRequest(ScopedRequest, frozen=True, kw_only=True):
     """How many hot memories to return."""
 
     k: Annotated[ResultLimit, Meta(description="Maximum number of memories.")] = 20
 
 
-class SubsystemsRequest(ContextRequestBase, frozen=True):
+class SubsystemsRequest(ScopedRequest, frozen=True):
     """Which subsystems to list."""
 
     prefix: Annotated[str, Meta(max_length=200, description="Only keys that start with this.")] = ""
     limit: Annotated[ResultLimit, Meta(description="Maximum number of subsystems.")] = 50
 
 
-class SubsystemRequest(ContextRequestBase, frozen=True):
+class SubsystemRequest(ScopedRequest, frozen=True):
     """One subsystem."""
 
     subsystem_key: Annotated[SubsystemKey, Meta(description="Its key, as in context.list_subsystems.")]
 
 
-class RelevantContextRequest(ContextRequestBase, frozen=True):
+class RelevantContextRequest(ScopedRequest, frozen=True):
     """A task that is about to begin."""
 
     task: Annotated[Text, Meta(min_length=1, description="Description of the task.")]
@@ -64,7 +54,7 @@ class RelevantContextRequest(ContextRequestBase, frozen=True):
     include_hot: Annotated[bool, Meta(description="Put up to five hot memories first.")] = True
 
 
-class SuggestAgentRequest(ContextRequestBase, frozen=True):
+class SuggestAgentRequest(ScopedRequest, frozen=True):
     """A task to assign."""
 
     task: Annotated[Text, Meta(min_length=1, description="Description of the task.")]
@@ -75,7 +65,7 @@ class SuggestAgentRequest(ContextRequestBase, frozen=True):
     k: Annotated[Annotated[int, Meta(ge=1, le=100)], Meta(description="Maximum number of agents.")] = 3
 
 
-class AgentContextRequest(ContextRequestBase, frozen=True):
+class AgentContextRequest(ScopedRequest, frozen=True):
     """The questions of an agent, and its token budget."""
 
     queries: Annotated[
@@ -174,7 +164,7 @@ def list_subsystems(engine: Engine, request: SubsystemsRequest, call: RequestCon
 
     Memories name a subsystem by tags `ctx:subsystem:KEY`, records by entities of the type `subsystem`.
     """
-    from lorelog.services.context.scope import list_subsystems
+    from lorelog.services.context.relevance import list_subsystems
 
     scope = engine.context(all_projects=request.all_projects)
     subsystems, total = list_subsystems(scope, request.prefix, request.limit)
@@ -187,7 +177,7 @@ def get_files_for_subsystem(engine: Engine, request: SubsystemRequest, call: Req
 
     Memories name them by tags `ctx:file:PATH`, records by their provenance and outputs.
     """
-    from lorelog.services.context.scope import find_subsystem_files
+    from lorelog.services.context.relevance import find_subsystem_files
 
     return find_subsystem_files(engine.context(all_projects=request.all_projects), request.subsystem_key)
 

@@ -12,10 +12,8 @@ from msgspec.structs import replace
 from lorelog.core.errors import ModelError, UsageError
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
-from lorelog.operations.arguments import parse_past_day
-from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import OperationReply, reply_from
-from lorelog.operations.requests import OperationRequest, Text
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
+from lorelog.operations.requests import ScopedRequest, Text, parse_past_day
 from lorelog.services.places.project import visible_projects
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ _SINCE_HELP = "From this day (2026-03-05, today, 7d, 2w) or time (2026-03-05T14:
 _UNTIL_HELP = "Up to and including this day, or up to this time."
 
 
-class TraceFilterRequest(OperationRequest, frozen=True, kw_only=True):
+class TraceFilterRequest(ScopedRequest, frozen=True, kw_only=True):
     """Time, session and source of traces."""
 
     time_from: Annotated[_Time, Meta(description=_SINCE_HELP)] = ""
@@ -44,7 +42,6 @@ class TraceFilterRequest(OperationRequest, frozen=True, kw_only=True):
         Literal["", "operation", "turn", "log"],
         Meta(description="Only lorelog's own operations, only agents' turns, or only logs."),
     ] = ""
-    all_projects: Annotated[bool, Meta(description="Include all projects of the tenant.")] = False
     limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of entries, newest first.")] = 50
 
 
@@ -71,11 +68,10 @@ class ErrorsRequest(TraceFilterRequest, frozen=True):
     include_frames: Annotated[bool, Meta(description="Include the stack frames.")] = True
 
 
-class WhyRequest(OperationRequest, frozen=True):
+class WhyRequest(ScopedRequest, frozen=True):
     """An error to look up."""
 
     text: Annotated[Text, Meta(min_length=1, description="The error as printed: one line, or a whole stack trace.")]
-    all_projects: Annotated[bool, Meta(description="Search every project.")] = False
 
 
 class TracedCallInfo(OperationReply, frozen=True, kw_only=True):

@@ -11,11 +11,9 @@ from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.memory import GetReply, NewMemory
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
-from lorelog.operations.arguments import parse_past_day
 from lorelog.operations.guard import GuardEnableRequest, enable_guard, guard_items, refuse_guard
-from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import OperationReply, reply_from
-from lorelog.operations.requests import OperationRequest, Since
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
+from lorelog.operations.requests import OperationRequest, ScopedRequest, Since, parse_past_day
 from lorelog.services.places.project import visible_projects
 from lorelog.services.standing.inbox import InboxItem
 
@@ -32,7 +30,7 @@ _Identity = Annotated[str, Meta(max_length=512)]
 _AllProjects = Annotated[bool, Meta(description="Include all projects of the tenant.")]
 
 
-class DeliveryListRequest(OperationRequest, frozen=True, kw_only=True):
+class DeliveryListRequest(ScopedRequest, frozen=True, kw_only=True):
     """Filters of deliveries."""
 
     session: Annotated[
@@ -44,17 +42,15 @@ class DeliveryListRequest(OperationRequest, frozen=True, kw_only=True):
         Meta(description="Only this kind: at session start, for a prompt, by a cue, by a guard, after a failure."),
     ] = ""
     since: Since = None
-    all_projects: _AllProjects = False
     limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of deliveries, newest first.")] = 50
 
 
-class UnusedRequest(OperationRequest, frozen=True, kw_only=True):
+class UnusedRequest(ScopedRequest, frozen=True, kw_only=True):
     """Which unused memories to list."""
 
     min_deliveries: Annotated[
         int, Meta(ge=1, le=1000, description="Only memories that were delivered at least this often without use.")
     ] = 5
-    all_projects: _AllProjects = False
     limit: Annotated[
         int, Meta(ge=1, le=1000, description="Maximum number of memories, most often delivered first.")
     ] = 50
@@ -134,14 +130,13 @@ class UnusedReply(ReplyItems[UnusedMemoryInfo], OperationReply, frozen=True, kw_
 _InboxKind = Literal["rule", "correction", "summary", "import", "guard"]
 
 
-class InboxRequest(OperationRequest, frozen=True, kw_only=True):
+class InboxRequest(ScopedRequest, frozen=True, kw_only=True):
     """Which proposals to list."""
 
     kind: Annotated[
         Literal["", "rule", "correction", "summary", "import", "guard"],
         Meta(description="Only this kind."),
     ] = ""
-    all_projects: _AllProjects = False
     limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of items, newest first.")] = 200
 
 
@@ -203,7 +198,7 @@ def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContex
         session=request.session,
         memory=request.memory,
         kind=request.kind,
-        since=parse_past_day(request.since) if request.since else "",
+        since=parse_past_day(request.since),
     )
     found = list_deliveries(deliveries_folder(engine), filters)
     memories = _MemoryLookup(engine)

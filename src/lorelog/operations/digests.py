@@ -16,10 +16,16 @@ from lorelog.core.query import SupportingRecord
 from lorelog.core.record import Trust, VerificationHint
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
-from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
+from lorelog.operations.operation import (
+    OperationFamily,
+    OperationReply,
+    RequestContext,
+    ShellCommand,
+    SparseReply,
+    reply_from,
+)
 from lorelog.operations.records import TASK_HELP, RunInfo, TaskInfo, run_info, task_info
-from lorelog.operations.replies import OperationReply, SparseReply, reply_from
-from lorelog.operations.requests import OperationRequest
+from lorelog.operations.requests import OperationRequest, ScopedRequest
 from lorelog.records.digests import DigestRole
 
 if TYPE_CHECKING:
@@ -50,14 +56,11 @@ class ResumeRequest(OperationRequest, frozen=True):
     k: Annotated[Annotated[int, Meta(ge=1, le=100)], Meta(description="Maximum number of entries in each list.")] = 10
 
 
-class LibraryRequest(OperationRequest, frozen=True):
+class LibraryRequest(ScopedRequest, frozen=True):
     """A library of records."""
 
     query: _Query = ""
     k: Annotated[Annotated[int, Meta(ge=1, le=100)], Meta(description="Number of items.")] = 10
-    all_projects: Annotated[bool, Meta(description="Search every project, not only this one and the global one.")] = (
-        False
-    )
 
 
 class BriefRequest(OperationRequest, frozen=True):
@@ -72,15 +75,12 @@ class BriefRequest(OperationRequest, frozen=True):
     ] = True
 
 
-class WikiRequest(OperationRequest, frozen=True):
+class WikiRequest(ScopedRequest, frozen=True):
     """A page of the wiki."""
 
     page: Annotated[
         Annotated[str, Meta(min_length=1, max_length=500)], Meta(description="Name of the page, such as decisions.md.")
     ] = "index.md"
-    all_projects: Annotated[bool, Meta(description="Include every project, not only this one and the global one.")] = (
-        False
-    )
 
 
 class WikiPageInfo(OperationReply, frozen=True, kw_only=True):

@@ -10,10 +10,8 @@ from msgspec import Meta
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.engine import Engine
-from lorelog.operations.arguments import parse_past_day
-from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import OperationReply, reply_from
-from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, Text, Until, Words
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
+from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, Text, Until, Words, parse_past_day
 from lorelog.services.forget.forget_plan import Receipt, format_report
 from lorelog.services.forget.forgetter import ForgetReply
 from lorelog.services.forget.residues import Residue, ResidueReport
@@ -130,8 +128,8 @@ def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> Forg
         ids=tuple(request.ids),
         match=request.match,
         session=request.session,
-        since=parse_past_day(request.since) if request.since else "",
-        until=parse_past_day(request.until) if request.until else "",
+        since=parse_past_day(request.since),
+        until=parse_past_day(request.until),
         projects=None if request.all_projects else (),
     )
     query.check()

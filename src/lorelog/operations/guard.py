@@ -15,9 +15,8 @@ from msgspec import Meta, structs
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
-from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import OperationReply, reply_from
-from lorelog.operations.requests import OperationRequest
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
+from lorelog.operations.requests import OperationRequest, ScopedRequest
 from lorelog.services.guards.guard_log import Guard, GuardChange, GuardConditions, GuardDraft, GuardLog
 from lorelog.services.guards.proposals import GuardProposal
 from lorelog.services.standing.inbox import InboxItem
@@ -37,10 +36,8 @@ _Patterns = Annotated[Sequence[Annotated[str, Meta(min_length=1, max_length=300)
 _Id = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
-class GuardListRequest(OperationRequest, frozen=True, kw_only=True):
+class GuardListRequest(ScopedRequest, frozen=True, kw_only=True):
     """Which guards to list."""
-
-    all_projects: Annotated[bool, Meta(description="Include the guards of all projects of the tenant.")] = False
 
 
 class GuardIdRequest(OperationRequest, frozen=True):

@@ -23,14 +23,13 @@ from lorelog.core.memory import (
 from lorelog.core.ports import StoreComparison
 from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.engine import Engine
-from lorelog.operations.arguments import resolve_path
-from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import OperationReply, reply_from
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import (
     EmptyRequest,
     FilePaths,
     OperationRequest,
     Words,
+    resolve_path,
 )
 from lorelog.services.places.root_selection import IndexTargets
 from lorelog.services.places.roots import RootStatus
@@ -163,7 +162,7 @@ def index(engine: Engine, request: IndexRequest, call: RequestContext) -> IndexR
     if not call.own and request.project and not engine.maintenance().has_indexed_project():
         paths: tuple[str, ...] = (_find_remote_memory(engine, str(request.project)),)
     else:
-        paths = tuple(resolve_path(path, call) for path in request.paths)
+        paths = tuple(resolve_path(path, call.directory) for path in request.paths)
     if not call.names_files:
         _check_paths_visible(engine, paths)
     _check_paths_exist(engine, paths)
@@ -291,7 +290,7 @@ def add_roots(engine: Engine, request: IndexRequest, call: RequestContext) -> In
 )
 def remove_roots(engine: Engine, request: RootsRequest, call: RequestContext) -> RemovedRoots:
     """Stop indexing roots and the roots inside them, and drop their documents from the index; the files stay."""
-    paths = tuple(resolve_path(path, call) for path in request.paths)
+    paths = tuple(resolve_path(path, call.directory) for path in request.paths)
     return RemovedRoots(forgotten=paths, documents=engine.maintenance().forget_roots(list(paths)))
 
 

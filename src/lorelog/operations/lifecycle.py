@@ -31,7 +31,6 @@ from lorelog.core.memory import (
 from lorelog.core.query import Filters
 from lorelog.core.serializable import shows_as_json
 from lorelog.engine import Engine
-from lorelog.operations.arguments import parse_future_day, parse_past_day, resolve_path
 from lorelog.operations.memory import (
     TEXT_HELP,
     CueTexts,
@@ -41,16 +40,19 @@ from lorelog.operations.memory import (
     check_keep_secrets,
     read_cues,
 )
-from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import OperationReply, reply_from
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import (
     Day,
     FilePath,
     OperationRequest,
+    ScopedRequest,
     Since,
     Text,
     Until,
     Words,
+    parse_future_day,
+    parse_past_day,
+    resolve_path,
 )
 from lorelog.services.memories.edit import EditReply
 
@@ -107,7 +109,7 @@ class FeedbackRequest(OperationRequest, frozen=True):
     relevance: Annotated[Literal["relevant", "irrelevant"], Meta(description="Whether the memory answers it.")]
 
 
-class NearDuplicatesRequest(OperationRequest, frozen=True, kw_only=True):
+class NearDuplicatesRequest(ScopedRequest, frozen=True, kw_only=True):
     """Which memories to compare."""
 
     threshold: Annotated[
@@ -118,9 +120,6 @@ class NearDuplicatesRequest(OperationRequest, frozen=True, kw_only=True):
     ] = None
     limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of groups.")] = 20
     types: Annotated[Words, Meta(description="Only memories of one of these types.")] = []
-    all_projects: Annotated[bool, Meta(description="Search every project, not only this one and the global one.")] = (
-        False
-    )
 
 
 class EpisodeRequest(OperationRequest, frozen=True):
@@ -358,13 +357,13 @@ def compact(engine: Engine, request: CompactRequest, call: RequestContext) -> Co
 
     options = CompactOptions(
         filters=Filters(
-            source_prefix=resolve_path(request.source, call) if request.source else "",
-            since=parse_past_day(request.since) if request.since else "",
-            until=parse_past_day(request.until) if request.until else "",
+            source_prefix=resolve_path(request.source, call.directory) if request.source else "",
+            since=parse_past_day(request.since),
+            until=parse_past_day(request.until),
         ),
-        output_dir=resolve_path(request.output_dir, call) if request.output_dir else "",
+        output_dir=resolve_path(request.output_dir, call.directory) if request.output_dir else "",
         llm=request.llm,
-        prompt_file=resolve_path(request.prompt_file, call) if request.prompt_file else "",
+        prompt_file=resolve_path(request.prompt_file, call.directory) if request.prompt_file else "",
         dry_run=request.dry_run,
     )
     options = replace(

@@ -22,15 +22,17 @@ from lorelog.core.options import ListOptions
 from lorelog.core.query import Filters, Lane, VectorCoverage
 from lorelog.core.serializable import ReplyItems, shows_as_json, to_json
 from lorelog.engine import Engine
-from lorelog.operations.arguments import parse_past_day, read_filters, resolve_path
-from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import Json, OperationReply, reply_from
+from lorelog.operations.operation import Json, OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import (
     Day,
     EmptyRequest,
     FilePath,
     FilteredRequest,
     OperationRequest,
+    ScopedRequest,
+    parse_past_day,
+    read_filters,
+    resolve_path,
 )
 from lorelog.operations.search import LaneName
 from lorelog.services.evaluation.search_quality import EvaluateReply
@@ -204,7 +206,7 @@ def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> Metr
     import os
     import time
 
-    from lorelog.operations.meter import resident_bytes
+    from lorelog.operations.operation import resident_bytes
 
     return MetricsReply(
         pid=os.getpid(),
@@ -248,14 +250,15 @@ def evaluate(engine: Engine, request: EvaluateRequest, call: RequestContext) -> 
         judged = engine.lifecycle().judged_questions()
     elif request.queries and request.qrels:
         judged = search_quality.read_judged_questions(
-            Path(resolve_path(request.queries, call)), Path(resolve_path(request.qrels, call))
+            Path(resolve_path(request.queries, call.directory)), Path(resolve_path(request.qrels, call.directory))
         )
     else:
         raise UsageError("judged questions are missing", hint="give queries and qrels, or feedback")
     options = search_quality.EvaluationOptions(
         judged=judged,
         options=engine.with_scope(
-            replace(engine.defaults.search, filters=read_filters(request, call)), all_projects=request.all_projects
+            replace(engine.defaults.search, filters=read_filters(request, call.directory)),
+            all_projects=request.all_projects,
         ),
         k=request.k,
         lane=Lane(request.lane) if request.lane else None,
@@ -286,16 +289,13 @@ class CostRequest(OperationRequest, frozen=True):
     ] = []
 
 
-class GrowthRequest(OperationRequest, frozen=True):
+class GrowthRequest(ScopedRequest, frozen=True):
     """The days to report."""
 
     since: Annotated[
         Day,
         Meta(min_length=1, max_length=40, description="From this day on: 2026-03-05, today, yesterday, 7d, 2w, 3m."),
     ] = "1y"
-    all_projects: Annotated[bool, Meta(description="Count every project, not only this one and the global one.")] = (
-        False
-    )
 
 
 class GrowthReply(ReplyItems[GrowthDay], OperationReply, frozen=True, kw_only=True):

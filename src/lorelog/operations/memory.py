@@ -33,9 +33,7 @@ from lorelog.core.record import Trust
 from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.core.session import TranscriptReply
 from lorelog.engine import Engine
-from lorelog.operations.arguments import parse_last_day, read_filters
-from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import OperationReply, reply_from
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import (
     Day,
     FilteredRequest,
@@ -43,6 +41,8 @@ from lorelog.operations.requests import (
     OperationRequest,
     Text,
     Words,
+    parse_last_day,
+    read_filters,
 )
 from lorelog.operations.search import ChunkLocation, anchor_json, lifecycle_json
 
@@ -336,7 +336,7 @@ def list_memories(engine: Engine, request: ListRequest, call: RequestContext) ->
     if request.documents and request.due:
         raise UsageError("due applies to memories only", hint="use either documents or due, not both")
     return engine.memories().list(
-        read_filters(request, call),
+        read_filters(request, call.directory),
         documents=request.documents,
         limit=request.limit,
         all_projects=request.all_projects,

@@ -10,8 +10,8 @@ from msgspec import Meta
 from lorelog.core.query import SupportingRecord
 from lorelog.core.record import Trust, VerificationHint
 from lorelog.core.serializable import ReplyItems
-from lorelog.operations.replies import OperationReply, SparseReply, reply_from
-from lorelog.operations.requests import OperationRequest, Projects, Words
+from lorelog.operations.operation import OperationReply, SparseReply, reply_from
+from lorelog.operations.requests import OperationRequest, Projects, ScopedRequest, Words
 from lorelog.records.kinds import FIELDS
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ class ListThreadRequest(OperationRequest, frozen=True, kw_only=True):
     artifact_id: Annotated[_Name, Meta(description="A record of the thread." + _ID_PREFIX_HINT)] = ""
 
 
-class _RecordSearchRequest(OperationRequest, frozen=True):
+class _RecordSearchRequest(ScopedRequest, frozen=True):
     """A query and exact filters. Empty filters are ignored."""
 
     query: Annotated[_Text, Meta(description="A question or keywords; the newest first if empty.")] = ""
@@ -313,9 +313,6 @@ class _RecordSearchRequest(OperationRequest, frozen=True):
         Meta(description="Minimum trust: any, canonical (every record is), or verified by a second writer."),
     ] = "any"
     include_superseded: Annotated[bool, Meta(description="Include superseded records.")] = False
-    all_projects: Annotated[bool, Meta(description="Search every project, not only this one and the global one.")] = (
-        False
-    )
     projects: Projects = None
 
 
@@ -343,7 +340,7 @@ class ArtifactSearchRequest(_RecordSearchRequest, frozen=True, kw_only=True):
     ] = 0
 
 
-class FindRelatedRequest(OperationRequest, frozen=True):
+class FindRelatedRequest(ScopedRequest, frozen=True):
     """A claim to check against records."""
 
     claim: Annotated[_Text, Meta(min_length=1, description="The claim.")]
@@ -354,9 +351,6 @@ class FindRelatedRequest(OperationRequest, frozen=True):
         Meta(description="Search only these records." + _ID_PREFIX_HINT),
     ] = []
     k: Annotated[int, Meta(ge=1, le=100, description="Maximum number of supporting and of conflicting records.")] = 8
-    all_projects: Annotated[bool, Meta(description="Search every project, not only this one and the global one.")] = (
-        False
-    )
     create_artifact: Annotated[
         bool, Meta(description="Record the result as a verification; it does not raise trust.")
     ] = False

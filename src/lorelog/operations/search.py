@@ -29,10 +29,8 @@ from lorelog.core.query import (
 )
 from lorelog.core.record import Trust, VerificationHint
 from lorelog.core.serializable import shows_as_json, to_json
-from lorelog.operations.arguments import read_filters
-from lorelog.operations.operation import OperationFamily, ShellCommand
-from lorelog.operations.replies import Json, OperationReply, reply_from
-from lorelog.operations.requests import FilteredRequest, Text
+from lorelog.operations.operation import Json, OperationFamily, OperationReply, ShellCommand, reply_from
+from lorelog.operations.requests import FilteredRequest, Text, read_filters
 
 if TYPE_CHECKING:
     from lorelog.core.document import Anchor
@@ -174,7 +172,7 @@ def search(engine: Engine, request: SearchRequest, call: RequestContext) -> Sear
     }
     reply = engine.search(
         request.query,
-        replace(engine.defaults.search, filters=read_filters(request, call), **options),
+        replace(engine.defaults.search, filters=read_filters(request, call.directory), **options),
         all_projects=request.all_projects,
     )
     from lorelog.services.pipeline.search import add_code_answer

@@ -19,10 +19,18 @@ from lorelog.core.serializable import ReplyItems
 from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_iso_time
 from lorelog.engine import Engine
 from lorelog.hosts import HOSTS
-from lorelog.operations.arguments import parse_past_day
-from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
-from lorelog.operations.replies import OperationReply, reply_from
-from lorelog.operations.requests import Day, EmptyRequest, OperationRequest, PathText, Since, Text, Until
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
+from lorelog.operations.requests import (
+    Day,
+    EmptyRequest,
+    OperationRequest,
+    PathText,
+    ScopedRequest,
+    Since,
+    Text,
+    Until,
+    parse_past_day,
+)
 from lorelog.services.sessions.handoff import Handoff
 from lorelog.services.sessions.recall import RecalledMemory
 from lorelog.services.sessions.timeline import TimelineSession
@@ -139,13 +147,12 @@ class WhyHintReply(OperationReply, frozen=True, kw_only=True):
     hints: tuple[WhyHint, ...]
 
 
-class TimelineRequest(OperationRequest, frozen=True, kw_only=True):
+class TimelineRequest(ScopedRequest, frozen=True, kw_only=True):
     """Which days and sessions to list."""
 
     session: Annotated[str, Meta(max_length=500, description="Only the session of this id.")] = ""
     since: Since = None
     until: Until = None
-    all_projects: Annotated[bool, Meta(description="Include all projects of the tenant.")] = False
     limit: Annotated[int, Meta(ge=1, le=20_000, description="Maximum number of memories to arrange, newest first.")] = (
         500
     )
@@ -242,7 +249,7 @@ def capture_session(engine: Engine, request: CaptureRequest, call: RequestContex
     context = replace(engine.capture_context(), yield_write_lock=call.yield_write_slot, traces=engine.traces)
     if not request.everything:
         return capture_turns(event, context, progress=call.progress)
-    since = parse_past_day(request.since) if request.since else ""
+    since = parse_past_day(request.since)
     backfill = Backfill(since, dry_run=request.dry_run, upgrade=request.upgrade)
     return capture_turns(event, context, backfill, progress=call.progress)
 
@@ -267,8 +274,8 @@ def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext
 
     everywhere = request.all_projects or engine.defaults.all_projects
     projects = None if everywhere else visible_projects(engine.place.project, ())
-    since = parse_past_day(request.since) if request.since else ""
-    until = parse_past_day(request.until) if request.until else ""
+    since = parse_past_day(request.since)
+    until = parse_past_day(request.until)
     filters = Filters(projects=projects, since=since, until=until)
     if request.session:
         found = ListReply((), tuple(engine.store.session_chunks(request.session, filters, request.limit)), more=False)

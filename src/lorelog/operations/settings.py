@@ -11,8 +11,7 @@ from msgspec import Meta
 
 from lorelog.core.errors import ConfigError, LorelogError, UsageError
 from lorelog.core.serializable import ReplyItems
-from lorelog.operations.operation import OperationFamily
-from lorelog.operations.replies import OperationReply
+from lorelog.operations.operation import OperationFamily, OperationReply
 from lorelog.operations.requests import EmptyRequest, OperationRequest, Text
 from lorelog.wiring import (
     Location,

@@ -21,8 +21,7 @@ from lorelog.core.errors import (
     UsageError,
 )
 from lorelog.engine import Engine
-from lorelog.operations.operation import OperationFamily, RequestContext
-from lorelog.operations.replies import OperationReply
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext
 from lorelog.operations.requests import OperationRequest
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES
@@ -199,7 +198,7 @@ def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> 
 
 def _memory_id(engine: Engine, identity: str) -> str:
     """Return the memory's own id for an id that a search shows, which differs between machines. Other texts are kept."""
-    from lorelog.services.memories.delete import find_memory
+    from lorelog.services.memories.edit import find_memory
 
     if not identity:
         return ""

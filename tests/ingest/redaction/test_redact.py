@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.ingest.redaction.secrets import KINDS, LETTERS, LOOKALIKES, PLACEHOLDERS, Kind, jwt, pem, some
 
 from lorelog.core.errors import ConfigError
+from lorelog.ingest.redaction import detectors
 from lorelog.ingest.redaction.redact import redact
 
 ROUNDS = 12
@@ -48,6 +49,19 @@ def test_secrets_are_gone_wherever_they_stand(kind: Kind) -> None:
 
             assert result.text == f"{before}[redacted:{kind.kind}]{after}"
             assert result.kinds == {kind.kind: 1}
+
+
+def test_every_rule_is_well_formed() -> None:
+    """Each row of the rules compiles, names a check, and needs words in lower case: they are read at first use only."""
+    rules = detectors._rules()
+    for vendor in rules.vendor:
+        assert all(detectors._vendor_pattern(vendor, literal) for literal in vendor.literals.split())
+    for context in rules.context:
+        assert detectors._context_pattern(context)
+        assert [word.lower() for word in context.needs] == list(context.needs)
+    assert all(detectors._option_pattern(command) for command in rules.command)
+    checks = [rule.accepts for rule in rules.context] + [rule.accepts for rule in rules.command]
+    assert set(checks) == set(detectors._CHECKS)
 
 
 def test_there_are_many_kinds() -> None:

@@ -19,7 +19,7 @@ from lorelog.engine import Engine
 from lorelog.models.embed import builtin
 from lorelog.services.indexing.incremental import FileChanges
 from lorelog.services.indexing.reembed import roll_back
-from lorelog.services.watch.events import outermost_paths
+from lorelog.services.watch.watcher import outermost_paths
 
 
 @pytest.fixture
@@ -273,7 +273,7 @@ def test_what_changed_before_is_found_at_the_start(project: Path) -> None:
 @pytest.mark.slow
 def test_a_reconcile_repairs_what_events_missed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With no event at all, the periodic comparison finds what changed."""
-    monkeypatch.setattr("lorelog.services.watch.events._EventListener._listen", lambda self: self._stopped.wait())
+    monkeypatch.setattr("lorelog.services.watch.watcher._EventListener._listen", lambda self: self._stopped.wait())
     with Watch(project, WatchOptions(debounce_ms=100, reconcile_s=0.3)) as watch:
         watch.sees(write(project / "notes" / "a.md", "otter, missed"))
         (project / "notes" / "a.md").unlink()
@@ -295,7 +295,7 @@ def test_a_reconcile_of_what_has_not_changed_writes_nothing(project: Path) -> No
 
 def test_being_woken_compares_at_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever knows better need not wait for the next comparison."""
-    monkeypatch.setattr("lorelog.services.watch.events._EventListener._listen", lambda self: self._stopped.wait())
+    monkeypatch.setattr("lorelog.services.watch.watcher._EventListener._listen", lambda self: self._stopped.wait())
     with Watch(project) as watch:
         edited = write(project / "notes" / "a.md", "otter, missed")
         watch.watcher.wake()
@@ -453,7 +453,7 @@ def test_following_reports_busy_instead_of_waiting(project: Path) -> None:
     with engine_in(project) as holder, holder.store.run(wait_s=0), engine_in(project) as engine:
         started = time.monotonic()
         with pytest.raises(StoreBusy):
-            engine.maintenance().follow(FileChanges(roots=frozenset([str(project / "notes")])))
+            engine.maintenance().follow(FileChanges(roots={str(project / "notes")}))
         assert time.monotonic() - started < PATIENCE_S
 
 
@@ -461,7 +461,7 @@ def test_it_does_not_remember_a_root_that_was_removed_meanwhile(project: Path) -
     """A change that was heard before its root was removed brings nothing back."""
     with engine_in(project) as engine:
         engine.maintenance().forget_roots([str(project / "notes")])
-        heard = FileChanges(frozenset([str(project / "notes")]), frozenset([str(project / "notes" / "a.md")]))
+        heard = FileChanges({str(project / "notes")}, {str(project / "notes" / "a.md")})
         assert engine.maintenance().follow(heard) is None
         assert engine.maintenance().list_roots() == []
 
@@ -475,7 +475,7 @@ def test_an_update_that_replaces_the_built_in_model_makes_new_vectors_by_itself(
     Until then a search says that keywords must do, adding a memory mixes nothing into the old vectors, and they are kept.
     """
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "builtin")
-    change = FileChanges(suspected=frozenset([str(project / "notes")]))
+    change = FileChanges(suspected={str(project / "notes")})
     with monkeypatch.context() as before:
         before.setattr(builtin, "MODEL_NAME", "e5-small-v2")
         before.setattr(builtin, "name_weights", lambda _: "e5-small-v2")

@@ -7,7 +7,7 @@ and identifiers makes notes useless; so a rule needs a known form, context or na
 
 All rules run on the same text and their spans are merged; then the result is scanned again until nothing matches, so
 redaction is idempotent. Markers count as placeholders. Time is linear in the length of the text: no pattern backtracks
-over a run it has read (see `vendor_rules`), and the number of rounds is limited.
+over a run it has read (see `detectors`), and the number of rounds is limited.
 
 A value that was recognised once is redacted everywhere, also where it is repeated without the words around it. A redaction function
 returns text only, so its result is compared with the original: the unchanged passages between markers are located from the left and from the
@@ -25,23 +25,17 @@ from functools import lru_cache
 from msgspec import Struct, field
 
 from lorelog.core.errors import ConfigError
-from lorelog.ingest.redaction.assignments import assignment_spans, message_spans, phrase_spans, separated_value_spans
+from lorelog.ingest.redaction.assignments import assignment_spans, separated_value_spans
 from lorelog.ingest.redaction.detectors import (
     SecretSpan,
-    bare_key_spans,
-    call_argument_spans,
-    command_argument_spans,
-    command_password_spans,
+    command_spans,
+    context_spans,
     cookie_spans,
     header_spans,
-    known_form_spans,
-    password_file_spans,
     private_key_spans,
-    sql_password_spans,
-    url_credential_spans,
+    vendor_spans,
 )
-from lorelog.ingest.redaction.values import MARKER, is_placeholder, looks_random
-from lorelog.ingest.redaction.vendor_rules import matching_rules
+from lorelog.ingest.redaction.values import MARKER, is_placeholder
 
 _MAX_MARKER_CHARS = 64
 _MAX_ROUNDS = 8  # real texts need two; the limit is for adversarial ones
@@ -146,30 +140,13 @@ def _visible_spans(text: str) -> Iterator[SecretSpan]:
 def _secret_spans(text: str) -> Iterator[SecretSpan]:
     lowered = text.replace("İ", "i").lower()  # the only letter whose lower case is longer: offsets must agree
     yield from private_key_spans(text)
-    yield from _skip_data_uris(text, _vendor_spans(text))
-    yield from url_credential_spans(text)
+    yield from _skip_data_uris(text, vendor_spans(text))
     yield from header_spans(text, lowered)
     yield from cookie_spans(text, lowered)
-    yield from command_password_spans(text)
-    yield from password_file_spans(text, lowered)
-    yield from command_argument_spans(text, lowered)
-    yield from sql_password_spans(text, lowered)
-    yield from call_argument_spans(text, lowered)
-    yield from known_form_spans(text)
-    yield from bare_key_spans(text, lowered)
-    yield from phrase_spans(text, lowered)
-    yield from message_spans(text, lowered)
+    yield from command_spans(text, lowered)
+    yield from context_spans(text, lowered)
     yield from _skip_data_uris(text, assignment_spans(text, lowered))
     yield from _skip_data_uris(text, separated_value_spans(text, lowered))
-
-
-def _vendor_spans(text: str) -> Iterator[SecretSpan]:
-    for rule in matching_rules(text):
-        for match in rule.pattern.finditer(text):
-            start, end = match.span("secret" if rule.pattern.groups else 0)
-            value = text[start - rule.prefix_chars : end]
-            if not is_placeholder(value) and (not rule.must_look_random or looks_random(value, sure=True)):
-                yield start - rule.prefix_chars, end, rule.kind
 
 
 def _skip_data_uris(text: str, spans: Iterator[SecretSpan]) -> Iterator[SecretSpan]:

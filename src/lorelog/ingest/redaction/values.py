@@ -12,6 +12,8 @@ from functools import lru_cache
 from itertools import pairwise
 from math import log2
 
+from lorelog.language.lexicon import lexicon
+
 MARKER = re.compile(r"\[(?:redacted:[a-z0-9-]{1,40}|private)\]")
 
 _PLACEHOLDER_PREFIX = re.compile(
@@ -30,18 +32,7 @@ _PLACEHOLDER_PARTS = (
     *("dummy", "insert-", "insert_", "replace-", "replace_", "replaceme", "-your-", "_your_", "goes-here", "goes_here"),
     *("xxxx", "***", "...", "…", "•••", "-----", "____"),
 )
-_WELL_KNOWN_VALUES = frozenset(
-    """
-    null none nil true false undefined empty string str text number int bool boolean bytes any object unknown void
-    optional required password passwd pass pwd passphrase secret token key apikey api_key api-key auth credential
-    credentials bearer basic digest oauth oauth2 jwt default test testing tests foo bar baz demo admin root user username
-    guest postgres mysql redis mongo mongodb rabbitmq minio sa letmein hidden masked private public secure value abc
-    abc123 test123 xxx yyy zzz yes no on off session cookie header query hash hashed encrypted plain sensitive self
-    mypassword mysecret mytoken password1 password12 password123 pass123 pass1234 secret123 token123 user123 admin123
-    uint8array uint16array uint32array int8array int16array int32array 123456 1234567 12345678 123456789
-    new current old invalid valid missing wrong correct prompt stdin env file vault keychain keyring input output type
-    """.split()
-)
+_WELL_KNOWN_VALUES = lexicon("well_known_passwords")
 _REFERENCE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*+(?:[.(\[]|::|->|\?\.).*", re.ASCII | re.DOTALL)
 _IDENTIFIER = re.compile(r"^[A-Za-z_$][A-Za-z_]*+[0-9]?$", re.ASCII)
 _UUID = re.compile(r"^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$", re.IGNORECASE)

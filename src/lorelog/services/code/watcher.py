@@ -26,7 +26,7 @@ from lorelog.core.paths import cache_folder, data_folder, is_below
 from lorelog.services.code.index_run import CodeIndexJob, CodeIndexReport, index_code
 from lorelog.services.code.working_trees import REGISTRY_FILE, CodeRootRegistry
 from lorelog.services.places.workspace import CODE_DATABASE
-from lorelog.services.watch.events import DELETED, FileEventBatch, FileEventSource, WatchUnavailable
+from lorelog.services.watch.watcher import DELETED, FileEventBatch, FileEventSource, WatchUnavailable
 
 _DISCOVERY_S = 3.0
 """Interval for checking whether working trees were registered, deleted or restored."""

@@ -148,7 +148,7 @@ def _unescape(match: re.Match[str]) -> str:
         return " "
 
 
-class CanaryFragment(Struct, frozen=True, array_like=True):
+class CanaryFragment(Serializable, Struct, frozen=True, array_like=True):
     """A fragment of forgotten text in one form, as a digest."""
 
     form: str
@@ -158,7 +158,7 @@ class CanaryFragment(Struct, frozen=True, array_like=True):
     digest: str
 
 
-class Canaries(Struct, frozen=True, dict=True, omit_defaults=True):
+class Canaries(Serializable, Struct, frozen=True, dict=True, omit_defaults=True):
     """Digests of fragments of forgotten texts."""
 
     fragments: tuple[CanaryFragment, ...] = ()

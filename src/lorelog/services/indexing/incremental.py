@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lorelog.core.document import FileStamp, SourceFile
@@ -20,24 +21,29 @@ from lorelog.core.ports import Embedder, Progress, Store
 from lorelog.services.indexing.run import IndexJob, IndexRun
 from lorelog.services.places.roots import Root, find_innermost_root
 
+_SUMMED = ("files", "changed", "unchanged", "touched", "removed", "chunks", "embedded", "truncated")
 MAX_SINGLE_FILES = 32
 """Changed files of one root up to which they are read individually."""
 
 
-class FileChanges(Struct, frozen=True):
+class FileChanges(Struct):
     """Paths that may have changed on disk."""
 
-    roots: frozenset[str] = frozenset()
+    roots: set[str] = field(default_factory=set)
     """Roots to scan."""
-    files: frozenset[str] = frozenset()
+    files: set[str] = field(default_factory=set)
     """Markdown files that were added, changed or deleted."""
-    gone: frozenset[str] = frozenset()
+    gone: set[str] = field(default_factory=set)
     """Deleted paths that may have been directories."""
-    suspected: frozenset[str] = frozenset()
+    suspected: set[str] = field(default_factory=set)
     """Roots without events; they are scanned only if their file stamps differ."""
 
-    def __bool__(self) -> bool:
-        return bool(self.roots or self.files or self.gone or self.suspected)
+    def add(self, other: FileChanges) -> None:
+        """Add other changes."""
+        self.roots |= other.roots
+        self.files |= other.files
+        self.gone |= other.gone
+        self.suspected |= other.suspected
 
 
 class IncrementalIndexer:
@@ -69,42 +75,29 @@ class IncrementalIndexer:
             elif file is not None:
                 wide.add(root.path)
         files = [file for file in files if file.root not in wide]
-        return self._run(files, gone, wide)
-
-    def _roots_to_scan(self, changes: FileChanges) -> set[str]:
-        """Return the roots that need a scan."""
-        wide = {root.path for root in self._roots if root.path in changes.roots}
-        counts: dict[str, int] = {}
-        for path in changes.files:
-            root = find_innermost_root(path, self._roots)
-            if root is not None:
-                counts[root.path] = counts.get(root.path, 0) + 1
-        wide |= {path for path, count in counts.items() if count > MAX_SINGLE_FILES}
-        wide |= self._roots_of_deleted(changes.gone)
-        suspected = self._roots_inside(changes.suspected - wide)
-        if suspected and self._index_run(suspected).would_change():
-            wide |= {root.path for root in suspected}
-        return wide
-
-    def _roots_of_deleted(self, gone: Iterable[str]) -> set[str]:
-        """Return the roots of documents that were below a deleted path."""
-        if not gone:
-            return set()
-        roots = {root.path for root in self._roots}
-        above = set(gone)
-        return {
-            document.root
-            for document in self._store.documents()
-            if document.root in roots and not above.isdisjoint(_parent_directories(document.source, document.root))
-        }
-
-    def _run(self, files: Sequence[SourceFile], gone: Sequence[str], wide: set[str]) -> IndexReport | None:
         reports = []
         if files or gone:
             reports.append(self._index_run(self._roots).over_files(files, gone))
         if wide:
             reports.append(self._index_run(self._roots_inside(wide)).over_roots())
         return merge_reports(reports) if reports else None
+
+    def _roots_to_scan(self, changes: FileChanges) -> set[str]:
+        """Return the roots that need a scan."""
+        wide = {root.path for root in self._roots if root.path in changes.roots}
+        counts = Counter(root.path for path in changes.files if (root := find_innermost_root(path, self._roots)))
+        wide |= {path for path, count in counts.items() if count > MAX_SINGLE_FILES}
+        if changes.gone:  # the roots of documents below them
+            roots = {root.path for root in self._roots}
+            wide |= {
+                document.root
+                for document in self._store.documents()
+                if document.root in roots and any(is_below(document.source, path) for path in changes.gone)
+            }
+        suspected = self._roots_inside(changes.suspected - wide)
+        if suspected and self._index_run(suspected).would_change():
+            wide |= {root.path for root in suspected}
+        return wide
 
     def _roots_inside(self, paths: Iterable[str]) -> tuple[Root, ...]:
         """Return the roots at and inside paths: a nested root keeps its own exclusions only if it takes part."""
@@ -127,32 +120,15 @@ def _source_file_at(path: str, root: Root, max_bytes: int) -> SourceFile | bool 
     return SourceFile(path, root.path, FileStamp.from_stat(status)) if plain else False
 
 
-def _parent_directories(source: str, root: str) -> Iterable[str]:
-    """Yield the directories between a root and a file in it."""
-    end = source.rfind("/")
-    while end > len(root):
-        yield source[:end]
-        end = source.rfind("/", 0, end)
-
-
 def merge_reports(reports: Sequence[IndexReport]) -> IndexReport:
     """Return one report for several runs; there is at least one."""
-    first, *others = reports
-    for other in others:
-        first = IndexReport(
-            files=first.files + other.files,
-            changed=first.changed + other.changed,
-            unchanged=first.unchanged + other.unchanged,
-            touched=first.touched + other.touched,
-            removed=first.removed + other.removed,
-            chunks=first.chunks + other.chunks,
-            embedded=first.embedded + other.embedded,
-            truncated=first.truncated + other.truncated,
-            waiting=other.waiting,
-            problems=(*first.problems, *other.problems),
-            notes=(*first.notes, *other.notes),
-            seconds=round(first.seconds + other.seconds, 3),
-            failed=count_failed((*first.problems, *other.problems)),
-            reembedding=other.reembedding or first.reembedding,
-        )
-    return first
+    problems = tuple(problem for report in reports for problem in report.problems)
+    return replace(
+        reports[-1],
+        **{name: sum(getattr(report, name) for report in reports) for name in _SUMMED},
+        problems=problems,
+        notes=tuple(note for report in reports for note in report.notes),
+        seconds=round(sum(report.seconds for report in reports), 3),
+        failed=count_failed(problems),
+        reembedding=next((report.reembedding for report in reversed(reports) if report.reembedding), None),
+    )

@@ -78,10 +78,7 @@ def compare_and_switch(
     report = compare_vectors(store, embedder, previous_embedder)
     switch = anyway or not report.worse
     with writing() as writer:
-        if switch:
-            writer.swap_vectors()
-        else:
-            writer.decline_shadow_vectors()
+        (writer.swap_vectors if switch else writer.decline_shadow_vectors)()
     return replace(report, swapped=switch)
 
 
@@ -89,7 +86,9 @@ def compare_vectors(store: Store, embedder: Embedder, previous_embedder: Previou
     """Measure the current and the new vectors. Raise ModelError if the new model cannot be used."""
     state = store.reembed_state()
     candidates = store.vector_pairs(_MAX_CANDIDATES)
-    probes = _choose_probes(candidates)
+    probes = [_Probe(make_question(pair.stored.chunk.text), position) for position, pair in enumerate(candidates)]
+    probes = [probe for probe in probes if probe.question]
+    probes = probes[:: max(1, -(-len(probes) // _MAX_PROBES))]
     report = ReembedReport(state.served, state.begun, len(probes))
     if not probes:
         return report
@@ -121,32 +120,15 @@ def roll_back(store: Store) -> IndexReport:
         )
         if "@" in model or "+" in model:
             note += " ('@' begins what was embedding.dimensions, '+' stands for a prefix of your own)"
-    return _make_report(note, ReembedReport(left, now, 0, swapped=True))
+    return IndexReport(notes=(note,), reembedding=ReembedReport(left, now, 0, swapped=True))
 
 
 def drop_old_vectors(store: Store) -> IndexReport:
     """Delete all vectors but the current ones."""
     with store.run(wait_s=_WAIT_FOR_RUN_S), store.writer() as writer:
         dropped = writer.drop_other_vectors()
-    return _make_report(f"dropped {dropped:,} vectors; those of {store.reembed_state().served or 'no model'} are left")
-
-
-def _make_report(note: str, change: ReembedReport | None = None) -> IndexReport:
-    return IndexReport(
-        files=0,
-        changed=0,
-        unchanged=0,
-        touched=0,
-        removed=0,
-        chunks=0,
-        embedded=0,
-        truncated=0,
-        waiting=0,
-        problems=(),
-        notes=(note,),
-        seconds=0.0,
-        reembedding=change,
-    )
+    note = f"dropped {dropped:,} vectors; those of {store.reembed_state().served or 'no model'} are left"
+    return IndexReport(notes=(note,))
 
 
 class _Probe(Struct, frozen=True):
@@ -170,12 +152,6 @@ def make_question(text: str) -> str:
             third = len(words[0][:_MAX_SENTENCE_CHARS]) // 3
             return words[0][:third] + words[0][2 * third : _MAX_SENTENCE_CHARS]
     return ""
-
-
-def _choose_probes(candidates: Sequence[VectorPair]) -> list[_Probe]:
-    probes = [_Probe(make_question(pair.stored.chunk.text), position) for position, pair in enumerate(candidates)]
-    probes = [probe for probe in probes if probe.question]
-    return probes[:: max(1, -(-len(probes) // _MAX_PROBES))]
 
 
 def _rank_with_previous(

@@ -18,9 +18,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from lorelog.core.document import Chunk, Document, FileStamp, SourceFile
+from lorelog.core.document import Document, FileStamp, SourceFile
 from lorelog.core.errors import ModelError, ModelFault, SourceError, StoreBusy, UsageError
 from lorelog.core.memory import FileProblem, IndexReport, ReembedReport, count_failed
 from lorelog.core.options import ChunkOptions, ScanOptions
@@ -53,22 +53,9 @@ class IndexCounters(Struct):
 
     def report(self, started: float, waiting: int) -> IndexReport:
         """Return the report of a run that began at `started` (of `time.monotonic`); `waiting` chunks have no vector."""
-        return IndexReport(
-            files=self.files,
-            changed=self.changed,
-            unchanged=self.unchanged,
-            touched=self.touched,
-            removed=self.removed,
-            chunks=self.chunks,
-            embedded=self.embedded,
-            truncated=self.truncated,
-            waiting=waiting,
-            problems=tuple(self.problems),
-            notes=tuple(self.notes),
-            seconds=round(time.monotonic() - started, 3),
-            failed=count_failed(self.problems),
-            reembedding=self.reembedding,
-        )
+        lists = {"problems": tuple(self.problems), "notes": tuple(self.notes), "failed": count_failed(self.problems)}
+        seconds = round(time.monotonic() - started, 3)
+        return replace(IndexReport(waiting=waiting, seconds=seconds), **(asdict(self) | lists))
 
 
 class VectorMaker:
@@ -192,9 +179,14 @@ class IndexJob(Struct, frozen=True):
     tombstones: Tombstones | None = None
     """Deletions to omit from documents."""
 
-
-def _ignore_progress(stage: str, done: int, total: int) -> None:
-    pass
+    def scan_options(self) -> ScanOptions:
+        """Return the options with the exclusions of the roots."""
+        return replace(
+            self.scan,
+            exclude_paths=(*self.scan.exclude_paths, *(path for root in self.roots for path in root.exclude)),
+            exclude_in={root.path: root.patterns for root in self.roots if root.patterns},
+            roots_without_ignore_files=self.journals,
+        )
 
 
 class IndexRun:
@@ -207,7 +199,7 @@ class IndexRun:
         self._embedder = None if job.words_only else embedder
         self._has_model = embedder is not None
         self._job = job
-        self._progress = progress or _ignore_progress
+        self._progress = progress or (lambda stage, done, total: None)
         self._builder = DocumentBuilder(job.chunking, job.tombstones)
         self._counters = IndexCounters()
         self._vectors = VectorMaker(
@@ -225,7 +217,11 @@ class IndexRun:
     def over_roots(self) -> IndexReport:
         """Scan the job's roots and bring all of them up to date."""
         started = time.monotonic()
-        dimension = self._try_model() if self._job.reembed else 0
+        dimension = 0
+        if self._job.reembed:  # fails before anything is begun if the model does not answer
+            if self._embedder is None:
+                raise UsageError("--reembed requires an embedding model", hint="set embedding.provider")
+            dimension = len(self._embedder.embed_query("lorelog")) // 4
         with self._exclusive_run():
             self._is_reembedding = self._should_reembed()
             # Takes over an index without vectors, and repairs the leftovers of a crash.
@@ -287,10 +283,11 @@ class IndexRun:
         """Return the known documents and the scan result; it includes deleted files that were roots."""
         # Read the documents first: a journal that is written and indexed during the scan is then not taken for deleted.
         documents = {document.source: document for document in self._store.documents()}
-        gone = self._gone_files()
+        # Single-file roots that have been deleted; a missing file that was named just now is an error.
+        gone = {root.path for root in self._job.roots if root.is_gone_file()} if not self._job.named else set()
         links = _find_links(self._job.roots)
         paths = [root.path for root in self._job.roots if root.path not in gone and root.path not in links]
-        result = scan(paths, self._scan_options())
+        result = scan(paths, self._job.scan_options())
         problems = (*result.problems, *links.values())
         return documents, replace(result, roots=(*result.roots, *gone), problems=problems)
 
@@ -388,13 +385,9 @@ class IndexRun:
             current = [update for update in map(self._current, updates) if update is not None]
             writer.put(current)
         self._counters.changed += len(current)
-        self._counters.chunks += sum(map(self._count_chunks, current))
-
-    def _count_chunks(self, update: DocumentUpdate) -> int:
-        if update.base is None:
-            return len(update.chunks)
-        document = self._store.document(update.document.source)
-        return document.chunk_count if document else 0
+        for update in current:
+            continued = self._store.document(update.document.source) if update.base is not None else None
+            self._counters.chunks += continued.chunk_count if continued else len(update.chunks)
 
     def _current(self, update: DocumentUpdate) -> DocumentUpdate | None:
         """Return the update as of now, under the writer's lock.
@@ -427,9 +420,11 @@ class IndexRun:
         kept = 0
         updates = (update or self._read(file, self._owner(file), old, []) for file, old, update in files)
         for group in _group_updates(update for update in updates if update is not None):
-            texts = _unique_texts(chunk for update in group for chunk in update.chunks)
-            missing = self._store.missing_vectors([text.vector_key for text in texts])
-            pending = [text for text in texts if text.vector_key in missing]
+            chunks = {chunk.vector_key: chunk for update in group for chunk in update.chunks}
+            missing = self._store.missing_vectors(list(chunks))
+            pending = [
+                PendingText(key, chunk.embedded_text, chunk.source) for key, chunk in chunks.items() if key in missing
+            ]
             if self._vectors.embed(pending, [update.document.source for update in group]):
                 self._put(group)
             else:
@@ -448,14 +443,6 @@ class IndexRun:
             if not self._vectors.embed(pending, [pending[0].source]):
                 left = self._waiting()
                 self._counters.notes.append(f"{left} chunks are found by keywords only until the model answers again")
-
-    def _try_model(self) -> int:
-        """Return the dimension of the model's vectors; fails before anything is begun if the model does not answer."""
-        if self._embedder is None:
-            raise UsageError("--reembed requires an embedding model", hint="set embedding.provider")
-        return len(self._embedder.embed_query("lorelog")) // 4
-
-    # -- other vectors -----------------------------------------------------------------------------------------------
 
     def _should_reembed(self) -> bool:
         """Return whether this run makes vectors beside the current ones; add a note if that was declined before."""
@@ -488,29 +475,21 @@ class IndexRun:
 
     @contextmanager
     def _exclusive_run(self) -> Iterator[None]:
+        """Hold the run lock. While another run holds it, wait if the job allows it, and report what is waited for."""
+        started, is_held, wait_s = time.monotonic(), False, 0.0
         with ExitStack() as stack:
-            try:
-                stack.enter_context(self._store.run(wait_s=0))
-            except StoreBusy as busy:
-                if not self._job.patient:
-                    raise
-                self._counters.notes.append(f"waited: {busy.message}")
-                stack.enter_context(self._wait_for_run(busy))
-            yield
-
-    def _wait_for_run(self, busy: StoreBusy) -> AbstractContextManager[object]:
-        """Return the run lock, held, once the other run has ended; report meanwhile what is waited for."""
-        started = time.monotonic()
-        while (waited_s := time.monotonic() - started) < _WAIT_FOR_RUN_S:
-            self._progress(f"waiting for the index run of {busy.holder or 'another process'}", int(waited_s), 0)
-            with ExitStack() as stack:
+            while not is_held:
                 try:
-                    stack.enter_context(self._store.run(wait_s=_WAIT_STEP_S))
-                except StoreBusy as still_busy:
-                    busy = still_busy
-                else:
-                    return stack.pop_all()
-        raise busy
+                    stack.enter_context(self._store.run(wait_s=wait_s))
+                    is_held = True
+                except StoreBusy as busy:
+                    waited_s = time.monotonic() - started
+                    if not self._job.patient or waited_s > _WAIT_FOR_RUN_S:
+                        raise
+                    self._counters.notes += [] if wait_s else [f"waited: {busy.message}"]
+                    wait_s = _WAIT_STEP_S
+                    self._progress(f"waiting for the index run of {busy.holder or 'another process'}", int(waited_s), 0)
+            yield
 
     def _with_hint(self, problem: FileProblem) -> FileProblem:
         """Return a problem, with a hint if it is a registered root that no longer exists."""
@@ -537,26 +516,11 @@ class IndexRun:
         self._counters.notes += [f"no Markdown below {path}; it is not remembered" for path in empty]
         return frozenset(empty)
 
-    def _scan_options(self) -> ScanOptions:
-        roots = self._job.roots
-        return replace(
-            self._job.scan,
-            exclude_paths=(*self._job.scan.exclude_paths, *(path for root in roots for path in root.exclude)),
-            exclude_in={root.path: root.patterns for root in roots if root.patterns},
-            roots_without_ignore_files=frozenset(root.path for root in roots if root.path in self._job.journals),
-        )
-
     def _owner(self, file: SourceFile) -> Root:
         root = find_innermost_root(file.path, (*self._job.known_roots, *self._job.roots))
         if root is None:  # scans only return files inside a root
             raise UsageError(f"{file.path} is outside {file.root}")
         return root
-
-    def _gone_files(self) -> frozenset[str]:
-        """Return single-file roots that have been deleted. A missing file that was named just now is an error."""
-        return (
-            frozenset() if self._job.named else frozenset(root.path for root in self._job.roots if root.is_gone_file())
-        )
 
     def _writer(self, *, take_over: bool = False) -> AbstractContextManager[StoreWriter]:
         wait_s = _WAIT_TO_WRITE_S if self._job.patient else _SHORT_WAIT_S
@@ -578,12 +542,6 @@ def _find_links(roots: Iterable[Root]) -> dict[str, FileProblem]:
                 "its documents are kept; to index the files behind it, name them: lorelog index PATH",
             )
     return links
-
-
-def _unique_texts(chunks: Iterable[Chunk]) -> list[PendingText]:
-    """Return the texts of chunks, one per vector key."""
-    texts = {chunk.vector_key: PendingText(chunk.vector_key, chunk.embedded_text, chunk.source) for chunk in chunks}
-    return list(texts.values())
 
 
 def _group_updates(updates: Iterable[DocumentUpdate]) -> Iterator[list[DocumentUpdate]]:

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from lorelog.core.errors import LorelogError, SourceError, StoreBusy, StoreError, plural
 from lorelog.core.memory import FileProblem, HealthCheck, HealthReply
 from lorelog.core.ports import REPAIR_NOTE, Embedder, Store, StoreStats
@@ -90,13 +88,8 @@ def failed_files(store: Store, job: IndexJob) -> list[FileProblem]:
 
     Nothing is remembered between runs: the files are listed again, and those that the index does not know are read.
     """
-    options = replace(
-        job.scan,
-        exclude_paths=(*job.scan.exclude_paths, *(path for root in job.roots for path in root.exclude)),
-        exclude_in={root.path: root.patterns for root in job.roots if root.patterns},
-        roots_without_ignore_files=job.journals,
-    )
-    result = scan([root.path for root in job.roots if os.path.realpath(root.path) == root.path], options)
+    paths = [root.path for root in job.roots if os.path.realpath(root.path) == root.path]
+    result = scan(paths, job.scan_options())
     missing_roots = {root.path for root in job.roots if not root.exists()}
     problems = [problem for problem in result.problems if problem.path not in missing_roots]
     known = {document.source: document.stamp for document in store.documents()}

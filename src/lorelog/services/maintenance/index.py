@@ -209,7 +209,7 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         serves_model = self.store.serves_model()
         is_outdated = not serves_model and self.store.reembed_state().is_outdated
         if is_outdated:  # an update replaced the built-in model: only a run over roots makes all vectors anew
-            changes = FileChanges(roots=frozenset(root.path for root in job.roots))
+            changes = FileChanges(roots={root.path for root in job.roots})
         job = replace(job, words_only=not (serves_model or is_outdated))
         report = IncrementalIndexer(self.store, self.embedder, job, progress).apply(changes)
         if report is not None:

@@ -28,7 +28,7 @@ from lorelog.core.paths import (
     is_below,
     tenant_folder,
 )
-from lorelog.core.processes import acquire_file_lock, try_file_lock
+from lorelog.core.processes import FileLock, acquire_file_lock, try_file_lock
 
 RenameSources = Callable[[Path, Mapping[str, str]], None]
 """Changes the paths of documents in a catalog: file of the catalog, and new paths of folders by old path."""
@@ -45,7 +45,9 @@ def migrate_home(home: Path, rename_sources: RenameSources) -> None:
     """
     old = Path(first_layout_folder(home))
     try:
-        with _exclusive_lock(home):
+        (home / "run").mkdir(mode=0o700, exist_ok=True)
+        busy = StoreBusy(f"another process moves the files of {home} to the new layout", hint="try again in a moment")
+        with FileLock(home / "run" / "layout.lock", busy, _WAIT_S):
             if os.path.lexists(old):
                 _stop_old_daemon(home)
                 _migrate(home, old, rename_sources)
@@ -115,20 +117,6 @@ def _rename_roots(file: Path, old: str, new: str) -> None:
         kept = [root for root in content["roots"] if not is_below(root["path"], old)]
         text = json.dumps({"roots": [*kept, *changed]}, indent=2, ensure_ascii=False)
         write_atomic(file, text.encode() + b"\n")
-
-
-@contextmanager
-def _exclusive_lock(home: Path) -> Iterator[None]:
-    (home / "run").mkdir(mode=0o700, exist_ok=True)
-    descriptor = os.open(home / "run" / "layout.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        if not acquire_file_lock(descriptor, _WAIT_S):
-            raise StoreBusy(
-                f"another process moves the files of {home} to the new layout", hint="try again in a moment"
-            )
-        yield
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from msgspec import Struct, to_builtins
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import StoreError, StoreUnwritable
 from lorelog.core.paths import is_below
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.processes import FileLock
 from lorelog.core.serializable import Serializable
 
 
@@ -116,29 +116,19 @@ class Roots:
         """Keep other processes from changing the list between our read and our write."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(self._path.with_name(".roots.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with FileLock(self._path.with_name(".roots.lock")):
+                yield
         except OSError as error:
-            raise self._unwritable(error) from error
-        try:
-            acquire_file_lock(descriptor)  # held for one small write
-            yield
-        finally:
-            os.close(descriptor)
+            raise StoreUnwritable(
+                f"{self._path} cannot be written: {error.strerror}",
+                hint="make it writable or point LORELOG_HOME elsewhere",
+            ) from error
 
     def _write(self, roots: dict[str, Root]) -> None:
         text = json.dumps({"roots": [to_builtins(roots[path]) for path in sorted(roots)]}, indent=2, ensure_ascii=False)
-        try:
-            if not self._read()[1]:
-                self._path.replace(self._path.with_name(f"{self._path.name}.bad-{time.strftime('%Y%m%d-%H%M%S')}"))
-            write_atomic(self._path, text.encode() + b"\n")
-        except OSError as error:
-            raise self._unwritable(error) from error
-
-    def _unwritable(self, error: OSError) -> StoreUnwritable:
-        return StoreUnwritable(
-            f"{self._path} cannot be written: {error.strerror}",
-            hint="make it writable or point LORELOG_HOME elsewhere",
-        )
+        if not self._read()[1]:
+            self._path.replace(self._path.with_name(f"{self._path.name}.bad-{time.strftime('%Y%m%d-%H%M%S')}"))
+        write_atomic(self._path, text.encode() + b"\n")
 
 
 def _salvage_roots(data: bytes) -> Iterator[Root]:

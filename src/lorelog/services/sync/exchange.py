@@ -20,12 +20,12 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, ValidationError, convert, field, to_builtins
 
 from lorelog.code.git import Git, GitResult, clean_environment, run_git
 from lorelog.core.document import GLOBAL_PROJECT
@@ -104,7 +104,11 @@ class Exchange:
     ) -> None:
         check_remote(url)
         self._folder, self._url, self._branch = folder, url, branch
-        self._environment = _git_environment(os.environ if environment is None else environment)
+        # Neither Git nor ssh asks anything.
+        self._environment = clean_environment(os.environ if environment is None else environment, _KEPT_VARIABLES)
+        if "GIT_SSH" not in self._environment:
+            command = self._environment.get("GIT_SSH_COMMAND")
+            self._environment["GIT_SSH_COMMAND"] = command or "ssh -oBatchMode=yes"
 
     def fetch(self) -> ExchangeState:
         """Fetch the newest commit and return its files. Raise StoreUnreachable."""
@@ -194,8 +198,6 @@ class Exchange:
         """Delete the local repository. The next fetch makes a new one, which holds the newest commit only."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    # -- git ---------------------------------------------------------------------------------------------------------
-
     def _open(self, *, is_sha256: bool = False) -> None:
         if not (self._folder / "HEAD").exists():
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -250,18 +252,8 @@ def absolute_remote(remote: str, directory: str) -> str:
     return os.path.normpath(path)
 
 
-def _git_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which neither Git nor ssh asks anything."""
-    cleaned = clean_environment(environment, _KEPT_VARIABLES)
-    if "GIT_SSH" not in cleaned:
-        cleaned["GIT_SSH_COMMAND"] = cleaned.get("GIT_SSH_COMMAND") or "ssh -oBatchMode=yes"
-    return cleaned
-
-
 def _import_stream(before: ExchangeState, files: Mapping[str, bytes], author: CommitAuthor, message: str) -> bytes:
     """Return a stream for `git fast-import`: one commit that changes the files of a state to these."""
-    import time
-
     name = "".join(char for char in author.name if char.isprintable() and char not in "<>") or "lorelog"
     who = f"{name} <{author.machine}@lorelog.invalid> {int(time.time())} +0000"
     body = message.encode("utf-8", "replace")
@@ -283,9 +275,6 @@ def _unreachable(url: str, text: bytes) -> StoreUnreachable:
         f"{url} cannot be reached: {reason[:200] or 'git failed'}",
         hint="nothing is lost: what waits is sent by the next sync; try 'git ls-remote' on this address",
     )
-
-
-# -- settings --------------------------------------------------------------------------------------------------------
 
 
 class SyncSettings(Struct):
@@ -405,20 +394,16 @@ class SyncFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the lock of syncs of this tenant. Raise StoreBusy if another process does."""
-        self._create()
-        with FileLock(self.folder / "lock", StoreBusy("another sync is running", hint="wait until it has finished")):
-            yield
-
-    def _create(self) -> None:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StoreUnwritable(
                 f"{self.folder} cannot be created: {error.strerror}", hint="make it writable"
             ) from error
+        with FileLock(self.folder / "lock", StoreBusy("another sync is running", hint="wait until it has finished")):
+            yield
 
     def _write(self, name: str, content: bytes) -> None:
-        self._create()
         try:
             write_whole_file(self.folder / name, content, replaces=True)
         except OSError as error:
@@ -428,19 +413,8 @@ class SyncFolder:
 
     def _read(self, path: Path) -> SyncSettings:
         try:
-            values: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
-            return SyncSettings(
-                name=path.stem,
-                url=str(values["url"]),
-                branch=str(values["branch"]),
-                team=bool(values["team"]),
-                projects={str(key): str(value) for key, value in values["projects"].items()},
-                base={str(key): dict(value) for key, value in values["base"].items()},
-                pending={str(key): dict(value) for key, value in values["pending"].items()},
-                seen={str(key): (int(value[0]), str(value[1])) for key, value in values["seen"].items()},
-                last=str(values["last"]),
-            )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            return convert(json.loads(path.read_text("utf-8")) | {"name": path.stem}, SyncSettings)
+        except (OSError, ValueError, TypeError, ValidationError) as error:
             raise StoreDamaged(
                 f"{path} cannot be read: {error}", hint="delete it, and set the exchange up again: lorelog sync REMOTE"
             ) from error

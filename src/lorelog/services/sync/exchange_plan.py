@@ -27,7 +27,6 @@ from lorelog.light.guard_check import parse_event
 from lorelog.services.places.project import GLOBAL_NAME
 from lorelog.services.sync.exchange import FORMAT_FILE, project_slug
 from lorelog.services.sync.merge import (
-    MergedEntries,
     RecordChain,
     SyncEntry,
     by_key,
@@ -160,7 +159,9 @@ def _parse(files: Mapping[str, bytes]) -> _ParsedExchange:
                 found.chains[writer] = read_chain(text)
             case ["writers", writer, "forgotten.jsonl"]:
                 lines = map(json_object, content.splitlines())
-                found.forgotten[writer] = {str(line["key"]): str(line.get("at", "")) for line in lines if "key" in line}
+                found.forgotten[writer] = {
+                    str(line["key"]): str(line.get("at", "")) for line in lines if line.get("key")
+                }
             case ["writers", writer, log] if log.removesuffix(".jsonl") in LOGS:
                 lines_of = found.logs.setdefault(log.removesuffix(".jsonl"), {})
                 lines_of[writer] = [line for line in text.split("\n") if line.strip()]
@@ -205,16 +206,8 @@ def plan_exchange(state: MachineState, files: Mapping[str, bytes]) -> ExchangePl
     return _Planner(state, files).plan()
 
 
-class _ProjectPlan(Struct, frozen=True):
-    """The fields of a plan, for one project."""
-
-    added: Mapping[str, SyncEntry]
-    replaced: Mapping[str, SyncEntry]
-    sent: Mapping[str, SyncEntry]
-    base: Mapping[str, str]
-    received: Mapping[str, str]
-    pending: Mapping[str, str]
-    conflicts: tuple[str, ...]
+_PROJECT_FIELDS = ("added", "replaced", "sent", "base", "received_base", "pending")
+"""Fields of a plan that are by project."""
 
 
 class _RecordPlan(Struct, frozen=True):
@@ -227,31 +220,29 @@ class _RecordPlan(Struct, frozen=True):
 
 
 def _plan_project(
-    merged: MergedEntries, before: Mapping[str, str], here: Mapping[str, SyncEntry], there: Mapping[str, SyncEntry]
-) -> _ProjectPlan:
-    entries = merged.entries
+    entries: Mapping[str, SyncEntry],
+    before: Mapping[str, str],
+    here: Mapping[str, SyncEntry],
+    there: Mapping[str, SyncEntry],
+) -> dict[str, Mapping[str, Any]]:
+    """Return the part of a plan that one project has in each of `_PROJECT_FIELDS`."""
     sent = {key: entry for key, entry in entries.items() if key not in there or there[key].digest != entry.digest}
-    return _ProjectPlan(
-        added={key: entry for key, entry in entries.items() if key not in here},
-        replaced={
-            here[key].digest: entry
-            for key, entry in entries.items()
-            if key in here and here[key].digest != entry.digest
-        },
-        sent=sent,
-        base={key: entry.digest for key, entry in entries.items()},
-        received={
-            key: entry.digest if key not in sent else before[key]
-            for key, entry in entries.items()
+    edited = {key: entry for key, entry in entries.items() if key in here and here[key].digest != entry.digest}
+    digests = {key: entry.digest for key, entry in entries.items()}
+    return {
+        "added": {key: entry for key, entry in entries.items() if key not in here},
+        "replaced": {here[key].digest: entry for key, entry in edited.items()},
+        "sent": sent,
+        "base": digests,
+        "received_base": {
+            key: before[key] if key in sent else digest
+            for key, digest in digests.items()
             if key not in sent or key in before
         },
-        pending={
-            key: entry.digest
-            for key, entry in entries.items()
-            if key not in sent and (key not in here or here[key].digest != entry.digest)
+        "pending": {
+            key: digest for key, digest in digests.items() if key not in sent and (key not in here or key in edited)
         },
-        conflicts=merged.conflicts,
-    )
+    }
 
 
 class _Planner:
@@ -277,7 +268,8 @@ class _Planner:
 
     def plan(self) -> ExchangePlan:
         state, there = self._state, self._there
-        projects: dict[str, _ProjectPlan] = {}
+        projects: dict[str, dict[str, Mapping[str, Any]]] = {}
+        conflicts: list[str] = []
         for name, entries in there.projects.items():
             if name not in state.entries:  # not chosen here: only what was forgotten is erased
                 self._write_journals(name, entries, merge_entries({}, {}, entries, self._forgotten).entries)
@@ -285,26 +277,27 @@ class _Planner:
             other, before = there.projects.get(name, {}), state.base.get(name, {})
             merged = merge_entries(before, here, other, self._forgotten, state.pending.get(name))
             self._write_journals(name, other, merged.entries)
-            projects[name] = _plan_project(merged, before, here, other)
-        keys = {key for project in projects.values() for key in project.base}
+            projects[name] = _plan_project(merged.entries, before, here, other)
+            conflicts += merged.conflicts
+        keys = {key for project in projects.values() for key in project["base"]}
         logs = self._plan_logs(keys)
         records = self._plan_records()
-        self._write_own()
+        self._files.setdefault(FORMAT_FILE, (json.dumps({"version": FORMAT_VERSION}) + "\n").encode())
+        user = json.dumps({"user": state.user}, ensure_ascii=False) + "\n"
+        self._files[f"writers/{state.writer}/writer.json"] = user.encode()
+        if self._own_forgotten:
+            lines = [json.dumps({"key": key, "at": at}) for key, at in sorted(self._own_forgotten.items())]
+            self._files[writer_file(state.writer, "forgotten")] = _join(lines)
         return ExchangePlan(
             files=self._files,
-            added={name: project.added for name, project in projects.items()},
-            replaced={name: project.replaced for name, project in projects.items()},
+            **{part: {name: project[part] for name, project in projects.items()} for part in _PROJECT_FIELDS},
             forget=self._to_forget(),
             forgotten=self._forgotten,
             logs=logs,
             records=records.added,
-            base={name: project.base for name, project in projects.items()},
-            received_base={name: project.received for name, project in projects.items()},
-            pending={name: project.pending for name, project in projects.items()},
             seen=records.seen,
-            sent={name: project.sent for name, project in projects.items()},
             sent_records=records.sent,
-            conflicts=tuple(key for project in projects.values() for key in project.conflicts),
+            conflicts=tuple(conflicts),
             other_projects=tuple(sorted(set(there.projects) - set(state.entries))),
             users={**there.users, state.writer: state.user},
             problems=tuple(self._problems),
@@ -334,24 +327,23 @@ class _Planner:
         ]
         if not state.team:
             return tuple(dict.fromkeys(wanted))
-        own = [key for key in dict.fromkeys(wanted) if key in state.authored or self._is_own_record(key)]
+        foreign = {
+            str(record.get("id"))
+            for writer, chain in self._there.chains.items()
+            if writer != state.writer
+            for record in chain.records
+        } - {str(record.get("id")) for record in self._there.chains.get(state.writer, RecordChain()).records}
+        own = [
+            key
+            for key in dict.fromkeys(wanted)
+            if key in state.authored or (key in state.records and key not in foreign)
+        ]
         if own:
             self._problems.append(
                 f"others forgot {len(own)} of your memories or records, which stay here: {', '.join(own[:3])}; "
                 "'lorelog forget' erases them"
             )
         return tuple(key for key in dict.fromkeys(wanted) if key not in own)
-
-    def _is_own_record(self, key: str) -> bool:
-        """Return True for a record that this machine wrote: it is in its own chain or in none."""
-        writers = {
-            writer
-            for writer, chain in self._there.chains.items()
-            if any(str(record.get("id")) == key for record in chain.records)
-        }
-        return key in self._state.records and (not writers or self._state.writer in writers)
-
-    # -- files -------------------------------------------------------------------------------------------------------
 
     def _write_journals(self, name: str, before: Mapping[str, SyncEntry], after: Mapping[str, SyncEntry]) -> None:
         """Write the journals of a project that change."""
@@ -366,24 +358,17 @@ class _Planner:
             if entries != former.get(file):
                 self._files[folder + file] = render_journal(file, entries).encode("utf-8", "replace")
 
-    def _write_own(self) -> None:
-        state = self._state
-        self._files.setdefault(FORMAT_FILE, (json.dumps({"version": FORMAT_VERSION}) + "\n").encode())
-        user = json.dumps({"user": state.user}, ensure_ascii=False) + "\n"
-        self._files[f"writers/{state.writer}/writer.json"] = user.encode()
-        if self._own_forgotten:
-            lines = [json.dumps({"key": key, "at": at}) for key, at in sorted(self._own_forgotten.items())]
-            self._files[writer_file(state.writer, "forgotten")] = _join(lines)
-
-    # -- logs --------------------------------------------------------------------------------------------------------
-
     def _plan_logs(self, keys: Collection[str]) -> dict[str, Sequence[str]]:
         """Write the logs of this writer, and return those that change here."""
         state = self._state
         changed: dict[str, Sequence[str]] = {}
         for log in LOGS:
             writers = {
-                writer: [line for line in lines if not self._is_about_forgotten(line)]
+                writer: [
+                    line
+                    for line in lines
+                    if not is_forgotten(str(json_object(line).get("memory") or ""), self._forgotten)
+                ]
                 for writer, lines in self._there.logs.get(log, {}).items()
             }
             foreign = {line for writer, lines in writers.items() if writer != state.writer for line in lines}
@@ -396,7 +381,10 @@ class _Planner:
                 shared = []
             own = list(dict.fromkeys([*writers.get(state.writer, ()), *shared]))
             for writer, lines in ({**writers, state.writer: own}).items():
-                self._put_log(writer_file(writer, log), lines)
+                if lines:
+                    self._files[writer_file(writer, log)] = _join(lines)
+                else:
+                    self._files.pop(writer_file(writer, log), None)
             if not state.team:
                 merged = merge_logs(state.writer, {**writers, state.writer: [line.text for line in mine]})
                 known = self._guard_ids(merged, foreign) if log == GUARDS else keys
@@ -408,9 +396,13 @@ class _Planner:
     def _may_add(self, log: str, line: str, known: Collection[str]) -> bool:
         """Return True for lines about memories or guards that are here. A guard's line that cannot be read would stop them all."""
         values = json_object(line)
-        if log == GUARDS:
-            return _is_guard_event(values) and values["id"] in known
-        return isinstance(values.get("at"), str) and str(values.get("memory", "")) in known
+        if log != GUARDS:
+            return isinstance(values.get("at"), str) and str(values.get("memory", "")) in known
+        try:
+            parse_event(values)
+        except ValueError:
+            return False
+        return values["id"] in known
 
     def _guard_ids(self, lines: Iterable[str], foreign: Collection[str]) -> set[str]:
         """Return the ids of guards that were added here, or elsewhere for a project that is here."""
@@ -431,18 +423,6 @@ class _Planner:
                 removed[str(event.get("id"))] = event["event"] == "remove"
         known = {str(json_object(line).get("id")) for lines in writers.values() for line in lines}
         return frozenset(identity for identity, is_gone in removed.items() if is_gone and identity not in known)
-
-    def _is_about_forgotten(self, line: str) -> bool:
-        memory = str(json_object(line).get("memory") or "")
-        return bool(memory) and is_forgotten(memory, self._forgotten)
-
-    def _put_log(self, path: str, lines: Sequence[str]) -> None:
-        if lines:
-            self._files[path] = _join(lines)
-        else:
-            self._files.pop(path, None)
-
-    # -- records -----------------------------------------------------------------------------------------------------
 
     def _plan_records(self) -> _RecordPlan:
         """Write the chain of this writer, and return what the records come to."""
@@ -470,7 +450,12 @@ class _Planner:
                     f"the records of {who} ({writer}) are broken, {other.fault}: those before it are taken over"
                 )
             seen[writer] = (len(other.lines), other.head)
-            fresh |= {str(record["id"]): record for record in other.records if self._is_wanted(record)}
+            for record in other.records:
+                identity, project = str(record.get("id", "")), str(record.get("project", "")) or GLOBAL_NAME
+                is_known = not identity or identity in state.record_ids
+                is_erased = identity in self._forgotten and "redacted" not in record
+                if not is_known and not is_erased and project in state.entries:
+                    fresh[identity] = record
             self._redact_chain(writer, other)
         own = {identity: record for identity, record in state.records.items() if identity not in elsewhere}
         extended = extend_chain(chain, own)
@@ -480,13 +465,6 @@ class _Planner:
             self._files[writer_file(state.writer, "ledger")] = _join(extended.lines)
         seen[state.writer] = (len(extended.lines), extended.head)
         return _RecordPlan(tuple(fresh.values()), len(extended.lines) - len(chain.lines), seen)
-
-    def _is_wanted(self, record: Mapping[str, Any]) -> bool:
-        identity = str(record.get("id", ""))
-        project = str(record.get("project", "")) or GLOBAL_NAME
-        if not identity or identity in self._state.record_ids or project not in self._state.entries:
-            return False
-        return "redacted" in record or identity not in self._forgotten
 
     def _redact_chain(self, writer: str, chain: RecordChain) -> None:
         """Take records that were redacted here out of the chain of another writer."""
@@ -498,14 +476,6 @@ class _Planner:
         if tuple(lines) != chain.lines and not chain.fault:
             self._files[writer_file(writer, "ledger")] = _join(lines)
             self._erases = True
-
-
-def _is_guard_event(values: Mapping[str, Any]) -> bool:
-    try:
-        parse_event(values)
-    except ValueError:
-        return False
-    return True
 
 
 def _by_file(entries: Iterable[SyncEntry]) -> dict[str, list[SyncEntry]]:

@@ -232,8 +232,9 @@ def _place_entries(ours: str, theirs: str, entries: Mapping[str, SyncEntry]) -> 
     """Return our version of a journal with these entries: in order of time, unless it has headings of a person's own."""
     own, foreign = split_journal(ours), split_journal(theirs)
     raw = {_part_key(part): part.text.strip("\n") for part in (*foreign, *own) if part.is_entry}
-    texts = {
-        key: raw.get(key, "") if _has_digest(raw.get(key, ""), entry) else entry.text for key, entry in entries.items()
+    texts = {  # with the path of a transcript, which an entry lacks
+        key: raw[key] if key in raw and entry_digest(raw[key]) == entry.digest else entry.text
+        for key, entry in entries.items()
     }
     headings = [part.text for part in own if not part.is_entry and part.text.strip()]
     is_plain = not headings or (headings == [own[0].text] and headings[0].startswith("# "))
@@ -262,11 +263,6 @@ def _place_entries(ours: str, theirs: str, entries: Mapping[str, SyncEntry]) -> 
 
 def _part_key(part: JournalPart) -> str:
     return anchor_field(part.text, "memory") or entry_digest(part.text)
-
-
-def _has_digest(text: str, entry: SyncEntry) -> bool:
-    """Return True if a text is that of an entry; it may have the path of a transcript, which the entry lacks."""
-    return bool(text) and entry_digest(text) == entry.digest
 
 
 def add_to_journal(text: str, file: str, added: Iterable[SyncEntry], replaced: Mapping[str, SyncEntry]) -> str:
@@ -336,9 +332,6 @@ def json_object(text: bytes | str) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-# -- chains of records -----------------------------------------------------------------------------------------------
-
-
 class RecordChain(Struct, frozen=True):
     """The records of one writer, as exchanged. `fault` says where the chain is broken; the records before it are kept."""
 
@@ -375,15 +368,17 @@ def read_chain(text: str) -> RecordChain:
     records: list[Mapping[str, Any]] = []
     head = GENESIS_HASH
     for number, line in enumerate(filter(str.strip, text.split("\n")), 1):
-        try:
-            values = json.loads(line)
-            record, previous, original = values["record"], values["prev"], values.get("original")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return RecordChain(tuple(lines), tuple(records), head, f"line {number} is not a record")
-        if previous != head or not isinstance(record, dict):
-            return RecordChain(tuple(lines), tuple(records), head, f"line {number} does not follow the one before it")
-        if original is not None and not (isinstance(original, str) and "redacted" in record):
-            return RecordChain(tuple(lines), tuple(records), head, f"line {number} was changed")
+        values = json_object(line)
+        record, original = values.get("record"), values.get("original")
+        fault = ""
+        if "record" not in values or "prev" not in values:
+            fault = f"line {number} is not a record"
+        elif values["prev"] != head or not isinstance(record, dict):
+            fault = f"line {number} does not follow the one before it"
+        elif original is not None and not (isinstance(original, str) and "redacted" in record):
+            fault = f"line {number} was changed"
+        if fault or not isinstance(record, dict):
+            return RecordChain(tuple(lines), tuple(records), head, fault)
         head = original or _line_hash(line)
         lines.append(line)
         records.append(record)
@@ -408,12 +403,7 @@ def extend_chain(chain: RecordChain, own: Mapping[str, Mapping[str, Any]]) -> Re
     return RecordChain(tuple(lines), tuple(records), head)
 
 
-def chain_hashes(chain: RecordChain) -> list[str]:
-    """Return the hash of every line of a chain, as the next line names it."""
-    following = [str(json.loads(line)["prev"]) for line in chain.lines[1:]]
-    return [*following, chain.head] if chain.lines else []
-
-
 def extends(chain: RecordChain, count: int, head: str) -> bool:
     """Return True if a chain still begins with the lines that were seen of it: so many, with this hash of the last one."""
-    return count == 0 or chain_hashes(chain)[count - 1 : count] == [head]
+    hashes = [*(str(json.loads(line)["prev"]) for line in chain.lines[1:]), chain.head] if chain.lines else []
+    return count == 0 or hashes[count - 1 : count] == [head]

@@ -3,23 +3,39 @@
 What others wrote is applied before anything is pushed, and every step can be repeated: a sync that is killed or offline loses
 nothing, and the next one continues. There is no queue: what the exchange does not have is sent whenever it can be reached.
 A text with a secret stops the push, not the rest.
+
+Every file here is replaced as a whole, under the lock that other writers honour. Adding an entry twice changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from lorelog.core.errors import LorelogError, StoreBusy, StoreUnreachable, UsageError
+from lorelog.core.document import GLOBAL_PROJECT
+from lorelog.core.errors import StoreBusy, StoreUnreachable, StoreUnwritable, UsageError
+from lorelog.core.record import REDACTION_KIND, Record
 from lorelog.core.serializable import Serializable
 from lorelog.ingest.redaction.redact import redact
+from lorelog.records.ledger import Ledger
+from lorelog.services.backup.archive import project_workspace, read_consistently
+from lorelog.services.backup.restore import ForgottenMemories, forgotten_lines, open_locked, write_whole_file
+from lorelog.services.memory_state.authored import AuthoredMemories
+from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memory_key
 from lorelog.services.places.roots import Root
-from lorelog.services.places.workspace import SYNC_COPIES, Workspace
+from lorelog.services.places.workspace import SYNC_COPIES, Workspace, create_project_folder
+from lorelog.services.records.exports import parse_import_line, record_to_json
+from lorelog.services.records.keyring import Keyring
+from lorelog.services.records.record_importer import ImportOptions, ImportReport, RecordImporter
+from lorelog.services.records.store import RecordStore
 from lorelog.services.sync.exchange import (
     CommitAuthor,
     Exchange,
@@ -33,12 +49,258 @@ from lorelog.services.sync.exchange_plan import (
     LOGS,
     ExchangePlan,
     MachineState,
+    SyncLogLine,
     plan_exchange,
     read_journals,
     writer_file,
 )
-from lorelog.services.sync.local_files import LocalFiles, is_personal
-from lorelog.services.sync.merge import SyncEntry, json_object
+from lorelog.services.sync.merge import (
+    SyncEntry,
+    add_to_journal,
+    anchor_field,
+    by_key,
+    cut_from_journal,
+    entry_digest,
+    json_object,
+    read_journal,
+    split_journal,
+)
+
+_SHARED_TAG = "shared"
+_PERSONAL_TYPES = ("correction", "preference")
+_JOURNAL_FILE = re.compile(r"[\w][\w.-]{0,100}\.md")
+_LEFT_OUT_FIELDS = ("address",)
+_BLANK_FIELDS: Mapping[str, Mapping[str, Any]] = {"tombstones": {"source": "", "ids": []}}
+"""Fields that are paths of this machine, or derived from one."""
+
+
+def _is_personal(text: str) -> bool:
+    """Return True for a user's correction or preference that is not tagged as shared: a team does not get it."""
+    tags = anchor_field(text, "tags").split(",")
+    return anchor_field(text, "type") in _PERSONAL_TYPES and _SHARED_TAG not in tags
+
+
+class LocalFiles(Struct):
+    """The files of one tenant. `projects` maps the directories of chosen projects to their names across machines."""
+
+    workspace: Workspace
+    projects: Mapping[str, str]
+
+    @property
+    def directories(self) -> dict[str, str]:
+        """The directories of the chosen projects by their names across machines."""
+        return {name: directory for directory, name in self.projects.items()}
+
+    @property
+    def folder(self) -> Path:
+        """The tenant's folder."""
+        return self.workspace.tenant_folder
+
+    def root(self, project: str) -> Root:
+        """Return the folder of a project's journals. Raise StoreUnwritable if a link leads out of the project."""
+        if project == GLOBAL_PROJECT:
+            return self.workspace.journal_root(to_global=True)
+        return project_workspace(self.workspace.home, self.workspace.tenant, project).journal_root(to_global=False)
+
+    def journals(self, project: str) -> dict[str, str]:
+        """Return the texts of a project's journals by name."""
+        paths = self.journal_paths(project)
+        return {path.name: read_consistently(path).decode("utf-8", "replace") for path in paths}
+
+    def journal_paths(self, project: str) -> list[Path]:
+        """Return the paths of a project's journals."""
+        paths = sorted(Path(self.root(project).path).glob("*.md"))
+        return [
+            path for path in paths if _JOURNAL_FILE.fullmatch(path.name) and path.is_file() and not path.is_symlink()
+        ]
+
+    def entries(self, project: str) -> dict[str, SyncEntry]:
+        """Return the entries of a project by key."""
+        return by_key(entry for file, text in self.journals(project).items() for entry in read_journal(file, text))
+
+    def write_entries(self, project: str, added: Mapping[str, SyncEntry], replaced: Mapping[str, SyncEntry]) -> None:
+        """Add entries that are still missing, and replace those that still have the text they had."""
+        root = self.root(project)
+        if project != GLOBAL_PROJECT:
+            create_project_folder(project)  # with a .gitignore: what came from other machines is not for the repository
+        known = self.entries(project) if added else {}
+        missing = {key: entry for key, entry in added.items() if key not in known}
+        files = {entry.file for entry in missing.values() if _JOURNAL_FILE.fullmatch(entry.file)}
+        if replaced:
+            files |= self.journals(project).keys()
+        for file in sorted(files):
+
+            def add_missing(text: str, file: str = file) -> str:
+                own = by_key(read_journal(file, text))
+                fresh = [entry for entry in missing.values() if entry.file == file and entry.key not in own]
+                return add_to_journal(text, file, fresh, replaced)
+
+            self._edit(Path(root.path) / file, add_missing)
+
+    def cut_entries(self, project: str, keys: Collection[str]) -> None:
+        """Erase entries in the journals of a project."""
+        folder = Path(self.root(project).path)
+        for file, text in self.journals(project).items():
+            if cut_from_journal(text, keys) != text:
+                self._edit(folder / file, partial(cut_from_journal, keys=keys))
+
+    def _edit(self, path: Path, edit: Callable[[str], str]) -> None:
+        """Replace a journal by its edited text, while others are kept from appending to it."""
+        try:
+            with open_locked(path) as content:
+                before = (content or b"").decode("utf-8", "surrogateescape")  # bytes that are not UTF-8 stay
+                after = edit(before)
+                if after != before:
+                    write_whole_file(path, after.encode("utf-8", "surrogateescape"), replaces=content is not None)
+        except OSError as error:
+            raise StoreUnwritable(
+                f"{path} cannot be written: {error.strerror or error}", hint="free some space, and sync again"
+            ) from error
+
+    def locate(self, project: str, key: str) -> tuple[str, int]:
+        """Return the journal of an entry and its first line; empty if it is gone."""
+        folder = Path(self.root(project).path)
+        for file, text in self.journals(project).items():
+            line = 1
+            for part in split_journal(text):
+                if part.is_entry and key in (anchor_field(part.text, "memory"), entry_digest(part.text)):
+                    return str(folder / file), line
+                line += part.text.count("\n") + 1
+        return "", 0
+
+    def log_lines(self, log: str, content: bytes | None = None) -> list[tuple[str, SyncLogLine]]:
+        """Return the lines of a log: as they are here, and as they are exchanged."""
+        path = self.folder / f"{log}.jsonl"
+        if content is None:
+            content = read_consistently(path) if path.exists() else b""
+        rows = content.decode("utf-8", "replace").split("\n")[:-1]
+        lines = [(raw, json_object(raw)) for raw in rows if raw.strip()]
+        guards = {str(line.get("id")): str(line.get("project", "")) for _, line in lines if line.get("event") == "add"}
+        found = []
+        for raw, values in lines:
+            if not values:  # it cannot be read, and stays as it is
+                line = SyncLogLine(raw, in_scope=False)
+            elif log == "guards":
+                project = values.get("project")
+                named = {"project": self.projects[project]} if project and project in self.projects else {}
+                line = SyncLogLine(
+                    _dump(values | named), in_scope=guards.get(str(values.get("id")), "") in self.projects
+                )
+            else:
+                fields = {name: value for name, value in values.items() if name not in _LEFT_OUT_FIELDS}
+                memory = str(values.get("memory") or "")
+                in_scope = bool(memory) and not values.get("forgotten")
+                line = SyncLogLine(_dump({**fields, **_BLANK_FIELDS.get(log, {})}), memory, in_scope=in_scope)
+            found.append((raw, line))
+        return found
+
+    def write_log(self, log: str, lines: Sequence[str]) -> None:
+        """Write a log with exchanged lines. A line that is here already stays as it is here."""
+        path = self.folder / f"{log}.jsonl"
+        with open_locked(path) as content:
+            here = self.log_lines(log, content or b"")
+            raw = {line.text: own for own, line in here}
+            wanted = set(lines)
+            texts = [raw.get(line) or self._localized(line) for line in lines]
+            texts += [own for own, line in here if line.text not in wanted]  # appended meanwhile
+            data = "".join(f"{text}\n" for text in texts).encode("utf-8", "replace")
+            write_whole_file(path, data, replaces=content is not None)
+
+    def _localized(self, line: str) -> str:
+        """Return an exchanged line with the directory that its project has here."""
+        values = json_object(line)
+        project = str(values.get("project", ""))
+        return _dump({**values, "project": self.directories[project]}) if project in self.directories else line
+
+    def records(self) -> tuple[dict[str, dict[str, Any]], set[str]]:
+        """Return the records of chosen projects as they are exchanged, by id and in order, and the ids of all records."""
+        found: dict[str, dict[str, Any]] = {}
+        ids: set[str] = set()
+        for record in self._ledger():
+            ids.add(record.id)
+            if record.project in self.projects and record.kind != REDACTION_KIND and record.verified:
+                values = record_to_json(record)
+                found[record.id] = {**values, "project": self.projects[record.project]} if record.project else values
+        return found, ids
+
+    def _ledger(self) -> Iterable[Record]:
+        return Ledger(self.folder).read() if self.folder.is_dir() else ()
+
+    def add_records(
+        self, records: Iterable[Mapping[str, Any]], *, restore: bool, patterns: tuple[str, ...]
+    ) -> ImportReport:
+        """Append records of other machines to the ledger. Without `restore` they count as imported, unless signed."""
+        lines = []
+        for values in records:
+            project = self.directories.get(str(values.get("project", "")), "")
+            moved = {**values, "project": project} if project else {k: v for k, v in values.items() if k != "project"}
+            lines.append(json.dumps(moved, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace"))
+        if not lines:
+            return ImportReport()
+        keyring = Keyring(self.workspace.home / "identities")
+        store = RecordStore(self.folder, keyring.signing_key)
+        try:
+            options = ImportOptions(restore=restore, patterns=patterns)
+            importer = RecordImporter(store, keyring, options, lambda _: None)
+            return importer.run(lambda: (parse_import_line(number, line) for number, line in enumerate(lines, 1)))
+        finally:
+            store.close()
+
+    def forgotten(self, there: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+        """Return what was forgotten here, with the time: ids of memories and records, digests of texts without an id.
+
+        `there` are the journals of the exchange, by project name and file: sections without an id are looked for in them.
+        """
+        stones = [stone for stone in self._tombstones().all() if stone.forgotten]
+        found = {stone.memory: stone.at for stone in stones if stone.memory}
+        found |= {record.id: record.at for record in self._ledger() if record.redacted}
+        without_id = {stone.key: stone.at for stone in stones if not stone.memory}
+        if without_id:
+            gone = ForgottenMemories(frozenset(without_id), frozenset())
+            for project, name in self.projects.items():
+                for file, text in there.get(name, {}).items():
+                    found |= dict.fromkeys(
+                        _sections_at(text, forgotten_lines(text, file, (project,), gone)), max(without_id.values())
+                    )
+        return found
+
+    def note_forgotten(self, keys: Mapping[str, str]) -> None:
+        """Register memories as forgotten that were forgotten elsewhere: an older backup must not bring them back."""
+        known = {stone.memory for stone in self._tombstones().all() if stone.forgotten}
+        stones = [
+            Tombstone(memory_key(key), key, "", (), at, forgotten=True) for key, at in keys.items() if key not in known
+        ]
+        if stones:
+            self._tombstones().append(stones)
+
+    def _tombstones(self) -> Tombstones:
+        return Tombstones(self.folder / "tombstones.jsonl")
+
+    def ensure_registry(self) -> None:
+        """Create the registry of the user's own memories if there is none."""
+        registry = AuthoredMemories(self.folder)
+        if not registry.exists():
+            registry.record(())
+
+    def authored(self) -> frozenset[str]:
+        """Return the ids of memories that were written on this machine."""
+        return frozenset(AuthoredMemories(self.folder).all())
+
+
+def _sections_at(text: str, lines: Collection[int]) -> list[str]:
+    """Return the digests of the entries without an id that have one of these lines."""
+    found, line = [], 1
+    for part in split_journal(text):
+        end = line + part.text.count("\n") + 1
+        if part.is_entry and not anchor_field(part.text, "memory") and not set(range(line, end)).isdisjoint(lines):
+            found.append(entry_digest(part.text))
+        line = end
+    return found
+
+
+def _dump(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, ensure_ascii=False)
+
 
 _MAX_TRIES = 8
 
@@ -134,7 +396,8 @@ class Syncer:
             try:
                 return self._run(dry_run=dry_run)
             except StoreUnreachable as error:
-                return self._offline_report(error, dry_run=dry_run)
+                report = failed_report(self._settings, error.message, dry_run=dry_run)
+                return replace(report, is_offline=True, sent=self.waiting())
             except ExchangeMoved:
                 continue
         raise StoreBusy(f"other machines keep pushing to {self._settings.url}", hint="nothing is lost; sync again")
@@ -175,7 +438,8 @@ class Syncer:
         if not secrets and is_changed:
             author = CommitAuthor(self._deps.user, self._folder.writer())
             try:
-                self._exchange.push(before, plan.files, author, _commit_message(plan))
+                counts = f"{sum(map(len, plan.sent.values()))} entries, {plan.sent_records} records"
+                self._exchange.push(before, plan.files, author, f"lorelog sync: {counts}\n")
             except PushRefused as error:
                 refusal = str(error)
         if plan.erases:
@@ -198,7 +462,7 @@ class Syncer:
 
     def _shared(self, entries: Mapping[str, SyncEntry]) -> dict[str, SyncEntry]:
         """Return the entries that others may have: in a team, without the user's corrections and preferences."""
-        return {key: entry for key, entry in entries.items() if not (self._settings.team and is_personal(entry.text))}
+        return {key: entry for key, entry in entries.items() if not (self._settings.team and _is_personal(entry.text))}
 
     def _state(self, local: LocalFiles, before: ExchangeState, writer: str) -> MachineState:
         settings = self._settings
@@ -218,8 +482,6 @@ class Syncer:
             pending=settings.pending,
             seen=settings.seen,
         )
-
-    # -- apply -------------------------------------------------------------------------------------------------------
 
     def _apply(self, local: LocalFiles, plan: ExchangePlan) -> int:
         """Write what others have to the files here, and return the number of records that were added."""
@@ -268,54 +530,40 @@ class Syncer:
         records, _ = local.records()
         local.note_forgotten({key: plan.forgotten.get(key, _now()) for key in plan.forget if key not in records})
 
-    # -- secrets -----------------------------------------------------------------------------------------------------
-
     def _find_secrets(self, local: LocalFiles, plan: ExchangePlan, before: ExchangeState) -> tuple[SecretFinding, ...]:
         """Return the secrets in everything that the exchange does not have yet."""
         found: list[SecretFinding] = []
+
+        def check(texts: Iterable[str], identity: str, source: str) -> None:
+            kinds = {kind for text in texts for kind in redact(text, self._deps.patterns).kinds}
+            if kinds:
+                found.append(SecretFinding(id=identity, source=source, line=0, kinds=tuple(sorted(kinds))))
+
         for name, entries in plan.sent.items():
             for key, entry in entries.items():
                 result = redact(entry.text, self._deps.patterns)
                 if result.kinds:
                     source, first = local.locate(local.directories[name], key)
-                    line = first + _first_difference(entry.text, result.text)
+                    pairs = zip(entry.text.split("\n"), result.text.split("\n"), strict=False)
+                    offset = next((number for number, (line, clean) in enumerate(pairs) if line != clean), 0)
                     kinds = tuple(sorted(result.kinds))
-                    found.append(SecretFinding(id=redact(key).text, source=source, line=line, kinds=kinds))
-        found += self._secret_names(plan, before)
-        writer = self._folder.writer()
+                    found.append(SecretFinding(id=redact(key).text, source=source, line=first + offset, kinds=kinds))
+        for path, content in plan.files.items():  # names of files, projects and the user
+            if before.files.get(path) != content:
+                names = [path.rpartition("/")[2]] if path not in before.files else []
+                for text in (*names, *(_texts(json_object(content)) if path.endswith(".json") else ())):
+                    check([text], f"the name {redact(text, self._deps.patterns).text}", redact(path).text)
         for log in ("ledger", *LOGS):
-            path = writer_file(writer, log)
+            path = writer_file(self._folder.writer(), log)
             known = set(before.files.get(path, b"").split(b"\n"))
             for row in plan.files.get(path, b"").split(b"\n"):
-                kinds = self._secret_kinds(row) if row and row not in known else ()
-                if kinds:
-                    found.append(
-                        SecretFinding(id=_line_id(row), source=str(local.folder / f"{log}.jsonl"), line=0, kinds=kinds)
-                    )
+                if row and row not in known:
+                    values = json_object(row)
+                    record = values.get("record", values)
+                    named = record if isinstance(record, dict) else {}
+                    identity = str(named.get("memory") or named.get("id") or "")
+                    check(_texts(values), identity, str(local.folder / f"{log}.jsonl"))
         return tuple(found)
-
-    def _secret_names(self, plan: ExchangePlan, before: ExchangeState) -> list[SecretFinding]:
-        """Return the secrets in names of files, projects and the user, which the exchange does not have yet."""
-        found = []
-        for path, content in plan.files.items():
-            if before.files.get(path) == content:
-                continue
-            name = path.rpartition("/")[2]
-            names = [name] if path not in before.files else []
-            names += _texts(json_object(content)) if path.endswith(".json") else []
-            for text in names:
-                result = redact(text, self._deps.patterns)
-                if result.kinds:
-                    what = f"the name {result.text}"
-                    kinds = tuple(sorted(result.kinds))
-                    found.append(SecretFinding(id=what, source=redact(path).text, line=0, kinds=kinds))
-        return found
-
-    def _secret_kinds(self, line: bytes) -> tuple[str, ...]:
-        texts = _texts(json_object(line))
-        return tuple(sorted({kind for text in texts for kind in redact(text, self._deps.patterns).kinds}))
-
-    # -- state and report --------------------------------------------------------------------------------------------
 
     def _remember(self, plan: ExchangePlan, *, is_complete: bool) -> None:
         settings = self._settings
@@ -329,7 +577,7 @@ class Syncer:
 
     def _report(self, plan: ExchangePlan, *, dry_run: bool, secrets: tuple[SecretFinding, ...]) -> SyncReport:
         return replace(
-            _empty_report(self._settings, dry_run=dry_run),
+            failed_report(self._settings, "", dry_run=dry_run),
             other_projects=plan.other_projects,
             writers=plan.users,
             received=sum(map(len, plan.added.values())),
@@ -343,53 +591,26 @@ class Syncer:
             problems=tuple(dict.fromkeys((*plan.problems, *self._problems))),
         )
 
-    def _offline_report(self, error: LorelogError, *, dry_run: bool) -> SyncReport:
-        report = failed_report(self._settings, error.message, dry_run=dry_run)
-        return replace(report, is_offline=True, sent=self.waiting())
-
 
 def failed_report(settings: SyncSettings, reason: str, *, dry_run: bool) -> SyncReport:
     """Return the report of an exchange that did not take place."""
-    return replace(_empty_report(settings, dry_run=dry_run), reason=reason)
-
-
-def _empty_report(settings: SyncSettings, *, dry_run: bool) -> SyncReport:
     return SyncReport(
         name=settings.name,
         url=settings.url,
         team=settings.team,
         dry_run=dry_run,
+        reason=reason,
         projects=tuple(settings.projects.values()),
         last=settings.last,
     )
 
 
-def _first_difference(text: str, redacted: str) -> int:
-    """Return the index of the first line that redaction changes."""
-    pairs = zip(text.split("\n"), redacted.split("\n"), strict=False)
-    return next((number for number, (line, clean) in enumerate(pairs) if line != clean), 0)
-
-
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict):
-        for each in value.values():
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
             yield from _texts(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
-
-
-def _line_id(line: bytes) -> str:
-    values = json_object(line)
-    record = values.get("record", values)
-    return str(record.get("memory") or record.get("id") or "") if isinstance(record, dict) else ""
-
-
-def _commit_message(plan: ExchangePlan) -> str:
-    entries = sum(map(len, plan.sent.values()))
-    return f"lorelog sync: {entries} entries, {plan.sent_records} records\n"
 
 
 def _now() -> str:

@@ -6,6 +6,9 @@ its roots; a few file stamps show when it must be asked again.
 One thread waits for events, lets them settle, and indexes all of them in one pass. Events can be lost (a queue overflow, a network
 share, directories created faster than they can be watched), so all roots are compared by their stamps now and then. Errors of a pass
 are kept and reported, its changes are tried again, and watching continues.
+
+File events come from watchfiles, and are collected in threads and delivered in batches. Directories are watched recursively; a single file is watched through its directory, because an editor that saves by renaming replaces
+it. The set of directories of a listener is fixed, so a new set needs new listeners; the old ones deliver their last events.
 """
 
 from __future__ import annotations
@@ -13,14 +16,14 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
@@ -28,14 +31,144 @@ from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import Cancelled, LorelogError, StoreBusy
 from lorelog.core.memory import IndexReport
 from lorelog.core.options import WatchOptions
-from lorelog.core.paths import cache_folder, data_folder, tenant_folder
+from lorelog.core.paths import cache_folder, data_folder, is_below, tenant_folder
 from lorelog.core.ports import Progress
 from lorelog.core.serializable import Serializable
+from lorelog.ingest.files import MARKDOWN_SUFFIXES
 from lorelog.services.indexing.incremental import FileChanges, merge_reports
 from lorelog.services.places.project import find_project
 from lorelog.services.places.root_selection import WatchScope
 from lorelog.services.places.roots import Root, Roots
-from lorelog.services.watch.events import DELETED, FileEventBatch, FileEventSource, WatchUnavailable
+
+if TYPE_CHECKING:
+    from watchfiles._rust_notify import RustNotify
+
+
+DELETED = 3
+"""watchfiles' number for a deletion; of other kinds only the path counts."""
+
+_POLL_STEP_MS = 200
+"""How often a listener checks for events, and whether it should stop."""
+_BATCH_MS = 1_000
+_POLL_DELAY_MS = 300
+
+
+class FileEventBatch(Struct, frozen=True):
+    """Events of a listener, or the fault that ended it."""
+
+    changes: frozenset[tuple[int, str]] = frozenset()
+    fault: str = ""
+
+
+class WatchUnavailable(Exception):
+    """The system refuses to watch: too many watches, or none allowed."""
+
+
+class FileEventSource:
+    """Watches directories, and delivers events from its own threads."""
+
+    def __init__(self, on_events: Callable[[FileEventBatch], None]) -> None:
+        self._on_events = on_events
+        self._listeners: list[_EventListener] = []
+
+    def listen(self, trees: Sequence[str], folders: Sequence[str]) -> None:
+        """Watch trees, and folders without their subfolders, instead of the previous ones.
+
+        Raise FileNotFoundError if one of them is gone, and WatchUnavailable if they are too many; the previous watches then stay.
+        """
+        listeners: list[_EventListener] = []
+        try:
+            for paths, recursive in ((outermost_paths(trees), True), (sorted(set(folders)), False)):
+                if paths:
+                    listeners.append(_EventListener(_open_notifier(paths, recursive=recursive), self._on_events))
+        except BaseException:
+            for listener in listeners:
+                listener.stop()
+            raise
+        before, self._listeners = self._listeners, listeners
+        for listener in before:
+            listener.stop()
+
+    def is_full(self, folder: str) -> bool:
+        """Return whether the system would refuse one more watch. New directories are then silently not watched."""
+        try:
+            _make_notifier([folder], recursive=False, lenient=False).close()
+        except PermissionError:
+            return False
+        except FileNotFoundError:
+            return False
+        except (OSError, RuntimeError):
+            return True
+        return False
+
+    def close(self) -> None:
+        """Stop watching."""
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener.stop()
+
+
+class _EventListener:
+    def __init__(self, notify: RustNotify, on_events: Callable[[FileEventBatch], None]) -> None:
+        self._notify = notify
+        self._on_events = on_events
+        self._stopped = Event()
+        self._thread = Thread(target=self._listen, name="lorelog-ears", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _listen(self) -> None:
+        with self._notify as notify:
+            while not self._stopped.is_set():
+                try:
+                    # Without a timeout: one that expires at the wrong moment would lose collected events.
+                    events = notify.watch(_BATCH_MS, _POLL_STEP_MS, 0, self._stopped)
+                except Exception as error:  # noqa: BLE001  (any failure ends the listener and must be reported)
+                    self._on_events(FileEventBatch(fault=str(error)))
+                    return
+                if isinstance(events, set):
+                    self._on_events(FileEventBatch(frozenset(events)))
+            with suppress(Exception):
+                events = notify.watch(1, 1, 1, None)
+                if isinstance(events, set):
+                    self._on_events(FileEventBatch(frozenset(events)))
+
+
+def outermost_paths(paths: Iterable[str]) -> list[str]:
+    """Return the paths that are not inside others."""
+    kept: list[str] = []
+    for path in sorted(set(paths), key=lambda path: (len(path), path)):
+        if not any(is_below(path, outer) for outer in kept):
+            kept.append(path)
+    return sorted(kept)
+
+
+def _open_notifier(paths: list[str], *, recursive: bool) -> RustNotify:
+    """Open a listener and skip directories without permission. Raise WatchUnavailable if nothing can be watched."""
+    try:
+        try:
+            return _make_notifier(paths, recursive=recursive, lenient=False)
+        except PermissionError:
+            # A lenient listener ignores every failure, also running out of watches: one more watch shows that.
+            opened = _make_notifier(paths, recursive=recursive, lenient=True)
+            _make_notifier(paths[:1], recursive=False, lenient=False).close()
+            return opened
+    except FileNotFoundError:
+        raise
+    except PermissionError as error:
+        raise WatchUnavailable(f"may not be watched: {error}") from error
+    except (OSError, RuntimeError) as error:
+        raise WatchUnavailable(str(error)) from error
+
+
+def _make_notifier(paths: list[str], *, recursive: bool, lenient: bool) -> RustNotify:
+    from watchfiles._rust_notify import RustNotify
+
+    poll = os.environ.get("WATCHFILES_FORCE_POLLING", "").lower() not in {"", "false", "disable", "disabled"}
+    return RustNotify(paths, False, poll, _POLL_DELAY_MS, recursive, lenient)
+
 
 _MAX_VISITED = 100
 
@@ -133,21 +266,16 @@ class WatchDiscovery:
         ignore_files: set[str] = set()
         errors: list[LorelogError] = []
         for tenant in self._all_tenants():
-            try:
+            targets: Iterable[WatchTarget] = ()
+            with _collected(errors):
                 targets = self._find_targets(tenant)
-            except LorelogError as error:
-                errors.append(error)
-                continue
             for target in targets:
                 if not os.path.isdir(target.directory):
                     awaited.add(target.directory)
                     continue
-                try:
-                    with self.open_engine(target.tenant, target.directory) as engine:
-                        watched = engine.maintenance().watch_set()
-                except LorelogError as error:
-                    errors.append(error)
-                    continue
+                watched = WatchScope(())
+                with _collected(errors), self.open_engine(target.tenant, target.directory) as engine:
+                    watched = engine.maintenance().watch_set()
                 for root in watched.roots:
                     if self._only is None or root.path in self._only:
                         watch_set.roots.setdefault((tenant, root.path), (target, root))
@@ -185,6 +313,14 @@ class WatchDiscovery:
         return Path(tenant_folder(self._home, tenant)) / "roots.json"
 
 
+@contextmanager
+def _collected(errors: list[LorelogError]) -> Iterator[None]:
+    try:
+        yield
+    except LorelogError as error:
+        errors.append(error)
+
+
 def _file_stamp(path: Path) -> tuple[int, int, int]:
     try:
         status = path.stat()
@@ -193,8 +329,6 @@ def _file_stamp(path: Path) -> tuple[int, int, int]:
     return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
-MARKDOWN_SUFFIXES = (".md", ".markdown")
-
 _CHECK_TARGETS_S = 2.0
 """Interval of checks whether roots were added, vanished or came back: a few stamps each time."""
 _POLL_S = 30.0
@@ -202,6 +336,7 @@ _POLL_S = 30.0
 _MAX_QUIET_PERIODS = 20
 """A pass waits at most this many quiet periods for files that keep changing."""
 _MAX_BACKOFF_S = 300.0
+_REPORTED = ("files", "changed", "removed", "embedded", "waiting")
 
 
 class WatchPass(Serializable, Struct, frozen=True):
@@ -214,35 +349,6 @@ class WatchPass(Serializable, Struct, frozen=True):
     hint: str = ""
     busy: bool = False
     """Whether it only has to wait for other writers."""
-
-
-class _PendingChanges(Struct):
-    """Changes of one target that are not indexed yet."""
-
-    roots: set[str] = field(default_factory=set)
-    files: set[str] = field(default_factory=set)
-    gone: set[str] = field(default_factory=set)
-    suspected: set[str] = field(default_factory=set)
-
-    def changes(self) -> FileChanges:
-        return FileChanges(*map(frozenset, (self.roots, self.files, self.gone, self.suspected)))
-
-    def add(self, other: _PendingChanges) -> None:
-        self.roots |= other.roots
-        self.files |= other.files
-        self.gone |= other.gone
-        self.suspected |= other.suspected
-
-
-class _Backoff(Struct, frozen=True):
-    """How long a failed target is paused: longer each time."""
-
-    until: float = 0.0
-    failures: int = 0
-
-    def longer(self, quiet: float) -> _Backoff:
-        pause = min(quiet * 2 ** min(self.failures + 1, 20), _MAX_BACKOFF_S)
-        return _Backoff(time.monotonic() + pause, self.failures + 1)
 
 
 class Watcher:
@@ -269,8 +375,9 @@ class Watcher:
         self._there: dict[str, object] = {}
         self._listening: dict[str, object] | None = None
         self._folders: frozenset[str] = frozenset()
-        self._pending: dict[WatchTarget, _PendingChanges] = {}
-        self._backoffs: dict[WatchTarget, _Backoff] = {}
+        self._pending: dict[WatchTarget, FileChanges] = {}
+        self._backoffs: dict[WatchTarget, tuple[float, int]] = {}
+        """When a failed target is tried again, and its failures in a row."""
         self._first = self._last = 0.0
         self._reconcile_at = 0.0
         self._unavailable = ""
@@ -313,6 +420,12 @@ class Watcher:
         """Return the state of watching, as JSON values."""
         there, view = self._there, self._watch_set
         paths = sorted({path for _, path in view.roots})
+        last = next(reversed(list(self._errors.values())), None)
+        last_pass = None
+        if self._last_pass is not None and self._last_pass.report is not None:
+            report = self._last_pass.report
+            last_pass = {"at": self._last_pass.at, "seconds": self._last_pass.seconds}
+            last_pass |= {name: getattr(report, name) for name in _REPORTED} | {"problems": len(report.problems)}
         return {
             "running": self._thread.is_alive(),
             "since": self._since,
@@ -324,8 +437,8 @@ class Watcher:
             "busy": self._busy or bool(self._pending),
             "pending": bool(self._pending),
             "waiting_for": self._waiting_for,
-            "last_pass": _format_pass(self._last_pass),
-            "last_error": _format_error(next(reversed(list(self._errors.values())), None)),
+            "last_pass": last_pass,
+            "last_error": {"at": last.at, "message": last.error, "hint": last.hint} if last is not None else None,
             "reconciled_at": self._reconciled,
         }
 
@@ -347,7 +460,8 @@ class Watcher:
                 self._busy = True
                 self._pass()
                 self._busy = False
-                self._wait_for_events(self._wait_s(look_at))
+                until = min(look_at, self._reconcile_at, *map(self._due_at, self._pending))
+                self._wait_for_events(min(max(until - time.monotonic(), 0.01), _CHECK_TARGETS_S))
         finally:
             self._events.close()
 
@@ -360,14 +474,10 @@ class Watcher:
                     self._guarded("events", partial(self._handle_batch, batch))
                 batch = self._queue.get_nowait()
 
-    def _wait_s(self, look_at: float) -> float:
-        until = min(look_at, self._reconcile_at, *(self._due_at(target) for target in self._pending))
-        return min(max(until - time.monotonic(), 0.01), _CHECK_TARGETS_S)
-
     def _due_at(self, target: WatchTarget) -> float:
         quiet = self._options.debounce_ms / 1000
         rest = min(self._last + quiet, self._first + _MAX_QUIET_PERIODS * quiet)
-        return max(rest, self._backoffs[target].until) if target in self._backoffs else rest
+        return max(rest, self._backoffs.get(target, (0.0, 0))[0])
 
     # -- roots -------------------------------------------------------------------------------------------------------
 
@@ -438,32 +548,34 @@ class Watcher:
         for kind, path in batch.changes:
             if kind == DELETED and (path in self._folders or isinstance(self._there.get(path), tuple)):
                 self._listening = None  # its replacement needs a new listener
-            for target, root in _innermost_roots(path, self._watch_set):
+            innermost: dict[str, tuple[WatchTarget, Root]] = {}
+            for (tenant, _), (target, root) in self._watch_set.roots.items():
+                if root.holds(path) and (tenant not in innermost or len(innermost[tenant][1].path) < len(root.path)):
+                    innermost[tenant] = (target, root)
+            for target, root in innermost.values():
                 self._handle_event(kind, path, target, root)
 
     def _handle_event(self, kind: int, path: str, target: WatchTarget, root: Root) -> None:
         *above, name = path[len(root.path) + 1 :].split("/")
         if any(part.startswith(".") for part in above):
             return
-        if path == root.path:
-            self._pending_for(target).files.add(path)
-        elif name in self._watch_set.ignore_files:
+        if name in self._watch_set.ignore_files and path != root.path:
             self._pending_for(target).roots.add(root.path)
+        elif path == root.path or (not name.startswith(".") and name.lower().endswith(MARKDOWN_SUFFIXES)):
+            self._pending_for(target).files.add(path)
         elif name.startswith("."):
             return
-        elif name.lower().endswith(MARKDOWN_SUFFIXES):
-            self._pending_for(target).files.add(path)
         elif kind == DELETED:
             self._pending_for(target).gone.add(path)
         elif _is_directory(path):
             self._pending_for(target).roots.add(root.path)
 
-    def _pending_for(self, target: WatchTarget) -> _PendingChanges:
+    def _pending_for(self, target: WatchTarget) -> FileChanges:
         """Return the pending changes of a target, and note that an event has just arrived."""
         now = time.monotonic()
         self._first = self._first if self._pending else now
         self._last = now
-        return self._pending.setdefault(target, _PendingChanges())
+        return self._pending.setdefault(target, FileChanges())
 
     # -- passes ------------------------------------------------------------------------------------------------------
 
@@ -479,8 +591,10 @@ class Watcher:
                 return
             except Exception as error:  # noqa: BLE001  (an error in one pass must not end all watching)
                 self._fail(target, error, at, time.monotonic() - now)
-                self._pending.setdefault(target, _PendingChanges()).add(notes)
-                self._backoffs[target] = self._backoffs.get(target, _Backoff()).longer(self._options.debounce_ms / 1000)
+                self._pending.setdefault(target, FileChanges()).add(notes)
+                failures = self._backoffs.get(target, (0.0, 0))[1] + 1
+                pause = min(self._options.debounce_ms / 1000 * 2 ** min(failures, 20), _MAX_BACKOFF_S)
+                self._backoffs[target] = (time.monotonic() + pause, failures)
             else:
                 self._backoffs.pop(target, None)
                 self._errors.pop(target, None)
@@ -494,11 +608,11 @@ class Watcher:
             if self._on_pass:
                 self._on_pass(self._last_pass)
 
-    def _follow(self, target: WatchTarget, pending: _PendingChanges) -> IndexReport | None:
+    def _follow(self, target: WatchTarget, pending: FileChanges) -> IndexReport | None:
         if not os.path.isdir(target.directory):
             return None  # its roots are gone, too, and are compared when they come back
         with self._discovery.open_engine(target.tenant, target.directory) as engine:
-            return engine.maintenance().follow(pending.changes(), self._keep_going)
+            return engine.maintenance().follow(pending, self._keep_going)
 
     def _keep_going(self, stage: str, done: int, total: int) -> None:
         if self._stopped.is_set():
@@ -524,21 +638,11 @@ class Watcher:
             self._waiting_for = message
         else:
             self._errors[source] = failed
-        report = (
-            "busy" if busy else message
-        )  # the message about the lock names a process and seconds: it always differs
+        # The message about the lock names a process and seconds: it always differs.
+        report = "busy" if busy else message
         if self._on_pass and report != self._last_message:
             self._last_message = report
             self._on_pass(failed)
-
-
-def _innermost_roots(path: str, watch_set: WatchSet) -> list[tuple[WatchTarget, Root]]:
-    """Return the innermost root that contains a path, for each tenant that has one."""
-    innermost: dict[str, tuple[WatchTarget, Root]] = {}
-    for (tenant, _), (target, root) in watch_set.roots.items():
-        if root.holds(path) and (tenant not in innermost or len(innermost[tenant][1].path) < len(root.path)):
-            innermost[tenant] = (target, root)
-    return list(innermost.values())
 
 
 def _file_identities(watch_set: WatchSet) -> dict[str, object]:
@@ -563,23 +667,3 @@ def _is_directory(path: str) -> bool:
 
 def _now() -> str:
     return datetime.now().astimezone().isoformat(timespec="seconds")
-
-
-def _format_pass(watch_pass: WatchPass | None) -> dict[str, Any] | None:
-    if watch_pass is None or watch_pass.report is None:
-        return None
-    report = watch_pass.report
-    return {
-        "at": watch_pass.at,
-        "seconds": watch_pass.seconds,
-        "files": report.files,
-        "changed": report.changed,
-        "removed": report.removed,
-        "embedded": report.embedded,
-        "waiting": report.waiting,
-        "problems": len(report.problems),
-    }
-
-
-def _format_error(one: WatchPass | None) -> dict[str, Any] | None:
-    return None if one is None else {"at": one.at, "message": one.error, "hint": one.hint}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lorelog.engine import Engine
     from lorelog.light.daemon_address import DaemonAddress
     from lorelog.operations.dispatch import Dispatcher
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
     from lorelog.wiring import ResourcePool
 
 

@@ -25,7 +25,7 @@ from lorelog.core import VERSION
 from lorelog.core.errors import LorelogError
 from lorelog.light.daemon_address import DaemonAddress
 from lorelog.light.daemon_control import READY, start_detached
-from lorelog.operations.meter import resident_bytes
+from lorelog.operations.operation import resident_bytes
 from lorelog.surfaces.daemon.connection import OperationRunner
 from lorelog.surfaces.daemon.instance import InstanceLock, limit_arenas, trim_memory
 from lorelog.surfaces.daemon.router import DaemonHooks
@@ -472,7 +472,7 @@ class Daemon:
         caller = ClientIdentity(self._home, dict(settings.environment), self._home, own=False)
 
         def load() -> Any:
-            from lorelog.surfaces.mcp.streamable_http import streamable_http_app
+            from lorelog.surfaces.mcp.server import streamable_http_app
 
             return streamable_http_app(self._runner.call, caller)
 

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from lorelog.core import VERSION
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, UsageError
 from lorelog.light.daemon_connection import NON_IDEMPOTENT, PROTOCOL, local_zone, version_key
-from lorelog.operations.meter import resident_bytes
+from lorelog.operations.operation import resident_bytes
 from lorelog.surfaces.daemon.connection import (
     ClientConnection,
     DaemonRequest,

@@ -10,8 +10,7 @@ from typing import Any
 
 from lorelog.core import VERSION
 from lorelog.operations.catalogue import all_operations, operation_schemas
-from lorelog.operations.operation import Operation
-from lorelog.operations.replies import Json
+from lorelog.operations.operation import Json, Operation
 
 _COMPONENT_REF = "#/components/schemas/{name}"
 _TEXT: Json = {"type": "string"}

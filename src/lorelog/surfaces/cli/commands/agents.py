@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
     from lorelog.services.sessions.transcripts import HostSession
 
 HELP = {
@@ -518,10 +518,10 @@ def run_backfill(args: argparse.Namespace) -> int:
     """
     from contextlib import closing
 
-    from lorelog.operations.arguments import parse_past_day
+    from lorelog.operations.requests import parse_past_day
 
     hosts = tuple(dict.fromkeys(map(parse_host, args.hosts))) or HOSTS
-    since = parse_past_day(args.since) if args.since else ""
+    since = parse_past_day(args.since)
     counts = ("found", "elsewhere", "sessions", "turns", "skipped", "statements", "upgraded", "gone")
     report: Json = {"hosts": [], "dry_run": args.dry_run, **dict.fromkeys(counts, 0)}
     report |= {"journals": {}, "problems": [], "notes": {}}

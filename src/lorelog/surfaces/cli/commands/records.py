@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
     from lorelog.services.records.keyring import KeyIdentity, Keyring
     from lorelog.services.records.wiki import Wiki
 

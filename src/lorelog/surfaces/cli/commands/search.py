@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
 
 _MAX_K = 100_000
 """The operation returns at most this many hits; larger values are lowered to it."""

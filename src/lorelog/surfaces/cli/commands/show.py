@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
     from prompt_toolkit.layout import Layout
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
 
 _SHORT_ID_CHARS = 8
 _ANCHORS = tuple(f"<!-- {name}:" for name in ("session", "turn", "branch", "memory", "origin", "type", "transcript"))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lorelog.light.daemon_address import DaemonAddress
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
 
 HELP = {
     "status": """\

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
 
 _MAX_SHOWN = 10
 _DRIVER_FILES = 3

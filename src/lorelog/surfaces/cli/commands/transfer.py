@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lorelog.core.record import Record
     from lorelog.engine import Engine
     from lorelog.ingest.importers.source import ImportSource
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
     from lorelog.services.imports.memory_importer import ImportSummary
     from lorelog.services.records.exports import ExportedMemory, ForeignMemory
     from lorelog.services.records.record_importer import ImportReport

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from lorelog.operations.replies import Json
+    from lorelog.operations.operation import Json
 
 _SHORT_ID_CHARS = 13
 """Of 36. They encode the time to the millisecond, so they are rarely equal for two records."""
