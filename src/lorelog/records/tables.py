@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, to_builtins
-from msgspec.structs import fields
 
 from lorelog.core.errors import StoreBusy
 from lorelog.core.ids import new_id
@@ -32,7 +31,7 @@ from lorelog.records.trust import source_ids
 _MAX_SEQ = 2**62
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class Task(Struct, frozen=True):
     """The current state of a task. Fields are columns of the table."""
 
     id: str
@@ -52,7 +51,7 @@ class Task(Struct, frozen=True, kw_only=True):
     records: int
 
 
-class ToolRun(Struct, frozen=True, kw_only=True):
+class ToolRun(Struct, frozen=True):
     """A tool run of a task. Its id is that of the record that started it. Fields are columns of the table."""
 
     id: str
@@ -116,50 +115,41 @@ class RecordContentFilter(Struct, frozen=True):
     words: Sequence[str] = ()
 
 
-def where_conditions(query: RecordQuery) -> tuple[list[str], list[object]]:
-    """Return the SQL conditions of a query and their values."""
-    conditions, values = ["r.seq < ?"], list[object]([query.before])
-    equal = (("task", query.task), ("thread", query.thread), ("status", query.status), ("agent", query.agent))
-    for column, value in equal:
-        if value:
-            conditions.append(f"r.{column} = ?")
-            values.append(value)
+def where_conditions(query: RecordQuery) -> tuple[str, list[object]]:
+    """Return the SQL condition of a query and its values."""
+    conditions: dict[str, object] = {
+        f"r.{column} = ?": value
+        for column in ("task", "thread", "status", "agent")
+        if (value := getattr(query, column))
+    }
     if query.project is not None:
-        conditions.append("r.project = ?")
-        values.append(query.project)
+        conditions["r.project = ?"] = query.project
     if query.projects is not None:
-        conditions.append(f"r.project IN ({placeholders(query.projects)})")
-        values += query.projects
+        conditions[f"r.project IN {_VALUES}"] = _json_list(query.projects)
     if query.kinds:
-        conditions.append(f"r.kind IN ({placeholders(query.kinds)})")
-        values += query.kinds
-    subjects = (
-        ("challenges", "id", query.challenge),
-        ("datasets", "name", query.dataset),
-        ("entities", "name", query.entity),
-    )
-    for table, column, value in subjects:
+        conditions[f"r.kind IN {_VALUES}"] = _json_list(query.kinds)
+    for (table, column), value in zip(_SUBJECT_TABLES, (query.entity, query.dataset, query.challenge), strict=True):
         if value:
-            conditions.append(f"r.place IN (SELECT place FROM {table} WHERE {column} = ?)")
-            values.append(value)
+            conditions[f"r.place IN (SELECT place FROM {table} WHERE {column} = ?)"] = value
+    where = " AND ".join(("r.seq < ?", *conditions))
     if query.in_force:
-        conditions.append("NOT EXISTS (SELECT 1 FROM records s WHERE s.supersedes = r.id AND s.supersedes <> '')")
-    return conditions, values
+        where += " AND NOT EXISTS (SELECT 1 FROM records s WHERE s.supersedes = r.id AND s.supersedes <> '')"
+    return where, [query.before, *conditions.values()]
 
 
-def placeholders(values: Sequence[str]) -> str:
-    """Return one question mark per value."""
-    return ", ".join("?" * len(values))
+def _json_list(values: Iterable[str]) -> str:
+    """Return the parameter of `_VALUES`: one for any number of texts."""
+    return json.dumps(list(values))
 
 
 _RECORDS_PER_TRANSACTION = 20_000
-_IDS_PER_QUERY = 500
+_VALUES = "(SELECT value FROM json_each(?))"
+"""The texts of a JSON list, as values of `IN`."""
 _SUBJECT_TABLES = (("entities", "name"), ("datasets", "name"), ("challenges", "id"))
 _AFTER_ANY_ID = "\U0010ffff"
 """Sorts after every character of an id."""
 _SELECT_RECORDS = "SELECT " + ", ".join(f"r.{name}" for name in COLUMNS) + " FROM records r"
-_TASK_COLUMNS = tuple(field.name for field in fields(Task))
-_RUN_COLUMNS = tuple(field.name for field in fields(ToolRun))
+_TASK_COLUMNS, _RUN_COLUMNS = (", ".join(kind.__struct_fields__) for kind in (Task, ToolRun))
 
 
 class RecordTables:
@@ -246,9 +236,7 @@ class RecordTables:
 
     def by_ids(self, ids: Iterable[str]) -> list[Record]:
         """Return the existing records with these ids, in ledger order."""
-        records: list[Record] = []
-        for some in _batches(ids):
-            records += self._records(f"WHERE r.id IN ({placeholders(some)}) ORDER BY r.place", some)
+        records = self._records(f"WHERE r.id IN {_VALUES} ORDER BY r.place", (_json_list(ids),))
         return sorted(records, key=attrgetter("seq"))
 
     def by_task(self, task: str) -> list[Record]:
@@ -269,32 +257,23 @@ class RecordTables:
 
     def superseded_by(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the superseded ones among these records, each with the last record that superseded it."""
-        newer: dict[str, str] = {}
-        for some in _batches(ids):
-            rows = self._rows(
-                f"SELECT supersedes, id FROM records WHERE supersedes IN ({placeholders(some)}) AND supersedes <> ''"
-                " ORDER BY place",
-                some,
-            )
-            newer |= {str(old): str(new) for old, new in rows}
-        return newer
+        sql = f"SELECT supersedes, id FROM records WHERE supersedes IN {_VALUES} AND supersedes <> '' ORDER BY place"
+        return {str(old): str(new) for old, new in self._rows(sql, (_json_list(ids),))}
 
     def find(self, query: RecordQuery) -> list[Record]:
         """Return the records that match a query, newest first."""
-        conditions, values = where_conditions(query)
-        return self._records(f"WHERE {' AND '.join(conditions)} ORDER BY r.place DESC LIMIT ?", [*values, query.limit])
+        where, values = where_conditions(query)
+        return self._records(f"WHERE {where} ORDER BY r.place DESC LIMIT ?", [*values, query.limit])
 
     def find_by_content(self, content: RecordContentFilter, query: RecordQuery) -> list[Record]:
         """Return the records that match a query and a content filter, newest first.
 
         If there are more than the limit, those with the most words are returned.
         """
-        conditions, values = where_conditions(query)
+        where, values = where_conditions(query)
         # Most records of a ledger match neither; searching the JSON text of the fields avoids decoding them.
-        either = [*("instr(r.fields, ?)" for _ in content.fields), f"r.kind IN ({placeholders(content.kinds)})"]
-        conditions.append(f"({' OR '.join(either)})")
-        values += [*(f'"{name}":' for name in content.fields), *content.kinds]
-        where = " AND ".join(conditions)
+        where += f" AND ({' OR '.join((*('instr(r.fields, ?)' for _ in content.fields), f'r.kind IN {_VALUES}'))})"
+        values += [*(f'"{name}":' for name in content.fields), _json_list(content.kinds)]
         if not content.words:
             return self._records(f"WHERE {where} ORDER BY r.place DESC LIMIT ?", [*values, query.limit])
         # Lower-case each text once for all words, and sort only places: sorting whole records is slow.
@@ -347,10 +326,7 @@ class RecordTables:
 
     def tasks_by_ids(self, ids: Iterable[str]) -> dict[str, Task]:
         """Return the existing tasks with these ids, by id."""
-        tasks: dict[str, Task] = {}
-        for some in _batches(ids):
-            tasks |= {task.id: task for task in self._tasks(f"WHERE id IN ({placeholders(some)})", some)}
-        return tasks
+        return {task.id: task for task in self._tasks(f"WHERE id IN {_VALUES}", (_json_list(ids),))}
 
     def tasks_with_id_prefix(self, start: str, limit: int = 10) -> list[Task]:
         """Return tasks by the start of their ids, in the order of ids."""
@@ -365,25 +341,23 @@ class RecordTables:
         limit: int = 100,
     ) -> list[Task]:
         """Return tasks, the most recently updated first. `project=""` selects tasks without a project."""
-        single = [project] if project is not None else None
-        where, values = _task_conditions([("project", single), ("project", projects), ("status", statuses or None)])
+        single = [project] if project is not None else projects
+        where, values = _task_conditions(single, statuses)
         return self._tasks(f"WHERE {where} ORDER BY place DESC LIMIT ?", [*values, limit])
 
     def find_tasks(
         self, projects: Sequence[str] | None, *, open_: bool, statuses: Sequence[str] = (), limit: int = 5
     ) -> tuple[list[Task], int]:
         """Return open or finished tasks, the most recently updated first, and their total number."""
-        where, values = _task_conditions([("project", projects), ("status", statuses or None)])
+        where, values = _task_conditions(projects, statuses)
         where = f"WHERE {where} AND finished_at {'=' if open_ else '<>'} ''"
         ((count,),) = self._rows(f"SELECT count(*) FROM tasks {where}", values)
         return self._tasks(f"{where} ORDER BY place DESC LIMIT ?", [*values, limit]), int(count)
 
     def runs(self, task: str, limit: int = 100) -> list[ToolRun]:
         """Return the runs of a task, newest first."""
-        rows = self._rows(
-            f"SELECT {', '.join(_RUN_COLUMNS)} FROM runs WHERE task = ? ORDER BY place DESC LIMIT ?", (task, limit)
-        )
-        return [ToolRun(**dict(zip(_RUN_COLUMNS, row, strict=True))) for row in rows]
+        sql = f"SELECT {_RUN_COLUMNS} FROM runs WHERE task = ? ORDER BY place DESC LIMIT ?"
+        return [ToolRun(*row) for row in self._rows(sql, (task, limit))]
 
     def entity_counts(self, kind: str, project: str | None = None, limit: int = 100) -> dict[str, int]:
         """Return the entities of a kind that records name, with the number of records, the most recently named first."""
@@ -398,15 +372,15 @@ class RecordTables:
         """Return other projects that name the same entities, datasets or challenges, the most shared names first."""
         shared: dict[str, set[str]] = {}
         last: dict[str, int] = {}
-        own = placeholders(projects)
+        own = _json_list(projects)
         for table, column in _SUBJECT_TABLES:
             rows = self._rows(
-                f"WITH mine AS (SELECT DISTINCT {column} AS name FROM {table} WHERE project IN ({own}))"
+                f"WITH mine AS (SELECT DISTINCT {column} AS name FROM {table} WHERE project IN {_VALUES})"
                 f" SELECT t.project, t.{column}, max(t.place) FROM {table} t JOIN mine ON mine.name = t.{column}"
-                f" WHERE t.project <> '' AND t.project NOT IN ({own}) AND NOT EXISTS (SELECT 1 FROM records r"
+                f" WHERE t.project <> '' AND t.project NOT IN {_VALUES} AND NOT EXISTS (SELECT 1 FROM records r"
                 " JOIN records s ON s.supersedes = r.id WHERE r.place = t.place AND s.supersedes <> '')"
                 f" GROUP BY t.project, t.{column}",
-                [*projects, *projects],
+                (own, own),
             )
             for project, name, place in rows:
                 shared.setdefault(str(project), set()).add(str(name))
@@ -436,8 +410,7 @@ class RecordTables:
         return [row_to_record(row) for row in self._rows(f"{_SELECT_RECORDS} {clause}", values)]
 
     def _tasks(self, clause: str, values: Sequence[object]) -> list[Task]:
-        rows = self._rows(f"SELECT {', '.join(_TASK_COLUMNS)} FROM tasks {clause}", values)
-        return [Task(**dict(zip(_TASK_COLUMNS, row, strict=True))) for row in rows]
+        return [Task(*row) for row in self._rows(f"SELECT {_TASK_COLUMNS} FROM tasks {clause}", values)]
 
     def _load_into(self, ids: Iterable[str], records: dict[str, Record]) -> None:
         for record in self.by_ids(ids):
@@ -445,14 +418,8 @@ class RecordTables:
 
     def _referring_ids(self, column: str, ids: Iterable[str], condition: str = "1") -> list[str]:
         """Return the ids of records whose column contains one of these ids and that meet a condition."""
-        referring: list[str] = []
-        for some in _batches(ids):
-            rows = self._rows(
-                f"SELECT id FROM records WHERE {column} IN ({placeholders(some)}) AND {column} <> '' AND {condition}",
-                some,
-            )
-            referring += [str(identity) for (identity,) in rows]
-        return referring
+        sql = f"SELECT id FROM records WHERE {column} IN {_VALUES} AND {column} <> '' AND {condition}"
+        return [str(identity) for (identity,) in self._rows(sql, (_json_list(ids),))]
 
     def _apply(self, ledger: Ledger, after: LedgerPosition, limit: int | None) -> int:
         stamps = self._stamps()
@@ -503,11 +470,8 @@ class RecordTables:
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
         # There is one connection: without the lock, a reader would see a half-written transaction of another thread.
-        with self._lock:
-            try:
-                yield
-            except (sqlite3.Error, OSError) as error:
-                raise self._file.translate(error) from error
+        with self._lock, self._file.translated():
+            yield
 
 
 def _select_stamp(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> tuple[int, ...] | None:
@@ -515,16 +479,7 @@ def _select_stamp(before: tuple[int, ...] | None, after: tuple[int, ...] | None)
     return before if before and after and before[0] != after[0] else after
 
 
-def _batches(ids: Iterable[str]) -> Iterator[list[str]]:
-    unique = list(dict.fromkeys(ids))
-    for start in range(0, len(unique), _IDS_PER_QUERY):
-        yield unique[start : start + _IDS_PER_QUERY]
-
-
-def _task_conditions(filters: Iterable[tuple[str, Sequence[str] | None]]) -> tuple[str, list[object]]:
-    conditions, values = ["1"], list[object]()
-    for column, allowed in filters:
-        if allowed is not None:
-            conditions.append(f"{column} IN ({placeholders(allowed)})")
-            values += allowed
-    return " AND ".join(conditions), values
+def _task_conditions(projects: Sequence[str] | None, statuses: Sequence[str]) -> tuple[str, list[object]]:
+    allowed = {"project": projects, "status": statuses or None}
+    lists = {f"{column} IN {_VALUES}": _json_list(values) for column, values in allowed.items() if values is not None}
+    return " AND ".join(("1", *lists)), list(lists.values())
