@@ -63,24 +63,35 @@ COLUMNS = (
 _INSERT = f"INSERT INTO records ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _ENCODE_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _FIELDS_INDEX = COLUMNS.index("fields")
-_GET_COLUMNS_BEFORE, _GET_COLUMNS_AFTER = (
-    attrgetter(*COLUMNS[:_FIELDS_INDEX]),
-    attrgetter(*COLUMNS[_FIELDS_INDEX + 1 :]),
+_GET_COLUMNS = attrgetter(*COLUMNS)
+_SET_ONCE = ", ".join(
+    f"{column} = CASE WHEN {column} = '' THEN excluded.{column} ELSE {column} END"
+    for column in ("project", "parent", "goal", "agent", "started_at", "started_by")
 )
 _TASK_STATUS_KINDS = frozenset({"task_start", "task_progress", "task_finish"})
 
 
 def insert_record(db: sqlite3.Connection, record: Record) -> None:
     """Add a record to all tables."""
-    place = db.execute(_INSERT, _record_to_row(record)).lastrowid or 0
+    row = list(_GET_COLUMNS(record))
+    row[_FIELDS_INDEX] = _ENCODE_JSON(dict(record.fields))
+    place = db.execute(_INSERT, row).lastrowid or 0
     if record.task:
         _update_task(db, record, place)
     if record.kind == "run_start":
         _add_run(db, record, place)
     elif record.kind == "run_finish":
         _finish_run(db, record, place)
-    for source, target, relation in _relations(record):
-        db.execute("INSERT INTO relations VALUES (?, ?, ?, ?)", (source, target, relation, place))
+    related = record.texts("related_artifact_ids")
+    for target in source_ids(record):
+        relations = (
+            (target == record.reply_to, record.relation or "reply_to"),
+            (target == record.supersedes, "supersedes"),
+            (target in related, "related"),
+        )
+        for applies, relation in relations:
+            if applies:
+                db.execute("INSERT INTO relations VALUES (?, ?, ?, ?)", (record.id, target, relation, place))
     origin = (record.task, record.project, place)
     for dataset in _iter_texts(record.fields.get("dataset_refs"), "name", "version"):
         db.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?)", (*dataset, *origin))
@@ -103,24 +114,17 @@ def row_to_record(row: tuple[object, ...]) -> Record:
     return Record(**values)  # type: ignore[arg-type]
 
 
-def _record_to_row(record: Record) -> tuple[object, ...]:
-    before, after = _GET_COLUMNS_BEFORE(record), _GET_COLUMNS_AFTER(record)
-    return (*before, _ENCODE_JSON(dict(record.fields)), *after)
-
-
 def _update_task(db: sqlite3.Connection, record: Record, place: int) -> None:
     starts, ends = record.kind == "task_start", record.kind == "task_finish"
-    sets_status = record.kind in _TASK_STATUS_KINDS and not (
-        record.origin == "import" and _is_started_locally(db, record.task)
-    )
+    sets_status = record.kind in _TASK_STATUS_KINDS
+    if (
+        sets_status and record.origin == "import"
+    ):  # it neither ends nor reopens a task that was not started by an import
+        sql = "SELECT 1 FROM tasks t JOIN records r ON r.id = t.started_by WHERE t.id = ? AND r.origin <> 'import'"
+        sets_status = db.execute(sql, (record.task,)).fetchone() is None
     db.execute(
         "INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?) ON CONFLICT (id) DO UPDATE SET"
-        " project = CASE WHEN project = '' THEN excluded.project ELSE project END,"
-        " parent = CASE WHEN parent = '' THEN excluded.parent ELSE parent END,"
-        " goal = CASE WHEN goal = '' THEN excluded.goal ELSE goal END,"
-        " agent = CASE WHEN agent = '' THEN excluded.agent ELSE agent END,"
-        " started_at = CASE WHEN started_at = '' THEN excluded.started_at ELSE started_at END,"
-        " started_by = CASE WHEN started_by = '' THEN excluded.started_by ELSE started_by END,"
+        f" {_SET_ONCE},"
         " status = CASE WHEN excluded.status = '' THEN status ELSE excluded.status END,"
         # Progress on a finished task reopens it.
         " finished_at = CASE WHEN excluded.status = '' THEN finished_at ELSE excluded.finished_at END,"
@@ -140,14 +144,6 @@ def _update_task(db: sqlite3.Connection, record: Record, place: int) -> None:
             place,
         ),
     )
-
-
-def _is_started_locally(db: sqlite3.Connection, task: str) -> bool:
-    """Return True if a task was not started by an import: then imported records neither end nor reopen it."""
-    row = db.execute(
-        "SELECT 1 FROM tasks t JOIN records r ON r.id = t.started_by WHERE t.id = ? AND r.origin <> 'import'", (task,)
-    ).fetchone()
-    return row is not None
 
 
 def _add_run(db: sqlite3.Connection, record: Record, place: int, *, finished: bool = False) -> None:
@@ -186,16 +182,6 @@ def _finish_run(db: sqlite3.Connection, record: Record, place: int) -> None:
         "UPDATE runs SET status = ?, summary = ?, finished_at = ?, finish = ? WHERE id = ?",
         (record.status, record.text("summary"), record.at, record.id, row[0]),
     )
-
-
-def _relations(record: Record) -> Iterator[tuple[str, str, str]]:
-    for target in source_ids(record):
-        if target == record.reply_to:
-            yield record.id, target, record.relation or "reply_to"
-        if target == record.supersedes:
-            yield record.id, target, "supersedes"
-        if target in record.texts("related_artifact_ids"):
-            yield record.id, target, "related"
 
 
 def _iter_texts(value: Json, *names: str) -> Iterator[tuple[str, ...]]:
