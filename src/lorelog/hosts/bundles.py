@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,16 +69,16 @@ _OPENCLAW_TOOLS_HINT = "If the tools memory_search, memory_get and memory_transc
 
 def bundle_files(host: str, command: str = COMMAND) -> dict[str, bytes]:
     """Return the files of a host's bundle by path."""
-    contents = {
+    writers: dict[str, Callable[[str], dict[str, str]]] = {
         "claude": _claude_files,
         "codex": _claude_files,
         "opencode": _opencode_files,
         "openclaw": _openclaw_files,
-        "gemini": _gemini_files,
-        "qwen": _qwen_files,
+        "gemini": partial(_extension_files, "gemini"),
+        "qwen": partial(_extension_files, "qwen"),
         "copilot": _copilot_files,
-    }[host](command)
-    return {path: text.encode() for path, text in sorted(contents.items())}
+    }
+    return {path: text.encode() for path, text in sorted(writers[host](command).items())}
 
 
 def marketplace_files() -> dict[str, bytes]:
@@ -114,7 +115,10 @@ def hook_groups(host: str, command: str = COMMAND) -> dict[str, list[dict[str, A
     groups: dict[str, list[dict[str, Any]]] = {}
     for event, moment in HOOK_EVENTS[host].items():
         matcher = HOOK_MATCHERS.get(host, {}).get(event)  # without one: all events of this kind
-        groups[event] = [{**({"matcher": matcher} if matcher else {}), "hooks": [_hook_entry(host, moment, command)]}]
+        limit = SESSION_END_TIMEOUT_S if moment == "session-end" else HOOK_TIMEOUT_S
+        limit *= 1000 if host in _MILLISECOND_HOSTS else 1
+        hook = {"type": "command", "command": hook_command(host, moment, command), "timeout": limit}
+        groups[event] = [{**({"matcher": matcher} if matcher else {}), "hooks": [hook]}]
     return groups
 
 
@@ -136,13 +140,6 @@ def render_skill(host: str, command: str = COMMAND) -> str:
     return "\n".join(["---", *front, "---", "", _fill_template("SKILL.md", values)])
 
 
-def _hook_entry(host: str, moment: str, command: str) -> dict[str, Any]:
-    limit = SESSION_END_TIMEOUT_S if moment == "session-end" else HOOK_TIMEOUT_S
-    if host in _MILLISECOND_HOSTS:
-        limit *= 1000
-    return {"type": "command", "command": hook_command(host, moment, command), "timeout": limit}
-
-
 def _allowed_tools(command: str) -> str:
     return ", ".join(f"Bash({shlex.quote(command)} {verb}:*)" for verb in ("search", "show", "transcript"))
 
@@ -153,6 +150,7 @@ def _claude_files(command: str) -> dict[str, str]:
     `plugin.json` is the manifest of the Open Plugins format, for goose. Droid translates Claude Code's.
     """
     manifest = {"name": NAME, "version": VERSION, "description": DESCRIPTION, "author": {"name": NAME}}
+    recall = _fill_template("commands/recall.md", {"ALLOWED": _allowed_tools(command)})
     return {
         "plugin.json": _render_json(manifest),
         ".claude-plugin/plugin.json": _render_json(manifest),
@@ -164,7 +162,7 @@ def _claude_files(command: str) -> dict[str, str]:
         "hooks/codex.json": _render_json({"hooks": hook_groups("codex", command)}),
         f"skills/{SKILL_NAME}/SKILL.md": render_skill("claude", command),
         f"codex-skills/{SKILL_NAME}/SKILL.md": render_skill("codex", command),
-        "commands/recall.md": _render_recall_command(command),
+        "commands/recall.md": f"{recall}\n{_recall_text(command, '$ARGUMENTS')}",
     }
 
 
@@ -225,37 +223,15 @@ def _openclaw_files(command: str) -> dict[str, str]:
     }
 
 
-def _gemini_files(command: str) -> dict[str, str]:
-    """Return an extension of Gemini CLI."""
-    return {
-        "gemini-extension.json": _render_json(_extension_manifest(command)),
-        "commands/recall.toml": f"description = {json.dumps(_RECALL_DESCRIPTION)}\n"
-        f"prompt = '''\n{_recall_text(command, '{{args}}')}'''\n",
-        **_extension_files("gemini", command),
-    }
-
-
-def _qwen_files(command: str) -> dict[str, str]:
-    """Return an extension of Qwen Code, which has commands in Markdown."""
-    front = f"---\ndescription: {json.dumps(_RECALL_DESCRIPTION)}\n---\n\n"
-    return {
-        "qwen-extension.json": _render_json(_extension_manifest(command)),
-        "commands/recall.md": front + _recall_text(command, "{{args}}"),
-        **_extension_files("qwen", command),
-    }
-
-
-def _extension_manifest(command: str) -> dict[str, Any]:
-    return {
-        "name": NAME,
-        "version": VERSION,
-        "description": DESCRIPTION,
-        "mcpServers": {NAME: mcp_server(command)},
-    }
-
-
 def _extension_files(host: str, command: str) -> dict[str, str]:
-    return {
+    """Return an extension of Gemini CLI, or of Qwen Code, which has commands in Markdown."""
+    manifest = {"name": NAME, "version": VERSION, "description": DESCRIPTION}
+    text, described = _recall_text(command, "{{args}}"), json.dumps(_RECALL_DESCRIPTION)
+    recall = {"commands/recall.toml": f"description = {described}\nprompt = '''\n{text}'''\n"}
+    if host == "qwen":
+        recall = {"commands/recall.md": f"---\ndescription: {described}\n---\n\n{text}"}
+    return recall | {
+        f"{host}-extension.json": _render_json(manifest | {"mcpServers": {NAME: mcp_server(command)}}),
         "hooks/hooks.json": _render_json({"hooks": hook_groups(host, command)}),
         f"skills/{SKILL_NAME}/SKILL.md": render_skill(host, command),
     }
@@ -282,14 +258,9 @@ def _recall_text(command: str, question: str) -> str:
     return _fill_template("SKILL.md", values | {"QUESTION": asked})
 
 
-def _render_recall_command(command: str) -> str:
-    front = _fill_template("commands/recall.md", {"ALLOWED": _allowed_tools(command)})
-    return f"{front}\n{_recall_text(command, '$ARGUMENTS')}"
-
-
 def _render_plugin(name: str, command: str) -> str:
     """Return a TypeScript plugin with the shared part and the path of lorelog filled in."""
-    head = f"// Generated from {_source_path(name)}: change it there and run `make plugins`.\n"
+    head = f"// Generated from src/lorelog/hosts/sources/{name}: change it there and run `make plugins`.\n"
     shared = _read_source("hook.ts").replace('COMMAND = "lorelog"', f"COMMAND = {json.dumps(command)}")
     values = {
         "DESCRIPTION": DESCRIPTION,
@@ -310,10 +281,6 @@ def _fill_template(name: str, values: Mapping[str, str]) -> str:
 def _read_source(name: str) -> str:
     # `importlib.resources` imports `tempfile` and `zipfile`: 10 ms of `lorelog status`.
     return Path(__file__).with_name("sources").joinpath(name).read_text(encoding="utf-8")
-
-
-def _source_path(name: str) -> str:
-    return f"src/lorelog/hosts/sources/{name}"
 
 
 def _render_json(shape: Mapping[str, Any]) -> str:

@@ -20,46 +20,14 @@ _MAX_PATH_CHARS = 4_096
 _MAX_EDITS = 100
 _MAX_WORDS = 200
 
-_KINDS = {
-    "bash": "run",
-    "shell": "run",
-    "exec": "run",
-    "exec_command": "run",
-    "local_shell": "run",
-    "powershell": "run",
-    "terminal": "run",
-    "run_shell_command": "run",
-    "edit": "edit",
-    "replace": "edit",
-    "create": "edit",
-    "multiedit": "edit",
-    "write": "edit",
-    "notebookedit": "edit",
-    "apply_patch": "edit",
-    "patch": "edit",
-    "multi_edit": "edit",
-    "file_write": "edit",
-    "write_file": "edit",
-    "read": "read",
-    "notebookread": "read",
-    "view_image": "read",
-    "read_file": "read",
-    "read_many_files": "read",
-    "view": "read",
-    "file_fetch": "read",
-    "grep": "search",
-    "grep_search": "search",
-    "list_directory": "search",
-    "glob": "search",
-    "ls": "search",
-    "list": "search",
-    "task": "other",
-    "agent": "other",
-    "todowrite": "other",
-    "skill": "other",
-    "webfetch": "other",
-    "websearch": "other",
+_TOOLS = {
+    "run": "bash shell exec exec_command local_shell powershell terminal run_shell_command",
+    "edit": "edit replace create multiedit write notebookedit apply_patch patch multi_edit file_write write_file",
+    "read": "read notebookread view_image read_file read_many_files view file_fetch",
+    "search": "grep grep_search list_directory glob ls list",
+    "other": "task agent todowrite skill webfetch websearch",
 }
+_KINDS = {tool: kind for kind, tools in _TOOLS.items() for tool in tools.split()}
 """Kinds of the hosts' own tools, by lower-case name."""
 _PATH_FIELDS = ("file_path", "filePath", "notebook_path", "path", "file", "filename", "target_file")
 _PATH_LIST_FIELDS = ("paths", "files", "file_paths", "derived_paths")
@@ -92,7 +60,8 @@ def build_call(
     """Return a tool call in the common form."""
     fields: Mapping[str, Any] = inputs if isinstance(inputs, dict) else {}
     command = _command(fields)
-    patch = _patch(fields, command)
+    texts = (fields.get(name) for name in _PATCH_FIELDS)
+    patch = next((text for text in (*texts, command) if isinstance(text, str) and _PATCH_START in text), "")
     paths = list(dict.fromkeys([*_patched_paths(patch), *_named_paths(fields)]))
     kind = _KINDS.get(tool.lower()) or _infer_kind(fields, command, paths)
     if kind == "run":
@@ -100,13 +69,14 @@ def build_call(
             kind = "edit"
         else:
             paths += [path for path in _redirected_paths(command) if path not in paths]
+    added = "\n".join(line[1:] for line in patch.split("\n") if line.startswith("+"))
     return {
         "id": call_id,
         "tool": tool[:200],
         "kind": kind,
         "paths": paths[:_MAX_PATHS],
         "command": "" if patch and kind == "edit" else command[:MAX_TEXT_CHARS],
-        "content": (_patched_text(patch) if patch else _content(fields))[:MAX_TEXT_CHARS],
+        "content": (added if patch else _content(fields))[:MAX_TEXT_CHARS],
         "output": cut_output(output_text(output)),
         "failed": failed,
     }
@@ -176,23 +146,11 @@ def _command(fields: Mapping[str, Any]) -> str:
     return ""
 
 
-def _patch(fields: Mapping[str, Any], command: str) -> str:
-    for name in _PATCH_FIELDS:
-        value = fields.get(name)
-        if isinstance(value, str) and _PATCH_START in value:
-            return value
-    return command if _PATCH_START in command else ""
-
-
 def _patched_paths(patch: str) -> Iterator[str]:
     for line in patch.split("\n") if patch else ():
         for heading in _PATCH_HEADINGS:
             if line.startswith(heading):
                 yield from _valid_paths(line[len(heading) :].strip())
-
-
-def _patched_text(patch: str) -> str:
-    return "\n".join(line[1:] for line in patch.split("\n") if line.startswith("+"))
 
 
 def _named_paths(fields: Mapping[str, Any]) -> Iterator[str]:

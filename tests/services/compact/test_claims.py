@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.services.compact.claims import SourceFacts
+from lorelog.services.compact.summary_writer import SourceFacts
 
 TEXT = (
     "We set the Redis TTL to 60 seconds in src/cache/store.py, because `make_key()` timed out after 1,500 ms. "

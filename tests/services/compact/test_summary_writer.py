@@ -13,12 +13,12 @@ from tests.services.compact.scripted import Notebook, Scripted, honest, is_mergi
 
 from lorelog.core.document import Chunk, StoredChunk
 from lorelog.core.errors import UsageError
-from lorelog.services.compact.claims import SummaryLine
 from lorelog.services.compact.sources import SummarySource, compare_by_words
 from lorelog.services.compact.summary_writer import (
     MAX_EXTRACTED_LINES,
     MAX_WRITTEN_LINES,
     QuoteFrame,
+    SummaryLine,
     SummaryWriter,
     condense_lines,
     extract_lines,

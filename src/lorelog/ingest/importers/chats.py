@@ -25,9 +25,10 @@ from lorelog.ingest.importers.source import (
     MAX_ENTRY_CHARS,
     ImportedEntry,
     ImportedItem,
-    MachinePlaces,
+    ImportSource,
     SkippedItem,
     clean_tags,
+    first_text,
     list_of,
     modification_time,
     object_of,
@@ -89,11 +90,11 @@ def _make_entry(head: ChatHead, turn: list[ChatMessage], number: int) -> Importe
     )
 
 
-_CHATGPT_ROLES = {"user": True, "assistant": False}
+_ROLES = {"user": True, "assistant": False}
 _TEXT_TYPES = frozenset({"text", "multimodal_text", "code"})
 
 
-class ChatGptSource:
+class ChatGptSource(ImportSource):
     """Export of ChatGPT: `conversations.json`, or several numbered files, in a ZIP archive or a folder.
 
     A conversation is a tree of messages, because answers can be regenerated. The branch that the person last saw is read. The shape is
@@ -102,31 +103,22 @@ class ChatGptSource:
 
     name = "chatgpt"
     title = "ChatGPT export"
-    is_personal = True
-
-    def find(self, places: MachinePlaces) -> Iterator[Path]:
-        """Yield archives among the downloads that look like an export."""
-        for path in sorted((places.home / "Downloads").glob("*.zip")):
-            if path.is_file() and self.accepts(path):
-                yield path
+    in_home = ("Downloads/*.zip",)
 
     def accepts(self, path: Path) -> bool:
         """Return whether a path has conversations with a `mapping`."""
-        if not (path.is_dir() or is_zip(path) or path.suffix == ".json"):
-            return False
-        return any('"mapping"' in member_head(path, name) for name in _conversation_files(path)[:1])
+        return _has_conversations(path, "mapping")
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the turns of conversations."""
         for name in _conversation_files(path):
-            for number, value in enumerate(read_array(path, name), 1):
-                place = f"{name}, item {number}"
-                if isinstance(value, SkippedItem):
-                    yield value
-                elif not isinstance(value, dict) or not isinstance(value.get("mapping"), dict):
-                    yield SkippedItem(place, "it is not a conversation")
-                else:
-                    yield from _read_chatgpt_conversation(value, place)
+            yield from _each(path, name, _read_chatgpt_conversation)
+
+
+def _has_conversations(path: Path, member: str) -> bool:
+    is_export = path.is_dir() or is_zip(path) or path.suffix == ".json"
+    names = _conversation_files(path)[:1] if is_export else []
+    return any(f'"{member}"' in member_head(path, name) for name in names)
 
 
 def _conversation_files(path: Path) -> list[str]:
@@ -136,10 +128,13 @@ def _conversation_files(path: Path) -> list[str]:
 
 
 def _read_chatgpt_conversation(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:
+    if not isinstance(value.get("mapping"), dict):
+        yield SkippedItem(place, "it is not a conversation")
+        return
     messages = list(_branch(value))
     times = [message.at for message in messages if message.at]
     at = parse_time(value.get("create_time")) or min(times, default=None) or parse_time(value.get("update_time"))
-    identity = text_of(value.get("conversation_id")) or text_of(value.get("id"))
+    identity = first_text(value, "conversation_id", "id")
     yield from read_turns(ChatHead(text_of(value.get("title")), identity, at, place), messages)
 
 
@@ -169,7 +164,7 @@ def _read_chatgpt_message(message: dict[str, Any]) -> ChatMessage | None:
     role = object_of(message.get("author")).get("role")
     metadata = object_of(message.get("metadata"))
     content = object_of(message.get("content"))
-    if role not in _CHATGPT_ROLES or metadata.get("is_visually_hidden_from_conversation"):
+    if role not in _ROLES or metadata.get("is_visually_hidden_from_conversation"):
         return None
     if content.get("content_type", "text") not in _TEXT_TYPES:
         return None
@@ -178,12 +173,10 @@ def _read_chatgpt_message(message: dict[str, Any]) -> ChatMessage | None:
         for part in list_of(content.get("parts"))
     ]
     text = "\n\n".join(filter(None, map(str.strip, parts))) or text_of(content.get("text"))
-    return ChatMessage(
-        _CHATGPT_ROLES[role], text, parse_time(message.get("create_time")), text_of(metadata.get("model_slug"))
-    )
+    return ChatMessage(_ROLES[role], text, parse_time(message.get("create_time")), text_of(metadata.get("model_slug")))
 
 
-class ClaudeAiSource:
+class ClaudeAiSource(ImportSource):
     """Export of Claude.ai: conversations, projects and the memory it kept.
 
     The shapes are those of the download that Claude.ai offers: `conversations.json`, `projects.json` and `memories.json`, in a ZIP
@@ -192,20 +185,11 @@ class ClaudeAiSource:
 
     name = "claude-ai"
     title = "Claude.ai export"
-    is_personal = True
-
-    def find(self, places: MachinePlaces) -> Iterator[Path]:
-        """Yield archives among the downloads that look like an export."""
-        for path in sorted((places.home / "Downloads").glob("data-*batch-*.zip")):
-            if self.accepts(path):
-                yield path
+    in_home = ("Downloads/data-*batch-*.zip",)
 
     def accepts(self, path: Path) -> bool:
         """Return whether a path has conversations with `chat_messages`."""
-        if not (path.is_dir() or is_zip(path) or path.suffix == ".json"):
-            return False
-        names = _conversation_files(path)
-        return any('"chat_messages"' in member_head(path, name) for name in names[:1])
+        return _has_conversations(path, "chat_messages")
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the turns of conversations, the documents of projects, and the memory."""
@@ -239,8 +223,7 @@ def _read_claude_ai_conversation(value: dict[str, Any], place: str) -> Iterator[
 
 
 def _read_claude_ai_message(message: dict[str, Any]) -> ChatMessage:
-    parts = [object_of(part) for part in list_of(message.get("content"))]
-    text = "\n\n".join(filter(None, (text_of(part.get("text")) for part in parts if part.get("type") == "text")))
+    text = _content_text(message.get("content"))
     attached = [object_of(part) for part in list_of(message.get("attachments"))]
     files = [f"[attached: {name}]" for part in attached if (name := text_of(part.get("file_name")))]
     return ChatMessage(
@@ -281,10 +264,9 @@ def _read_memory(value: dict[str, Any], place: str) -> Iterator[ImportedItem]:
 
 
 _MAX_BYTES = 256 * 1024 * 1024
-_LETTA_ROLES = {"user": True, "assistant": False}
 
 
-class LettaSource:
+class LettaSource(ImportSource):
     """Agent files of Letta (`.af`): the blocks that an agent keeps in its context, and its conversation.
 
     From the documented schema. Archival passages are not part of an agent file. System prompts and tools are not memory and are left out.
@@ -292,12 +274,8 @@ class LettaSource:
 
     name = "letta"
     title = "Letta agent file"
-    is_personal = True
-
-    def find(self, places: MachinePlaces) -> Iterator[Path]:
-        """Yield agent files in the project and among the downloads."""
-        for folder in (places.project, places.home / "Downloads"):
-            yield from sorted(path for path in folder.glob("*.af") if self.accepts(path))
+    in_project = ("*.af",)
+    in_home = ("Downloads/*.af",)
 
     def accepts(self, path: Path) -> bool:
         """Return whether a path is an agent file."""
@@ -342,18 +320,17 @@ def _read_block(block: dict[str, Any], place: str, owners: dict[str, str], at: A
 def _read_messages(agent: dict[str, Any], path: Path, at: Any) -> Iterator[ImportedItem]:
     name = text_of(agent.get("name"))
     messages = [
-        ChatMessage(_LETTA_ROLES[message["role"]], _message_text(message), parse_time(message.get("created_at")), name)
+        ChatMessage(
+            _ROLES[message["role"]], _content_text(message.get("content")), parse_time(message.get("created_at")), name
+        )
         for message in map(object_of, list_of(agent.get("messages")))
-        if message.get("role") in _LETTA_ROLES
+        if message.get("role") in _ROLES
     ]
     yield from read_turns(ChatHead(name, text_of(agent.get("id")), at, f"{path.name}, {name or 'agent'}"), messages)
 
 
-def _message_text(message: dict[str, Any]) -> str:
-    content = message.get("content")
-    if isinstance(content, str):
-        return content.strip()
+def _content_text(content: object) -> str:
+    """Return the text of a message: itself, or the texts of its parts."""
     parts = [object_of(part) for part in list_of(content)]
-    return "\n\n".join(
-        filter(None, (text_of(part.get("text")) for part in parts if part.get("type", "text") == "text"))
-    )
+    texts = (text_of(part.get("text")) for part in parts if part.get("type", "text") == "text")
+    return text_of(content) or "\n\n".join(filter(None, texts))

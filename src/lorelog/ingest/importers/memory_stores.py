@@ -14,11 +14,12 @@ from lorelog.ingest.importers.notes import matter_list, parse_matter
 from lorelog.ingest.importers.source import (
     ImportedEntry,
     ImportedItem,
-    MachinePlaces,
+    ImportSource,
     SkippedItem,
     check_text,
     clean_tags,
     clean_type,
+    first_text,
     list_of,
     modification_time,
     object_of,
@@ -41,7 +42,7 @@ _MAX_LINE_BYTES = 4_000_000
 _HEAD = ("id:", "created_at:", "type:", "confidence:")
 
 
-class Mem0Source:
+class Mem0Source(ImportSource):
     """mem0: JSON of its platform or library, the Markdown that its plugin exports, and the library's `history.db`.
 
     The library keeps texts in a vector store of the user's choice, and every change of them in `history.db`. The newest change of each
@@ -50,15 +51,8 @@ class Mem0Source:
 
     name = "mem0"
     title = "mem0"
-    is_personal = True
-
-    def find(self, places: MachinePlaces) -> Iterator[Path]:
-        """Yield the library's history, and exports of the plugin."""
-        history = places.home / ".mem0" / "history.db"
-        if history.is_file():
-            yield history
-        for folder in (places.project, places.home / "Downloads"):
-            yield from sorted(folder.glob("mem0-export-*.md"))
+    in_home = (".mem0/history.db", "Downloads/mem0-export-*.md")
+    in_project = ("mem0-export-*.md",)
 
     def accepts(self, path: Path) -> bool:
         """Return whether a path is one of its three forms."""
@@ -98,16 +92,13 @@ def _read_objects(path: Path, values: Iterator[Any]) -> Iterator[ImportedItem]:
         elif not isinstance(value, dict):
             yield SkippedItem(place, "it is not an object")
         else:
-            text = text_of(value.get("memory")) or text_of(value.get("text")) or text_of(value.get("data"))
-            yield _make_entry(value, text, place)
+            yield _make_entry(value, first_text(value, "memory", "text", "data"), place)
 
 
 def _make_entry(value: Mapping[str, Any], text: str, place: str) -> ImportedItem:
     if not text:
         return SkippedItem(place, "it has no text")
     metadata = object_of(value.get("metadata"))
-    author = text_of(value.get("agent_id")) or text_of(value.get("actor_id")) or text_of(value.get("user_id"))
-    identity = text_of(value.get("id"))
     return ImportedEntry(
         text=text,
         kind="memory",
@@ -115,8 +106,8 @@ def _make_entry(value: Mapping[str, Any], text: str, place: str) -> ImportedItem
         type=clean_type(value.get("type") or metadata.get("type")) or "fact",
         tags=clean_tags(*list_of(value.get("categories")), metadata.get("category")),
         at=parse_time(value.get("created_at")) or parse_time(value.get("updated_at")),
-        author=author,
-        key=identity,
+        author=first_text(value, "agent_id", "actor_id", "user_id"),
+        key=text_of(value.get("id")),
         project=text_of(metadata.get("project")) or text_of(value.get("project")),
     )
 
@@ -179,11 +170,10 @@ def _make_block(path: Path, matter: list[str], body: list[str], number: int) -> 
     return _make_entry({**values, "categories": words}, text, f"{path.name}, block {number}")
 
 
-_NAMES = ("memory.jsonl", "memory.json")
 _INSTALLED = "node_modules/@modelcontextprotocol/server-memory/dist"
 
 
-class McpMemorySource:
+class McpMemorySource(ImportSource):
     """File of the MCP memory server: entities with observations, and relations, one JSON object per line.
 
     An entity is one entry, with its observations and relations: an observation alone does not name what it is about. The file has no dates, so
@@ -192,19 +182,13 @@ class McpMemorySource:
 
     name = "mcp-memory"
     title = "MCP memory server"
-    is_personal = True
-
-    def find(self, places: MachinePlaces) -> Iterator[Path]:
-        """Yield files where the server writes by default and where people put them."""
-        folders = [places.project, places.home, places.project / _INSTALLED]
-        folders += [path / _INSTALLED for path in sorted((places.home / ".npm" / "_npx").glob("*"))]
-        for folder in folders:
-            for name in _NAMES:
-                if self.accepts(folder / name):
-                    yield folder / name
+    in_project = ("memory.json*", f"{_INSTALLED}/memory.json*")
+    in_home = ("memory.json*", f".npm/_npx/*/{_INSTALLED}/memory.json*")
 
     def accepts(self, path: Path) -> bool:
         """Return whether a file begins with an entity or a relation."""
+        if path.name.startswith("memory.json") and path.suffix not in {".json", ".jsonl"}:  # a copy
+            return False
         head = file_head(path)[:400].replace(" ", "")
         return head.startswith("{") and ('"type":"entity"' in head or '"type":"relation"' in head)
 
@@ -215,15 +199,15 @@ class McpMemorySource:
         relations: dict[str, list[str]] = {}
         for number, record in enumerate(read_records(str(path), stats), 1):
             if record.get("type") == "entity":
-                name = _first_text(record, "name", "entityName", "id")
+                name = first_text(record, "name", "entityName", "id")
                 if not name:
                     yield SkippedItem(f"{path.name}, record {number}", "the entity has no name")
                     continue
                 entities.setdefault(name, record)
             elif record.get("type") == "relation":
-                source, target = _first_text(record, "from", "from_id"), _first_text(record, "to", "to_id")
+                source, target = first_text(record, "from", "from_id"), first_text(record, "to", "to_id")
                 if source and target:
-                    words = _first_text(record, "relationType", "relation_type") or "relates to"
+                    words = first_text(record, "relationType", "relation_type") or "relates to"
                     relations.setdefault(source, []).append(f"- {words.replace('_', ' ')} {target}")
         if stats.broken or stats.skipped:
             yield SkippedItem(path.name, f"{stats.broken + stats.skipped:,} lines are not JSON objects")
@@ -250,10 +234,6 @@ class McpMemorySource:
         )
 
 
-def _first_text(record: dict[str, Any], *names: str) -> str:
-    return next((text for name in names if (text := text_of(record.get(name)))), "")
-
-
 _TYPES = {"bugfix": "lesson", "discovery": "fact", "change": "fact", "refactor": "fact", "feature": "fact"}
 _SENSITIVE_TYPES = frozenset({"sensitive"})
 _TABLES = {"observations": "observation", "session_summaries": "session summary"}
@@ -262,7 +242,7 @@ _SUMMARY_PARTS = ("request", "investigated", "learned", "completed", "next_steps
 _MAX_FILES = 20
 
 
-class ClaudeMemSource:
+class ClaudeMemSource(ImportSource):
     """claude-mem: its SQLite database, or the JSON that its export script writes.
 
     Columns vary by version, so only those that are there are read. Observations are memories: they were written by a model, and keep
@@ -273,12 +253,7 @@ class ClaudeMemSource:
     name = "claude-mem"
     title = "claude-mem"
     is_personal = False
-
-    def find(self, places: MachinePlaces) -> Iterator[Path]:
-        """Yield the database in the home."""
-        path = places.home / ".claude-mem" / "claude-mem.db"
-        if path.is_file():
-            yield path
+    in_home = (".claude-mem/claude-mem.db",)
 
     def accepts(self, path: Path) -> bool:
         """Return whether a path is its folder, its database or its export."""
@@ -303,7 +278,10 @@ def _read_database(path: Path) -> Iterator[ImportedItem]:
         columns = table_columns(connection)
         if "observations" not in columns:
             raise SourceError(f"{path} has no observations", hint="name the file claude-mem.db of claude-mem")
-        sessions = _read_sessions(connection, columns)
+        sessions: dict[str, str] = {}
+        if {"memory_session_id", "content_session_id"} <= columns.get("sdk_sessions", frozenset()):
+            rows = connection.execute("SELECT memory_session_id, content_session_id FROM sdk_sessions")
+            sessions = {str(ours): str(theirs) for ours, theirs in rows if ours and theirs}
         for table, kind in _TABLES.items():
             for row in _rows(connection, table, columns.get(table, frozenset())):
                 yield _read_row(row, kind, sessions)
@@ -317,14 +295,6 @@ def _rows(connection: sqlite3.Connection, table: str, columns: frozenset[str]) -
     order = "created_at_epoch, id" if {"created_at_epoch", "id"} <= columns else "rowid"
     for values in connection.execute(f'SELECT {chosen} FROM "{table}" ORDER BY {order}'):  # noqa: S608  (names of its own schema)
         yield dict(zip(names, values, strict=True))
-
-
-def _read_sessions(connection: sqlite3.Connection, columns: Mapping[str, frozenset[str]]) -> dict[str, str]:
-    """Return Claude's session ids by claude-mem's."""
-    if not {"memory_session_id", "content_session_id"} <= columns.get("sdk_sessions", frozenset()):
-        return {}
-    rows = connection.execute("SELECT memory_session_id, content_session_id FROM sdk_sessions")
-    return {str(ours): str(theirs) for ours, theirs in rows if ours and theirs}
 
 
 def _read_export(path: Path) -> Iterator[ImportedItem]:
@@ -346,12 +316,14 @@ def _read_row(row: Mapping[str, Any], kind: str, sessions: Mapping[str, str]) ->
     place = f"{kind} {row.get('id', '?')}"
     if text_of(row.get("type")) in _SENSITIVE_TYPES:
         return SkippedItem(place, "claude-mem marked it as sensitive")
-    text = _observation_text(row) if kind == "observation" else _summary_text(row)
+    is_observation = kind == "observation"
+    parts = [(name, text_of(row.get(name))) for name in _SUMMARY_PARTS]
+    summary = (f"**{name.replace('_', ' ').capitalize()}**\n\n{text}" for name, text in parts if text)
+    text = _observation_text(row) if is_observation else "\n\n".join(summary)
     if not text:
         return SkippedItem(place, "it has no text")
     session = sessions.get(text_of(row.get("memory_session_id")), "")
     native = text_of(row.get("type"))
-    is_observation = kind == "observation"
     concepts = _texts(row.get("concepts")) if is_observation else []
     return ImportedEntry(
         text=text,
@@ -360,8 +332,8 @@ def _read_row(row: Mapping[str, Any], kind: str, sessions: Mapping[str, str]) ->
         type=clean_type(_TYPES.get(native, native)) if is_observation else "",
         tags=clean_tags(native, *concepts),
         at=parse_time(row.get("created_at_epoch")) or parse_time(row.get("created_at")),
-        author=text_of(row.get("generated_by_model")) or text_of(row.get("agent_type")),
-        project=text_of(row.get("merged_into_project")) or text_of(row.get("project")),
+        author=first_text(row, "generated_by_model", "agent_type"),
+        project=first_text(row, "merged_into_project", "project"),
         anchor=(("session", session),) if session else (),
         archive=not is_observation,
     )
@@ -369,18 +341,13 @@ def _read_row(row: Mapping[str, Any], kind: str, sessions: Mapping[str, str]) ->
 
 def _observation_text(row: Mapping[str, Any]) -> str:
     title = text_of(row.get("title"))
-    body = text_of(row.get("narrative")) or text_of(row.get("text")) or text_of(row.get("subtitle"))
+    body = first_text(row, "narrative", "text", "subtitle")
     facts = [f"- {fact}" for fact in _texts(row.get("facts"))]
     files = [f"`{name}`" for name in _texts(row.get("files_modified"))[:_MAX_FILES]]
     if not (title or body or facts):
         return ""
     parts = [f"**{title}**" if title else "", body, "\n".join(facts), f"Files: {', '.join(files)}" if files else ""]
     return "\n\n".join(filter(None, parts))
-
-
-def _summary_text(row: Mapping[str, Any]) -> str:
-    parts = [(name, text_of(row.get(name))) for name in _SUMMARY_PARTS]
-    return "\n\n".join(f"**{name.replace('_', ' ').capitalize()}**\n\n{text}" for name, text in parts if text)
 
 
 def _texts(value: object) -> list[str]:
@@ -397,7 +364,7 @@ _INACTIVE_STATES = frozenset({"archived", "expired", "superseded", "deleted"})
 _ADDING_TOOLS = frozenset({"memory.add", "memory.add_batch", "add"})
 
 
-class MemdSource:
+class MemdSource(ImportSource):
     """memd: Open Memory Format 1.0, and JSON lines of its batch files and search results.
 
     memd's own files are not read; `memd export-omf` writes OMF. Claims about lifecycle and trust cannot be checked and are left
@@ -407,11 +374,7 @@ class MemdSource:
     name = "memd"
     title = "memd"
     is_personal = False
-
-    def find(self, places: MachinePlaces) -> Iterator[Path]:
-        """Yield its data folder, of which the user has to make an export."""
-        if (places.home / ".memd" / "data").is_dir():
-            yield places.home / ".memd" / "data"
+    in_home = (".memd/data",)
 
     def accepts(self, path: Path) -> bool:
         """Return whether a file is OMF or a batch file, or a folder is memd's."""
@@ -430,26 +393,22 @@ class MemdSource:
                 hint="run 'memd export-omf --output memories.json', then 'lorelog import memd memories.json'",
             )
         if '"omf"' in file_head(path)[:2_000]:
-            yield from _read_omf(path)
+            stats, number = TranscriptStats(), 0
+            for name, value in read_members(str(path), frozenset({"memories"}), stats):
+                if name == "memories":
+                    number += 1
+                    yield _checked(value, f"{path.name}, item {number}")
+            if stats.broken:
+                yield SkippedItem(f"{path.name}, item {number + 1}", "the document ends here unexpectedly")
         else:
             yield from _read_lines(path)
-
-
-def _read_omf(path: Path) -> Iterator[ImportedItem]:
-    stats, number = TranscriptStats(), 0
-    for name, value in read_members(str(path), frozenset({"memories"}), stats):
-        if name == "memories":
-            number += 1
-            yield _checked(value, f"{path.name}, item {number}")
-    if stats.broken:
-        yield SkippedItem(f"{path.name}, item {number + 1}", "the document ends here unexpectedly")
 
 
 def _read_lines(path: Path) -> Iterator[ImportedItem]:
     stats = TranscriptStats()
     for number, record in enumerate(read_records(str(path), stats), 1):
         place = f"{path.name}, record {number}"
-        tool = text_of(record.get("tool")) or text_of(record.get("op"))
+        tool = first_text(record, "tool", "op")
         if tool and tool not in _ADDING_TOOLS:
             yield SkippedItem(place, f"{tool} adds no memory")
             continue

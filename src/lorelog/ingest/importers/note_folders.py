@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from lorelog.ingest.importers.notes import MarkdownNote, matter_list, read_note,
 from lorelog.ingest.importers.source import (
     ImportedEntry,
     ImportedItem,
+    ImportSource,
     MachinePlaces,
     SkippedItem,
     clean_tags,
@@ -28,7 +30,7 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", 16)
 _VAULT_FOLDERS = ("", "Documents", "Obsidian", "Documents/Obsidian", "vaults", "notes")
 
 
-class ObsidianSource:
+class ObsidianSource(ImportSource):
     """An Obsidian vault: tags, aliases and wikilinks become tags of the entry, and its text stays as it is.
 
     `[[Target]]` becomes `link:<path of the note>` if exactly one note of the vault has that name. A link that several notes could
@@ -37,7 +39,6 @@ class ObsidianSource:
 
     name = "obsidian"
     title = "Obsidian vault"
-    is_personal = True
 
     def find(self, places: MachinePlaces) -> Iterator[Path]:
         """Yield vaults in the usual folders of the home, one level deep."""
@@ -60,7 +61,12 @@ class ObsidianSource:
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the notes."""
-        names = _name_notes(path)
+        names: dict[str, list[str]] = {}
+        for file in walk_files(path):
+            if isinstance(file, Path):
+                whole = file.relative_to(path).with_suffix("").as_posix() if file != path else file.stem
+                for name in {whole.lower(), file.stem.lower()}:
+                    names.setdefault(name, []).append(whole)
         for note in read_notes(path):
             if isinstance(note, SkippedItem):
                 yield note
@@ -70,27 +76,21 @@ class ObsidianSource:
                 yield SkippedItem(note.name, "it has no text")
 
 
-def _name_notes(root: Path) -> dict[str, list[str]]:
-    """Return the paths of notes by the names that a link may use, in lower case."""
-    names: dict[str, list[str]] = {}
-    for path in walk_files(root):
-        if isinstance(path, Path):
-            whole = path.relative_to(root).with_suffix("").as_posix() if path != root else path.stem
-            for name in {whole.lower(), path.stem.lower()}:
-                names.setdefault(name, []).append(whole)
-    return names
-
-
 def _read_obsidian_note(note: MarkdownNote, names: Mapping[str, list[str]]) -> Iterator[ImportedItem]:
     is_daily = bool(find_day(note.path.stem))
     matter = matter_list(note.matter.get("tags")) + matter_list(note.matter.get("tag"))
     aliases = [f"alias:{alias}" for alias in matter_list(note.matter.get("aliases") or note.matter.get("alias"))]
     for heading, text in split_note(note):
         prose = _CODE.sub(" ", text)
-        links, ambiguous = _resolve_links(prose, names)
         place = f"{note.name}, {heading}" if heading else note.name
-        for target in ambiguous:
-            yield SkippedItem(place, f"the link [[{target}]] could be several notes; the note is imported without it")
+        links: list[str] = []
+        for target in dict.fromkeys(found.strip().removesuffix(".md") for found in _LINK.findall(prose)):
+            paths = names.get(target.lower(), [])
+            if len(paths) > 1:
+                reason = f"the link [[{target}]] could be several notes; the note is imported without it"
+                yield SkippedItem(place, reason)
+            elif target:
+                links.append(f"link:{paths[0] if paths else target}")
         title = text.lstrip().startswith("#") or heading
         yield ImportedEntry(
             text=text if title else f"**{note.path.stem}**\n\n{text}",
@@ -104,28 +104,14 @@ def _read_obsidian_note(note: MarkdownNote, names: Mapping[str, list[str]]) -> I
         )
 
 
-def _resolve_links(text: str, names: Mapping[str, list[str]]) -> tuple[list[str], list[str]]:
-    """Return the tags of links, and the links that several notes could answer."""
-    tags: list[str] = []
-    ambiguous: list[str] = []
-    for found in dict.fromkeys(_LINK.findall(text)):
-        target = found.strip().removesuffix(".md")
-        paths = names.get(target.lower(), [])
-        if len(paths) > 1:
-            ambiguous.append(target)
-        elif target:
-            tags.append(f"link:{paths[0] if paths else target}")
-    return tags, ambiguous
-
-
 _OBSERVATION = re.compile(r"^\s*[-*] \[([^\]\n\[( ][^\]\n\[]{0,60})\] ", 8)
 _RELATION = re.compile(r"\[\[([^\]|\n]{1,200})(?:\|[^\]\n]*)?\]\]")
 _BASIC_INLINE_TAG = re.compile(r"(?<![\w#&/])#([A-Za-z][\w/-]{1,60})")
 _CHECKBOXES = frozenset({"x", "X", "-", "/"})
-_BASIC_SAMPLE_FILES = 50
+_SAMPLE_FILES = 50
 
 
-class BasicMemorySource:
+class BasicMemorySource(ImportSource):
     """Notes of basic-memory: Markdown with observations (`- [category] text #tag (context)`) and relations (`- uses [[Target]]`).
 
     A note is one entry, whole: its observations are about the note's subject. Categories and relations become tags, so that
@@ -134,35 +120,22 @@ class BasicMemorySource:
 
     name = "basic-memory"
     title = "basic-memory"
-    is_personal = True
-
-    def find(self, places: MachinePlaces) -> Iterator[Path]:
-        """Yield the folder in the home where it keeps notes by default."""
-        path = places.home / "basic-memory"
-        if path.is_dir():
-            yield path
+    in_home = ("basic-memory",)
 
     def accepts(self, path: Path) -> bool:
         """Return whether a folder has notes with permalinks."""
-        if not path.is_dir():
-            return False
-        for number, note in enumerate(read_notes(path)):
-            if isinstance(note, MarkdownNote) and note.matter.get("permalink"):
-                return True
-            if number >= _BASIC_SAMPLE_FILES:
-                break
-        return False
+        notes = islice(read_notes(path), _SAMPLE_FILES) if path.is_dir() else ()
+        return any(isinstance(note, MarkdownNote) and note.matter.get("permalink") for note in notes)
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the notes."""
         for note in read_notes(path):
             if isinstance(note, SkippedItem):
                 yield note
-                continue
-            if not note.text.strip():
+            elif note.text.strip():
+                yield from _read_basic_note(note)
+            else:
                 yield SkippedItem(note.name, "it has no text")
-                continue
-            yield from _read_basic_note(note)
 
 
 def _read_basic_note(note: MarkdownNote) -> Iterator[ImportedItem]:
@@ -186,10 +159,9 @@ def _read_basic_note(note: MarkdownNote) -> Iterator[ImportedItem]:
 
 
 _RESERVED = frozenset({"index.md", "log.md"})
-_OKF_SAMPLE_FILES = 20
 
 
-class OkfSource:
+class OkfSource(ImportSource):
     """Bundles of the Open Knowledge Format, version 0.2: folders of Markdown whose front matter says who wrote and who verified a concept.
 
     Who verified it there proves nothing here: the claims are kept as tags, and the entry's trust is computed like any other's.
@@ -208,20 +180,13 @@ class OkfSource:
 
     def accepts(self, path: Path) -> bool:
         """Return whether a folder declares OKF's version, or its first files have types and `generated` or `verified`."""
-        if not path.is_dir():
-            return False
-        if _declares_version(path):
-            return True
-        for number, note in enumerate(read_notes(path)):
-            if (
-                isinstance(note, MarkdownNote)
-                and note.matter.get("type")
-                and {"generated", "verified"} & note.matter.keys()
-            ):
-                return True
-            if number >= _OKF_SAMPLE_FILES:
-                break
-        return False
+        notes = islice(read_notes(path), _SAMPLE_FILES) if path.is_dir() else ()
+        return _declares_version(path) or any(
+            isinstance(note, MarkdownNote)
+            and note.matter.get("type")
+            and {"generated", "verified"} & note.matter.keys()
+            for note in notes
+        )
 
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield the concepts."""
@@ -248,7 +213,8 @@ def _read_concept(note: MarkdownNote) -> ImportedItem:
         return SkippedItem(note.name, "it is deprecated")
     if not note.text.strip():
         return SkippedItem(note.name, "it has no text")
-    generated = object_of(matter.get("generated"))
+    generated, verified = object_of(matter.get("generated")), matter.get("verified")
+    events = [verified] if isinstance(verified, dict) else list_of(verified)
     title, about = text_of(matter.get("title")), text_of(matter.get("description"))
     head = "\n\n".join(filter(None, (f"**{title}**" if title and title not in note.text[:300] else "", about)))
     stale = text_of(matter.get("stale_after"))
@@ -261,7 +227,7 @@ def _read_concept(note: MarkdownNote) -> ImportedItem:
         type=clean_type(matter.get("type")).lower(),
         tags=clean_tags(
             *matter_list(matter.get("tags")),
-            *(f"verified-by:{actor}" for actor in _verifiers(matter.get("verified"))),
+            *(f"verified-by:{actor}" for event in events if (actor := text_of(object_of(event).get("by")))),
             f"stale-after:{stale}" if stale else "",
         ),
         at=parse_time(generated.get("at")) or parse_time(matter.get("timestamp")) or note.at,
@@ -281,11 +247,6 @@ def _origins(matter: Mapping[str, Any]) -> Iterator[str]:
             yield f"Source: {' '.join(filter(None, (text_of(source.get('title')), text_of(source.get('resource')))))}"
 
 
-def _verifiers(value: object) -> list[str]:
-    events: list[Any] = [value] if isinstance(value, dict) else list_of(value)
-    return [actor for event in events if (actor := text_of(object_of(event).get("by")))]
-
-
 _PROJECT_FILES = (
     *("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md", "QWEN.md"),
     *(".cursorrules", ".windsurfrules", ".clinerules", ".github/copilot-instructions.md", "MEMORY.md"),
@@ -299,7 +260,7 @@ _SUFFIXES = (".md", ".mdc", ".txt")
 _NAMES = frozenset(Path(name).name.lower() for name in (*_PROJECT_FILES, *_HOME_FILES))
 
 
-class RulesSource:
+class RulesSource(ImportSource):
     """Instruction files of coding agents: CLAUDE.md, AGENTS.md, GEMINI.md, rules of Cursor, Windsurf, Cline and Copilot, and the memories that Codex and Serena keep as Markdown.
 
     Each section is an entry, with its headings. It is text from a file, not the user's word to lorelog: the origin `import` stays.

@@ -14,6 +14,7 @@ from lorelog.ingest.importers.source import (
     ImportedEntry,
     ImportedItem,
     ImportedSetting,
+    ImportSource,
     MachinePlaces,
     SkippedItem,
     clean_tags,
@@ -50,7 +51,7 @@ _PROFILES = ("PROJECT.md", "USER.md")
 _MAX_SETTINGS_BYTES = 1_000_000
 
 
-class MemsearchSource:
+class MemsearchSource(ImportSource):
     """memsearch: the journals of a project, the profiles it writes, and its settings.
 
     `lorelog index .memsearch/memory` reads the same journals where they are. Importing copies them, for a project that leaves
@@ -206,7 +207,7 @@ _TOKENS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:\s|//[^\n]*
 _CONFIG = "config.json"
 
 
-class LoopSource:
+class LoopSource(ImportSource):
     """Loop: the Markdown of its memory paths and of its channels, and the memory part of its settings (JSON with comments).
 
     Loop indexes Markdown where it is; so can lorelog (`lorelog index`). Importing copies it, for a machine that leaves Loop.
@@ -215,10 +216,7 @@ class LoopSource:
     name = "loop"
     title = "Loop"
     is_personal = False
-
-    def find(self, places: MachinePlaces) -> Iterator[Path]:
-        """Yield the folders of the project and of the home."""
-        yield from (base / ".loop" for base in (places.project, places.home) if (base / ".loop").is_dir())
+    in_project = in_home = (".loop",)
 
     def accepts(self, path: Path) -> bool:
         """Return whether a path is Loop's folder, its settings, or a project with one."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -80,20 +81,28 @@ class MachinePlaces(Struct, frozen=True):
     project: Path
 
 
-class ImportSource(Protocol):
+class ImportSource(ABC):
     """One tool whose memories can be read."""
 
     name: str
     title: str
-    is_personal: bool
+    is_personal = True
     """Whether entries without a project belong to the user, and not to the project of the command."""
+    in_home: tuple[str, ...] = ()
+    in_project: tuple[str, ...] = ()
+    """Patterns of the paths where the tool leaves its memories."""
 
     def find(self, places: MachinePlaces) -> Iterator[Path]:
         """Yield the paths on this machine that `read` takes. Opens no file that it need not."""
+        for base, patterns in ((places.project, self.in_project), (places.home, self.in_home)):
+            for pattern in patterns:
+                yield from (path for path in sorted(base.glob(pattern)) if self.accepts(path))
 
+    @abstractmethod
     def accepts(self, path: Path) -> bool:
         """Return whether a path looks like this tool's."""
 
+    @abstractmethod
     def read(self, path: Path) -> Iterator[ImportedItem]:
         """Yield what a path holds. Raise SourceError if nothing of it can be read."""
 
@@ -184,6 +193,11 @@ def _clean_word(value: object, patterns: tuple[re.Pattern[str], re.Pattern[str]]
     rejected, accepted = patterns
     match = accepted.match(rejected.sub("-", value).strip("-.:/*@+"))
     return match[0] if match else ""
+
+
+def first_text(values: Mapping[str, Any], *names: str) -> str:
+    """Return the first text under one of these names, without white space around it; else an empty text."""
+    return next((text for name in names if (text := text_of(values.get(name)))), "")
 
 
 def text_of(value: object) -> str:

@@ -10,16 +10,17 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.document import StoredChunk, short_hash
+from lorelog.core.document import short_hash
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError, plural
 from lorelog.core.memory import NO_LLM, AddReply, CompactOptions, CompactReply, NewMemory
 from lorelog.core.ports import Progress
@@ -28,8 +29,6 @@ from lorelog.core.record import ORIGINS
 from lorelog.ingest.redaction.redact import redact
 from lorelog.services.compact.sources import (
     SUMMARY_PREFIX,
-    SourceSelection,
-    SummarySource,
     compare_by_vectors,
     select_sources,
 )
@@ -42,7 +41,7 @@ from lorelog.services.compact.summary_writer import (
 )
 from lorelog.services.llm.metered import MeteredLlm
 from lorelog.services.memories.add import add_to_directory
-from lorelog.services.memories.delete import get_memory
+from lorelog.services.memories.edit import get_memory
 from lorelog.services.memories.journal import has_entry, journal_path
 from lorelog.services.memories.lifecycle import AddMemories, existing_reply, least_trusted_origin
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
@@ -84,26 +83,26 @@ class Compactor(Struct, frozen=True):
         worded_by = f"{llm.provider}/{llm.model}" if llm else NO_LLM
         empty = CompactReply(worded_by, 0, changed=False, covered_before=selection.covered, dry_run=options.dry_run)
         if not selection.sources:
-            return replace(empty, notes=(_format_nothing_note(selection),))
+            covered = f"{plural(selection.covered, 'chunk')} already covered by summaries"
+            why = covered if selection.covered else "no chunk of this project matches"
+            return _add_notes(empty, f"nothing to summarize: {why}")
         plan = plan_summary(selection.sources, compare_by_vectors(store), llm, prompt)
-        reply = replace(
-            empty,
-            chunks=len(selection.sources),
-            batches=plan.reports(),
-            tokens_most=plan.max_tokens(),
-            notes=_format_cut_notes(plan),
-        )
+        count = len(selection.sources)
+        reply = replace(empty, chunks=count, batches=plan.reports(), tokens_most=plan.max_tokens())
+        cut = sum(source.text.endswith(TRUNCATION_MARK) for batch in plan.batches for source in batch)
+        if cut:
+            reply = _add_notes(reply, f"{cut:,} chunks are longer than the model's context window and were truncated")
         if options.llm != NO_LLM and llm is None:
             note = "no language model is configured (llm.provider): using extracted sentences instead"
-            reply = replace(reply, notes=(*reply.notes, note))
+            reply = _add_notes(reply, note)
         if options.dry_run:
             return reply
-        identity = _summary_id(selection.sources, worded_by, prompt)
+        hashes = sorted(source.hash for source in selection.sources)
+        identity = SUMMARY_PREFIX + short_hash(json.dumps([hashes, worded_by, prompt]))
         existing = self._find_existing(identity, options)
         if existing is not None:
-            return replace(
-                reply, summary=existing, notes=(*reply.notes, "the same summary exists already: nothing was written")
-            )
+            note = "the same summary exists already: nothing was written"
+            return replace(_add_notes(reply, note), summary=existing)
         return self._write_summary(plan, identity, options, reply, progress)
 
     def _write_summary(
@@ -114,26 +113,35 @@ class Compactor(Struct, frozen=True):
         reply: CompactReply,
         progress: Progress | None,
     ) -> CompactReply:
-        draft = _SummaryDraft(self._drafts / f"{identity}.json")
-        memory = draft.read()
+        draft = self._drafts / f"{identity}.json"
+        memory = _read_draft(draft)
         written = WrittenSummary((), reply.batches)
         if memory is None:
             with self.context.yield_write_lock():
                 written = SummaryWriter(plan, self._clean, progress).write()
             if not written.lines:
-                return replace(
-                    reply, batches=written.batches, notes=(*reply.notes, "the chunks contain nothing to summarize")
-                )
+                return replace(_add_notes(reply, "the chunks contain nothing to summarize"), batches=written.batches)
             memory = _make_memory(identity, plan, written, reply)
-            draft.write(memory)
+            try:
+                draft.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_atomic(draft, encode(memory))
+            except OSError as error:
+                raise StoreUnwritable(
+                    f"{draft} cannot be written: {error.strerror or error}", hint="nothing was added; free some space"
+                ) from error
         else:
-            reply = replace(
-                reply, notes=(*reply.notes, "an earlier run that was interrupted had finished this summary")
+            reply = _add_notes(reply, "an earlier run that was interrupted had finished this summary")
+        context = self.context
+        if options.output_dir:
+            summary = add_to_directory(
+                options.output_dir, memory, context.roots.all(), context.job, context.store, context.embedder
             )
-        summary = self._write_memory(memory, options.output_dir)
-        draft.drop()
+        else:
+            summary = self.add([memory], to_global=False)[0]
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
         return replace(
-            reply,
+            _add_notes(reply, *written.notes, *summary.notes),
             changed=True,
             summary=summary,
             text=memory.text,
@@ -141,7 +149,6 @@ class Compactor(Struct, frozen=True):
             dropped=written.dropped,
             tokens_spent=written.tokens,
             calls=written.calls,
-            notes=(*reply.notes, *written.notes, *summary.notes),
         )
 
     def _remove_old_drafts(self) -> None:
@@ -153,18 +160,11 @@ class Compactor(Struct, frozen=True):
             with suppress(OSError):
                 is_old = time.time() - path.stat().st_mtime > _MAX_DRAFT_AGE_S
                 if is_old or (path.suffix == ".json" and self.context.store.find(path.stem)):
-                    _SummaryDraft(path).drop()
+                    path.unlink(missing_ok=True)
 
     @property
     def _drafts(self) -> Path:
         return self.context.workspace.tenant_folder / "compact"
-
-    def _write_memory(self, memory: NewMemory, directory: str) -> AddReply:
-        """Write to the day's file in a directory, or to today's journal of the project, and index it."""
-        if not directory:
-            return self.add([memory], to_global=False)[0]
-        context = self.context
-        return add_to_directory(directory, memory, context.roots.all(), context.job, context.store, context.embedder)
 
     def _clean(self, text: str) -> str:
         return redact(text, self.context.options.patterns).text
@@ -180,7 +180,7 @@ class Compactor(Struct, frozen=True):
         if stored.memory is not None:
             return existing_reply(stored.memory)
         directory = Path(options.output_dir) if options.output_dir else self.context.workspace.journals
-        draft = _SummaryDraft(self._drafts / f"{identity}.json").read()
+        draft = _read_draft(self._drafts / f"{identity}.json")
         today = journal_path(directory, datetime.now().astimezone())
         for journal in sorted(directory.glob("*.md"), reverse=True):
             # An interrupted run may have torn the entry. In today's journal it is completed, so that one is not searched.
@@ -232,40 +232,16 @@ def read_prompt(path: str) -> str:
     return prompt
 
 
-class _SummaryDraft:
-    """A finished summary that is not yet in its journal."""
+def _read_draft(path: Path) -> NewMemory | None:
+    """Return a finished summary that is not yet in its journal."""
+    try:
+        return decode(path.read_bytes(), type=NewMemory)
+    except (OSError, ValueError):
+        return None
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
 
-    def read(self) -> NewMemory | None:
-        try:
-            entry = json.loads(self._path.read_text("utf-8"))
-            return NewMemory(
-                text=str(entry["text"]),
-                type="summary",
-                origin=str(entry["origin"]),
-                id=str(entry["id"]),
-                at=datetime.fromisoformat(entry["at"]),
-                covers=tuple(map(str, entry["covers"])),
-            )
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
-    def write(self, memory: NewMemory) -> None:
-        entry = {"id": memory.id, "text": memory.text, "origin": memory.origin, "covers": memory.covers}
-        entry["at"] = (memory.at or datetime.now().astimezone()).isoformat()
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_atomic(self._path, json.dumps(entry).encode())
-        except OSError as error:
-            raise StoreUnwritable(
-                f"{self._path} cannot be written: {error.strerror or error}", hint="nothing was added; free some space"
-            ) from error
-
-    def drop(self) -> None:
-        with suppress(OSError):
-            self._path.unlink(missing_ok=True)
+def _add_notes(reply: CompactReply, *notes: str) -> CompactReply:
+    return replace(reply, notes=(*reply.notes, *notes))
 
 
 def _make_memory(identity: str, plan: SummaryPlan, written: WrittenSummary, reply: CompactReply) -> NewMemory:
@@ -274,32 +250,12 @@ def _make_memory(identity: str, plan: SummaryPlan, written: WrittenSummary, repl
     span = "" if not days else f", {days[0]}" if days[0] == days[-1] else f", {days[0]} to {days[-1]}"
     method = f"worded by {reply.worded_by}" if written.is_worded else "in their own sentences"
     chunks = plural(len(sources), "chunk")
+    worst = least_trusted_origin([source.stored for source in sources])
     return NewMemory(
         text="\n".join([f"Summary of {chunks}{span}, {method}.", "", *map(str, written.lines)]),
         type="summary",
-        origin=_summary_origin([source.stored for source in sources], worded=written.is_worded),
+        origin=max(worst, "agent", key=ORIGINS.index) if written.is_worded else worst,
         id=identity,
         at=datetime.now().astimezone(),
         covers=tuple(sorted(source.hash for source in sources)),
     )
-
-
-def _summary_origin(sources: Sequence[StoredChunk], *, worded: bool) -> str:
-    """Return the least trusted origin of the sources, and at least `agent` if a model wrote the summary."""
-    worst = least_trusted_origin(sources)
-    return max(worst, "agent", key=ORIGINS.index) if worded else worst
-
-
-def _summary_id(sources: Sequence[SummarySource], worded_by: str, prompt: str) -> str:
-    return SUMMARY_PREFIX + short_hash(json.dumps([sorted(source.hash for source in sources), worded_by, prompt]))
-
-
-def _format_nothing_note(selection: SourceSelection) -> str:
-    if selection.covered:
-        return f"nothing to summarize: {plural(selection.covered, 'chunk')} already covered by summaries"
-    return "nothing to summarize: no chunk of this project matches"
-
-
-def _format_cut_notes(plan: SummaryPlan) -> tuple[str, ...]:
-    cut = sum(source.text.endswith(TRUNCATION_MARK) for batch in plan.batches for source in batch)
-    return (f"{cut:,} chunks are longer than the model's context window and were truncated",) if cut else ()

@@ -11,16 +11,13 @@ The same sources give the same batches.
 
 from __future__ import annotations
 
-import sys
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from itertools import islice
-from operator import mul
 
 from msgspec import Struct
 
-from lorelog.core.document import StoredChunk
+from lorelog.core.document import Chunk, StoredChunk
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
@@ -64,22 +61,21 @@ def select_sources(
     selected: dict[str, tuple[StoredChunk, str]] = {}
     covered: set[str] = set()
     for stored in _matching_chunks(store, project, filters):
-        chunk = stored.chunk
-        if _is_excluded(stored, lifecycle):
+        chunk, anchor = stored.chunk, stored.chunk.anchor
+        is_derived = lifecycle.is_record(stored) or is_digest_text(chunk.content)
+        is_summary = anchor is not None and anchor.memory.startswith(SUMMARY_PREFIX)
+        if is_summary or is_derived or lifecycle.hides(stored, ListOptions()):
             continue
         if lifecycle.covered_by(stored):
             covered.add(chunk.content_hash)
         elif chunk.content_hash not in selected and (text := clean(chunk.matched_text).strip()):
             selected[chunk.content_hash] = (stored, text)
-    ordered = sorted(selected.values(), key=lambda entry: _sort_key(entry[0]))
     labels = shorten_hashes(list(selected))
-    return SourceSelection(
-        tuple(
-            SummarySource(labels[stored.chunk.content_hash], stored.chunk.date[:10], text, stored)
-            for stored, text in ordered
-        ),
-        len(covered),
-    )
+    sources = [
+        SummarySource(labels[key], stored.chunk.date[:10], text, stored) for key, (stored, text) in selected.items()
+    ]
+    sources.sort(key=lambda source: _position(source.stored.chunk))
+    return SourceSelection(tuple(sources), len(covered))
 
 
 def shorten_hashes(hashes: Sequence[str]) -> dict[str, str]:
@@ -102,16 +98,8 @@ def _matching_chunks(store: Store, project: str, filters: Filters) -> Iterator[S
                 yield stored
 
 
-def _is_excluded(stored: StoredChunk, lifecycle: LifecycleIndex) -> bool:
-    anchor = stored.chunk.anchor
-    if anchor is not None and anchor.memory.startswith(SUMMARY_PREFIX):
-        return True
-    return lifecycle.is_record(stored) or is_digest_text(stored.chunk.content) or lifecycle.hides(stored, ListOptions())
-
-
-def _sort_key(stored: StoredChunk) -> tuple[str, str, int, str]:
-    chunk = stored.chunk
-    return (chunk.date, chunk.source, chunk.start_line, chunk.content_hash)
+def _position(chunk: Chunk) -> tuple[str, str, int, str]:
+    return chunk.date, chunk.source, chunk.start_line, chunk.content_hash
 
 
 LOOKAHEAD = 200
@@ -151,31 +139,22 @@ def make_batches(
 def compare_by_words(source: SummarySource, others: Sequence[SummarySource]) -> list[float]:
     """Return the share of words that a source has in common with each other."""
     words = content_words(source.text)
-    return [_word_overlap(words, content_words(other.text)) for other in others]
+    theirs = [content_words(other.text) for other in others]
+    return [len(words & other) / len(words | other) if words or other else 0.0 for other in theirs]
 
 
 def compare_by_vectors(store: Store) -> NearnessFunction:
     """Return a function that compares sources by vectors, or by words if a vector is missing."""
+    import numpy as np
 
     def near(source: SummarySource, others: Sequence[SummarySource]) -> list[float]:
         vectors = store.vectors([source.stored.key for source in (source, *others)])
         if len(vectors) <= len(others):
             return compare_by_words(source, others)
-        first = _decode_vector(vectors[source.stored.key])
-        return [sum(map(mul, first, _decode_vector(vectors[other.stored.key]))) for other in others]
+        first = np.frombuffer(vectors[source.stored.key], "<f4")
+        return [float(first @ np.frombuffer(vectors[other.stored.key], "<f4")) for other in others]
 
     return near
-
-
-def _decode_vector(vector: bytes) -> array[float]:
-    numbers = array("f", vector)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers
-
-
-def _word_overlap(words: set[str], other: set[str]) -> float:
-    return len(words & other) / len(words | other) if words or other else 0.0
 
 
 def _days_apart(source: SummarySource, other: SummarySource) -> int:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, ValidationError, convert, field, to_builtins
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
@@ -33,24 +33,24 @@ _IDENTITY = re.compile(r"\bmemory:([\w.:-]+)")
 _TITLE = re.compile(r"\A\s*# \d{4}-\d\d-\d\d\s*\Z")
 
 
-class BatchEntry(Struct, frozen=True):
+class BatchEntry(Struct, frozen=True, omit_defaults=True):
     """An entry that an import wrote."""
 
     id: str
-    file: str
-    digest: str
+    file: str = ""
+    digest: str = ""
     key: str = ""
     """Digest of its name in the source; empty if it has none."""
 
 
-class ChangedSetting(Struct, frozen=True):
+class ChangedSetting(Struct, frozen=True, rename={"key": "setting"}):
     """A setting that an import changed."""
 
     key: str
-    value: str
-    old: str | None
+    value: str = ""
+    old: str | None = None
     """None if it was not set in that file."""
-    of_project: bool
+    of_project: bool = False
 
 
 class ImportBatch(Struct):
@@ -95,18 +95,18 @@ class BatchLists:
     def add(self, batch: ImportBatch, entries: Iterable[BatchEntry]) -> None:
         """Append entries to a list; they are on disk when this returns."""
         new = list(entries)
-        lines: list[dict[str, Any]] = [] if batch.entries or batch.settings else [_head(batch)]
-        lines += map(_entry_line, new)
-        self._log(batch.name).append(lines)
+        self._append(batch, new)
         batch.entries += new
 
     def add_settings(self, batch: ImportBatch, settings: Iterable[ChangedSetting]) -> None:
         """Append changed settings to a list."""
         new = list(settings)
-        lines: list[dict[str, Any]] = [] if batch.entries or batch.settings else [_head(batch)]
-        lines += map(_setting_line, new)
-        self._log(batch.name).append(lines)
+        self._append(batch, new)
         batch.settings += new
+
+    def _append(self, batch: ImportBatch, items: Iterable[BatchEntry | ChangedSetting]) -> None:
+        head = [] if batch.entries or batch.settings else [_head(batch)]
+        self._log(batch.name).append([*head, *map(to_builtins, items)])
 
     def finish(self, batch: ImportBatch) -> None:
         """Mark a batch as complete."""
@@ -128,7 +128,15 @@ class BatchLists:
             name = matches[0]
         batch = ImportBatch(name)
         for line in self._log(name).lines():
-            _take_line(batch, line)
+            if "batch" in line:
+                batch.source, batch.path, batch.at = (str(line.get(name, "")) for name in ("source", "path", "at"))
+            elif "done" in line:
+                batch.done = line["done"] is True
+            with suppress(ValidationError):  # a line that someone changed
+                if "setting" in line:
+                    batch.settings.append(convert(line, ChangedSetting))
+                elif "id" in line:
+                    batch.entries.append(convert(line, BatchEntry))
         return batch
 
     def all(self) -> list[ImportBatch]:
@@ -152,12 +160,7 @@ class BatchLists:
             with suppress(OSError):  # other lists are in it
                 self._folder.rmdir()
             return
-        lines = [
-            _head(batch),
-            *map(_entry_line, batch.entries),
-            *map(_setting_line, batch.settings),
-            {"done": batch.done},
-        ]
+        lines = [_head(batch), *map(to_builtins, (*batch.entries, *batch.settings)), {"done": batch.done}]
         write_atomic(path, b"".join(map(encode_line, lines)))
 
     def _paths(self) -> list[Path]:
@@ -172,37 +175,6 @@ class BatchLists:
 
 def _head(batch: ImportBatch) -> dict[str, Any]:
     return {"batch": batch.name, "source": batch.source, "path": batch.path, "at": batch.at}
-
-
-def _entry_line(entry: BatchEntry) -> dict[str, Any]:
-    values = {"id": entry.id, "file": entry.file, "digest": entry.digest, "key": entry.key}
-    return {name: value for name, value in values.items() if value}
-
-
-def _setting_line(change: ChangedSetting) -> dict[str, Any]:
-    return {"setting": change.key, "value": change.value, "old": change.old, "of_project": change.of_project}
-
-
-def _take_line(batch: ImportBatch, line: Mapping[str, Any]) -> None:
-    if "batch" in line:
-        batch.source, batch.path, batch.at = (str(line.get(name, "")) for name in ("source", "path", "at"))
-    elif "setting" in line:
-        old = line.get("old")
-        change = ChangedSetting(
-            str(line["setting"]),
-            str(line.get("value", "")),
-            None if old is None else str(old),
-            bool(line.get("of_project")),
-        )
-        batch.settings.append(change)
-    elif "done" in line:
-        batch.done = line["done"] is True
-    elif "id" in line:
-        batch.entries.append(
-            BatchEntry(
-                str(line["id"]), str(line.get("file", "")), str(line.get("digest", "")), str(line.get("key", ""))
-            )
-        )
 
 
 def entry_digest(text: str) -> str:
@@ -231,8 +203,7 @@ def take_back_files(batch: ImportBatch, within: Iterable[str], report: UndoRepor
             kept += entries
             continue
         path = Path(name)
-        left = _take_back(path, entries, report)
-        kept += left
+        kept += _take_back(path, entries, report)
         yield path, not path.exists()
     batch.entries = kept
 
@@ -268,27 +239,17 @@ def _take_back(path: Path, entries: list[BatchEntry], report: UndoReport) -> lis
             remaining.append(block)
     report.kept += [f"{path}: {entry.id}" for entry in edited]
     report.missing += len(wanted.keys() - found)
-    if not remaining and (_TITLE.match(head) or not head.strip()):
-        _remove_file(path)
-    else:
-        _write_journal(path, head + "".join(remaining))
-    return edited
-
-
-def _remove_file(path: Path) -> None:
+    is_empty = not remaining and (_TITLE.match(head) or not head.strip())
     try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise StoreUnwritable(f"{path} cannot be removed: {error.strerror}", hint="make its folder writable") from error
-    for folder in (path.parent, path.parent.parent):
-        with suppress(OSError):  # other files are in it
-            folder.rmdir()
-
-
-def _write_journal(path: Path, text: str) -> None:
-    try:
-        write_atomic(path, text.encode("utf-8", "surrogateescape"), keep_mode=True)
+        if is_empty:
+            path.unlink(missing_ok=True)
+        else:
+            write_atomic(path, (head + "".join(remaining)).encode("utf-8", "surrogateescape"), keep_mode=True)
     except OSError as error:
         raise StoreUnwritable(
             f"{path} cannot be written: {error.strerror}", hint="nothing of it was changed"
         ) from error
+    for folder in (path.parent, path.parent.parent) if is_empty else ():
+        with suppress(OSError):  # other files are in it
+            folder.rmdir()
+    return edited

@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime
+from contextlib import suppress
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from msgspec import Struct, field
@@ -179,8 +179,7 @@ class Importer:
             if is_gone:
                 gone.append(str(path))
             else:
-                root = next(root for root in roots if root.holds(str(path)))
-                changed.append(SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat())))
+                changed.append(_source_file(path, next(root for root in roots if root.holds(str(path)))))
         self.lists.replace(batch)
         if gone or changed:
             try:
@@ -196,10 +195,8 @@ class Importer:
         workspace = self._context.workspace
         roots = []
         for to_global in (False, True):
-            try:
+            with suppress(LorelogError):
                 roots.append(workspace.journal_root(to_global=to_global))
-            except LorelogError:
-                continue
         return tuple(roots)
 
     def root(self, *, to_global: bool) -> Root:
@@ -220,11 +217,8 @@ class Importer:
         for folder, _, names in os.walk(root.path):
             for name in names:
                 if name.endswith(".md"):
-                    try:
-                        data = Path(folder, name).read_bytes()
-                    except OSError:
-                        continue
-                    ids.update(match[1].decode() for match in _IMPORTED_ID.finditer(data))
+                    with suppress(OSError):
+                        ids.update(map(bytes.decode, _IMPORTED_ID.findall(Path(folder, name).read_bytes())))
         return ids
 
     def is_known(self, identity: str) -> bool:
@@ -247,9 +241,7 @@ class Importer:
         for root, files in paths.items():
             job = replace(self._context.job((root,)), roots=(root,))
             try:
-                sources = [
-                    SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat())) for path in sorted(files)
-                ]
+                sources = [_source_file(path, root) for path in sorted(files)]
                 report = IndexRun(self._context.store, self._context.embedder, job).over_files(sources)
                 notes += [*report.notes, *(problem.message for problem in report.problems)]
                 self._context.roots.remember([root])
@@ -260,14 +252,8 @@ class Importer:
         return notes
 
 
-def _refusal(memory: NewMemory, today: date) -> str:
-    """Return why a memory is not written; empty if it is."""
-    try:
-        check_memory(memory)
-    except UsageError as error:
-        return error.message
-    admission = admit(memory, today)
-    return admission.reason if admission.decision is AdmissionDecision.REFUSED else ""
+def _source_file(path: Path, root: Root) -> SourceFile:
+    return SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat()))
 
 
 class ImportRun:
@@ -302,9 +288,7 @@ class ImportRun:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Index what was written, whatever stopped the rest, and complete the batch if nothing did."""
         if self._batch.entries:
             self.summary.batch = self._batch.name
@@ -331,7 +315,12 @@ class ImportRun:
             return None
         self._seen.add(identity)
         memory, redacted = self._importer.redact(self._make_memory(entry, identity))
-        problem = _refusal(memory, self._now.date())
+        admission = admit(memory, self._now.date())
+        problem = admission.reason if admission.decision is AdmissionDecision.REFUSED else ""
+        try:
+            check_memory(memory)
+        except UsageError as error:
+            problem = error.message
         if problem:
             counts.found -= 1
             self.summary.skip(entry.place, problem)
@@ -340,13 +329,13 @@ class ImportRun:
 
     def _root_of(self, entry: ImportedEntry) -> Root | None:
         target = self._target
+        to_global = entry.is_users or target.is_personal if target.to_global is None else target.to_global
         if entry.project and not entry.is_users:
-            if self._importer.names_project(entry.project):
-                return self._importer.root(to_global=bool(target.to_global))
-            return self._importer.root(to_global=True) if target.all_projects else None
-        if target.to_global is not None:
-            return self._importer.root(to_global=target.to_global)
-        return self._importer.root(to_global=entry.is_users or target.is_personal)
+            is_own = self._importer.names_project(entry.project)
+            if not is_own and not target.all_projects:
+                return None
+            to_global = bool(target.to_global) if is_own else True
+        return self._importer.root(to_global=to_global)
 
     def _is_present(self, identity: str, root: Root) -> bool:
         if identity in self._seen:

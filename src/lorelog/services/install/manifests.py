@@ -50,13 +50,10 @@ def resolve_command(environment: Mapping[str, str]) -> str:
     program = _find_program()
     if program is None:
         return COMMAND
-    if (
-        on_path is not None
-        and os.path.realpath(on_path) == os.path.realpath(program)
-        and not _is_in_venv(Path(on_path))
-    ):
-        return COMMAND
-    return str(program)
+    if on_path is None or os.path.realpath(on_path) != os.path.realpath(program):
+        return str(program)
+    in_venv = sys.prefix != sys.base_prefix and Path(on_path).absolute().parent == Path(sys.prefix).absolute() / "bin"
+    return str(program) if in_venv else COMMAND
 
 
 def _find_program() -> Path | None:
@@ -68,10 +65,6 @@ def _find_program() -> Path | None:
         (candidate for candidate in (*candidates, beside) if os.access(candidate, os.X_OK) and candidate.is_file()),
         None,
     )
-
-
-def _is_in_venv(program: Path) -> bool:
-    return sys.prefix != sys.base_prefix and program.absolute().parent == Path(sys.prefix).absolute() / "bin"
 
 
 _TABLE_PATH = ("mcp_servers", NAME)

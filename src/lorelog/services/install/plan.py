@@ -12,7 +12,6 @@ an error.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -21,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -38,7 +38,9 @@ _MAX_BACKUPS = 20
 def read_file(path: Path) -> bytes | None:
     """Return a file's content, or None if it does not exist."""
     try:
-        with open(path, "rb", opener=_open_nonblocking) as file:  # pathlib has no opener
+        with open(
+            path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)
+        ) as file:  # a pipe would block
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ConfigError(
                     f"{path} is not a regular file",
@@ -119,10 +121,6 @@ def prune_backups(folder: Path, needed: Iterable[str]) -> None:
         for copy in sorted(folder.iterdir(), reverse=True)[_MAX_BACKUPS:]:
             if str(copy) not in set(needed):
                 copy.unlink()
-
-
-def _open_nonblocking(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # opening a pipe would block
 
 
 def _check_unchanged(target: Path, before: bytes | None) -> None:
@@ -253,7 +251,9 @@ def apply_install(host: str, changes: Sequence[InstallChange], context: InstallC
     planned = {str(change.path) for change in changes}
     files = {path: entry for path, entry in old.files.items() if path not in planned}
     folders = list(old.folders)
-    shared = _created_folders(context.home)
+    # Two hosts may share a folder, and the last one removes it.
+    receipts = (read_receipt(context.home, path.stem) for path in (context.home / "hosts").glob("*.json"))
+    shared = {folder for receipt in receipts for folder in receipt.folders}
     for change in changes:
         if change.after is None:
             _backup_changed(change, old, copies)
@@ -322,7 +322,8 @@ def format_diff(change: InstallChange) -> str:
     """Return a change as a unified diff."""
     import difflib
 
-    before, after = (_split_lines(content) for content in (change.before, change.after))
+    contents = (change.before or b"", change.after or b"")
+    before, after = (content.decode("utf-8", "replace").splitlines(keepends=True) for content in contents)
     old = "/dev/null" if change.before is None else str(change.path)
     new = "/dev/null" if change.after is None else str(change.path)
     lines = difflib.unified_diff(before, after, old, new)
@@ -332,11 +333,8 @@ def format_diff(change: InstallChange) -> str:
 def read_receipt(home: Path, host: str) -> InstallReceipt:
     """Return the receipt of a host; empty if there is none or it is malformed."""
     try:
-        receipt = json.loads(_receipt_path(home, host).read_bytes())
-        files = {str(path): (str(entry[0]), str(entry[1])) for path, entry in receipt["files"].items()}
-        folders = tuple(map(str, receipt["folders"]))
-        return InstallReceipt(float(receipt["at"]), str(receipt["command"]), files, folders)
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return msgspec.json.decode(_receipt_path(home, host).read_bytes(), type=InstallReceipt)
+    except (OSError, ValueError, msgspec.DecodeError):
         return InstallReceipt()
 
 
@@ -371,7 +369,7 @@ def _plan_shared_file(
     before = read_file(target)
     if before is None:
         return InstallChange(shared.path, target, None, _apply_edit(shared, shared.add, b""))
-    if _has_our_entries(shared, before):
+    if _apply_edit(shared, lambda text: "yes" if shared.contains_ours(text) else "", before):
         return InstallChange(shared.path, target, before, before)
     clean, existed = _strip_our_entries(shared, before, receipt)
     after = _apply_edit(shared, shared.add, clean)
@@ -389,11 +387,7 @@ def _strip_our_entries(shared: SharedFile, before: bytes, receipt: InstallReceip
             return kept, True
     clean = _apply_edit(shared, shared.remove, before) if before.strip() else before
     made_by_us = bool(digest) and not copy
-    return clean, not (made_by_us and _is_blank(clean))
-
-
-def _is_blank(content: bytes) -> bool:
-    return not content.translate(None, b" \t\r\n{}")
+    return clean, not made_by_us or bool(clean.translate(None, b" \t\r\n{}"))
 
 
 def _apply_edit(shared: SharedFile, edit: TextEdit, content: bytes) -> bytes:
@@ -412,17 +406,6 @@ def _apply_edit(shared: SharedFile, edit: TextEdit, content: bytes) -> bytes:
 def _manual_hint(shared: SharedFile, edit: TextEdit) -> str:
     what = "remove by hand" if edit is shared.remove else "add by hand"
     return f"nothing was changed; correct the file, or {what}: {shared.manual_text()}"
-
-
-def _has_our_entries(shared: SharedFile, content: bytes) -> bool:
-    results: list[bool] = []
-
-    def inspect(text: str) -> str:
-        results.append(shared.contains_ours(text))
-        return text
-
-    _apply_edit(shared, inspect, content)
-    return results[0]
 
 
 def _is_ours(own: OwnFile, content: bytes, receipt: InstallReceipt) -> bool:
@@ -472,25 +455,14 @@ def _missing_folders(folder: Path) -> list[str]:
     return missing
 
 
-def _created_folders(home: Path) -> set[str]:
-    """Return the folders that installations of all hosts created: two hosts may share one, and the last removes it."""
-    receipts = (read_receipt(home, path.stem) for path in (home / "hosts").glob("*.json"))
-    return {folder for receipt in receipts for folder in receipt.folders}
-
-
 def _receipt_path(home: Path, host: str) -> Path:
     return home / "hosts" / f"{host}.json"
 
 
 def _write_receipt(home: Path, host: str, receipt: InstallReceipt) -> None:
-    entry = {"at": receipt.at, "command": receipt.command, "files": receipt.files, "folders": receipt.folders}
     path = _receipt_path(home, host)
-    replace_unchanged(path, read_file(path), (json.dumps(entry, indent=2) + "\n").encode())
+    replace_unchanged(path, read_file(path), msgspec.json.format(msgspec.json.encode(receipt), indent=2) + b"\n")
 
 
 def _digest(content: bytes) -> str:
     return sha256(content).hexdigest()
-
-
-def _split_lines(content: bytes | None) -> list[str]:
-    return (content or b"").decode("utf-8", "replace").splitlines(keepends=True)

@@ -111,7 +111,7 @@ def is_host_available(host: str, context: InstallContext) -> bool:
     if host in DOCUMENTED_HOSTS:
         programs = DOCUMENTED_HOSTS[host].programs
         folders = documented_folders(host, context.environment, context.user_home)
-    if any(shutil.which(program, path=context.environment.get("PATH", os.defpath)) for program in programs):
+    if any(_which(program, context) for program in programs):
         return True
     receipts = [read_receipt(context.home, other) for other in ALL_TITLES]
     neighbours = [
@@ -176,12 +176,17 @@ def native_install(host: str, context: InstallContext) -> str:
                 (name for name, entry in plugins.items() if name.startswith(f"{NAME}@") and entry.get("enabled")), ""
             )
         if host == "opencode":
-            return _native_opencode(root)
+            for name in ("opencode.json", "opencode.jsonc"):
+                for entry in config_edit.get(_read_text(root / name), ("plugin",)) or ():
+                    plugin = str(entry[0] if isinstance(entry, list) else entry)
+                    if NAME in plugin.rpartition("/")[2] or f"/{NAME}/" in plugin or "lorelog-opencode" in plugin:
+                        return plugin
         if host in {"gemini", "qwen"}:
             mark = root / "extensions" / NAME / f".{host}-extension-install.json"
             return str(json.loads(_read_text(mark)).get("source") or "")
         if host == "openclaw":
-            return _native_openclaw(context)
+            text = _read_text(openclaw_config(context.environment, context.user_home))
+            return find_linked_plugin(text, str(context.home / "hosts" / "openclaw"))
     return ""
 
 
@@ -191,8 +196,12 @@ def pending_approvals(host: str, context: InstallContext) -> list[str]:
         if host == "codex" and (events := _untrusted_events(context)):
             names = ", ".join(events)
             return [f"start codex and approve the hooks (Enter, then Trust all and continue); not approved: {names}"]
-        if host == "openclaw" and not _may_read_conversations(context):
-            command = f"openclaw config set plugins.entries.{NAME}.hooks.allowConversationAccess true"
+        if host == "openclaw":
+            path = ("plugins", "entries", NAME, "hooks", "allowConversationAccess")
+            text = _read_text(openclaw_config(context.environment, context.user_home))
+            if config_edit.get(text, path) is True:
+                return []
+            command = f"openclaw config set {'.'.join(path)} true"
             return [f"allow the plugin to read conversations: lorelog hosts install openclaw --approve (or: {command})"]
         if host == "claude":
             root = host_root(host, context.environment, context.user_home)
@@ -230,26 +239,22 @@ def _install_state(host: str, context: InstallContext) -> tuple[str, list[str]]:
         )
         return "native", twice
     if not ours & manifest.paths:
-        return "missing", [_misplaced_warning(host, path) for path in sorted(ours)[:1]]
+        where = f"where {ALL_TITLES[host]} does not look now; 'lorelog hosts uninstall {host}' removes it"
+        return "missing", [f"it is installed in {path.parent}, {where}" for path in sorted(ours)[:1]]
     if not changes:
-        return "current", _missing_command_warnings(context)
+        return "current", [] if _which(context.command, context) else [
+            f"hooks call {context.command}, which does not exist"
+        ]
     command = read_receipt(context.home, host).command
-    if command and not shutil.which(command, path=context.environment.get("PATH", os.defpath)):
+    if command and not _which(command, context):
         gone = f"its hooks call {command}, which does not exist any more, so nothing is captured"
         return "stale", [f"{gone}; run: lorelog hosts install {host}"]
     names = ", ".join(sorted({change.path.name for change in changes}))
     return "stale", [f"another version of lorelog is installed ({names}); run: lorelog hosts install {host}"]
 
 
-def _misplaced_warning(host: str, path: Path) -> str:
-    location = f"it is installed in {path.parent}, where {ALL_TITLES[host]} does not look now"
-    return f"{location}; 'lorelog hosts uninstall {host}' removes it"
-
-
-def _missing_command_warnings(context: InstallContext) -> list[str]:
-    if shutil.which(context.command, path=context.environment.get("PATH", os.defpath)):
-        return []
-    return [f"hooks call {context.command}, which does not exist"]
+def _which(program: str, context: InstallContext) -> str | None:
+    return shutil.which(program, path=context.environment.get("PATH", os.defpath))
 
 
 def _silence_warnings(host: str, context: InstallContext, captures: HostCaptureStats, newest: float) -> list[str]:
@@ -282,25 +287,6 @@ def _untrusted_events(context: InstallContext) -> list[str]:
     return untrusted
 
 
-def _may_read_conversations(context: InstallContext) -> bool:
-    text = _read_text(openclaw_config(context.environment, context.user_home))
-    return config_edit.get(text, ("plugins", "entries", NAME, "hooks", "allowConversationAccess")) is True
-
-
-def _native_opencode(root: Path) -> str:
-    for name in ("opencode.json", "opencode.jsonc"):
-        for entry in config_edit.get(_read_text(root / name), ("plugin",)) or ():
-            plugin = str(entry[0] if isinstance(entry, list) else entry)
-            if NAME in plugin.rpartition("/")[2] or f"/{NAME}/" in plugin or "lorelog-opencode" in plugin:
-                return plugin
-    return ""
-
-
-def _native_openclaw(context: InstallContext) -> str:
-    text = _read_text(openclaw_config(context.environment, context.user_home))
-    return find_linked_plugin(text, str(context.home / "hosts" / "openclaw"))
-
-
 def _read_text(path: Path, missing: str = "{}") -> str:
     content = read_file(path)
     return missing if content is None else content.decode()
@@ -329,13 +315,17 @@ def _host_version(host: str, context: InstallContext) -> str:
     """Return a host's version, or an empty string if it does not answer in time."""
     import subprocess
 
-    program = shutil.which(host, path=context.environment.get("PATH", os.defpath))
+    program = _which(host, context)
     if program is None or host in DOCUMENTED_HOSTS:  # an editor may open a window
         return ""
-    command: Sequence[str] = (program, "--version")
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_VERSION_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
+            (program, "--version"),
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_TIMEOUT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.SubprocessError, ValueError):
         return ""

@@ -20,7 +20,7 @@ from contextlib import suppress
 from math import exp
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -146,25 +146,25 @@ def _search_new(
 ) -> dict[str, Hit]:
     few = replace(options, k=options.k + _SPARE_HITS, token_budget=0)
     reply = sources.search(query, few)
-    new_hits, is_all = _new_hits(prompt, reply, few, seen)
-    if len(new_hits) < options.k and not is_all:  # most of the hits were shown before, or are archive: fetch more
+    new_hits = _new_hits(prompt, reply, few, seen)
+    if (
+        len(new_hits) < options.k and len(reply.hits) >= few.k
+    ):  # most of the hits were shown before, or are archive: fetch more
         has_archive = any(hit.type == ARCHIVE_TYPE for hit in reply.hits)
         many = replace(few, k=few.k + len(seen) + (_ARCHIVE_EXTRA_HITS if has_archive else _EXTRA_HITS))
-        new_hits, _ = _new_hits(prompt, sources.search(query, many), many, seen)
+        new_hits = _new_hits(prompt, sources.search(query, many), many, seen)
     return new_hits
 
 
-def _new_hits(
-    prompt: UserPrompt, reply: SearchReply, options: SearchOptions, seen: frozenset[str]
-) -> tuple[dict[str, Hit], bool]:
-    """Return the relevant hits that are new to the session, by memory key; and whether the search has no more hits."""
+def _new_hits(prompt: UserPrompt, reply: SearchReply, options: SearchOptions, seen: frozenset[str]) -> dict[str, Hit]:
+    """Return the relevant hits that are new to the session, by memory key."""
     new: dict[str, Hit] = {}
     for hit in reply.hits:
         own = prompt.session and hit.anchor is not None and hit.anchor.session == prompt.session
         is_shown = not own and hit.type != ARCHIVE_TYPE and _memory_key(hit) not in seen
         if is_shown and hit.relevance >= options.min_relevance:
             new.setdefault(_memory_key(hit), hit)
-    return new, len(reply.hits) < options.k
+    return new
 
 
 def _prompt_query(text: str) -> str:
@@ -253,6 +253,15 @@ class TopicWeights(Struct, frozen=True):
 WEIGHTS = TopicWeights(-2.25, 0.34, 0.25, 0.36)
 
 
+class _Topic(NamedTuple):
+    """A topic's vector, its similarity to unrelated prompts, and which background topics are its rivals."""
+
+    vector: Floats
+    mean: float
+    spread: float
+    rivals: NDArray[np.intp]
+
+
 class TopicVectors:
     """The vectors that one model gives to topics and to their background. Threads may share it."""
 
@@ -260,7 +269,7 @@ class TopicVectors:
         self._lock = Lock()
         self._background: tuple[Floats, Floats] | None = None
         """Of topics, and of prompts, that belong to no project."""
-        self._topics: dict[str, Floats] = {}
+        self._topics: dict[str, _Topic] = {}
 
     def is_ready(self, topics: Iterable[str]) -> bool:
         """Return whether all vectors are there that a comparison with these topics needs."""
@@ -288,7 +297,10 @@ class TopicVectors:
                 return
             if len(self._topics) + len(missing) > _MAX_TOPICS:
                 self._topics.clear()
-            self._topics.update(zip(missing, vectors, strict=True))
+            others, prompts = self._background
+            for topic, vector in zip(missing, vectors, strict=True):
+                rivals = (others @ vector).argsort()[: max(len(others) - _NEAR_TOPICS, 1)]
+                self._topics[topic] = _Topic(vector, *_mean_and_spread(prompts @ vector), rivals)
 
     def distances(self, topics: Iterable[str], prompt: Vector) -> dict[str, tuple[float, float, float]]:
         """Return the three distances of each prepared topic from a prompt's vector, in standard deviations."""
@@ -297,18 +309,16 @@ class TopicVectors:
         query = np.frombuffer(unit_vector(prompt), "<f4")
         if self._background is None or self._background[0].shape[1] != len(query):
             return {}
-        others, prompts = self._background
-        near = others @ query
+        near = self._background[0] @ query
         mean, spread = _mean_and_spread(near)
         result = {}
         for name in topics:
             topic = self._topics.get(name)
             if topic is not None:
-                cosine = float(topic @ query)
-                different = (others @ topic).argsort()[: max(len(others) - _NEAR_TOPICS, 1)]
-                rivals = float(np.sort(near[different])[-_RIVALS:].mean())
-                usual, usual_spread = _mean_and_spread(prompts @ topic)
-                result[name] = ((cosine - mean) / spread, (cosine - usual) / usual_spread, (cosine - rivals) / spread)
+                cosine = float(topic.vector @ query)
+                rivals = float(np.sort(near[topic.rivals])[-_RIVALS:].mean())
+                among_prompts = (cosine - topic.mean) / topic.spread
+                result[name] = ((cosine - mean) / spread, among_prompts, (cosine - rivals) / spread)
         return result
 
     def probabilities(self, topics: Iterable[str], prompt: Vector) -> dict[str, float]:
