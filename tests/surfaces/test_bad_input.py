@@ -30,15 +30,6 @@ def check_no_traceback(*texts: str) -> None:
         assert "Traceback" not in text
 
 
-def test_a_missing_path_is_named(shell: Shell, good: Path) -> None:
-    """A missing path fails the run by name, and the index is kept."""
-    done = shell("index", "nowhere", "notes")
-
-    assert done.status == 1
-    assert "nowhere" in done.err
-    check_good_is_found(shell)
-
-
 def test_a_vanished_root_loses_nothing(shell: Shell, good: Path) -> None:
     """A missing root (an unmounted disk) fails the run and keeps its documents; an emptied one loses them."""
     (good / "notes").rename(good / "away")
@@ -133,22 +124,6 @@ def test_strange_but_good_files_are_indexed(shell: Shell, good: Path, name: str,
     check_good_is_found(shell)
 
 
-@pytest.mark.slow
-def test_sections_beyond_the_limit_of_headings_are_found_by_their_words(shell: Shell, good: Path) -> None:
-    """A note with more headings than the limit is indexed without complaint, and its last section is found."""
-    write(
-        good / "notes" / "many.md",
-        "".join(f"## heading {n}\n\ntext {n}\n\n" for n in range(4_500)) + "## last\n\nthe pangolin\n",
-    )
-
-    done = shell("index", "notes", "--json")
-
-    assert done.status == 0
-    assert done.json["problems"] == []
-    assert "pangolin" in shell("search", "pangolin", "--lane", "lexical", "--json").json["hits"][0]["snippet"]
-    check_good_is_found(shell)
-
-
 @pytest.mark.parametrize(
     ("file", "said"),
     [
@@ -174,17 +149,6 @@ def test_bad_settings_are_named(
     assert said in done.err
     assert "very-secret" not in done.err
     check_no_traceback(done.err)
-
-
-def test_a_project_cannot_redirect_data(shell: Shell, good: Path) -> None:
-    """A repository's settings file that names a server or provider is refused by name."""
-    write(good / ".lorelog.toml", '[embedding]\nbase_url = "http://evil.example"\n')
-
-    done = shell("search", "walrus")
-
-    assert done.status == 1
-    assert "embedding.base_url" in done.err
-    assert ".lorelog.toml" in done.err
 
 
 @pytest.mark.slow
@@ -222,33 +186,6 @@ def test_a_model_that_fails_leaves_the_old_version(shell: Shell, good: Path, mon
     assert shell("search", "otter", "--lane", "lexical", "--json").json["hits"], "new text does not wait for a model"
     assert shell("index", "notes").status == 0
     assert shell("search", "heron", "--lane", "lexical", "--json").json["hits"]
-
-
-@pytest.mark.slow
-def test_an_unreachable_model_does_not_stop_a_search(shell: Shell, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the query cannot be embedded, keywords answer with a note; the dense lane alone fails."""
-    script = write(
-        good / "broken.py",
-        "import sys\n"
-        "from lorelog.models.embed.fake import FakeEmbedder\n"
-        "from lorelog.core.errors import ModelUnavailable\n"
-        "def fail(self, text): raise ModelUnavailable('the model is away')\n"
-        "FakeEmbedder.embed_query = fail\n"
-        "from lorelog.surfaces.cli.main import main\n"
-        "sys.exit(main(sys.argv[1:]))\n",
-    )
-    python = command_line()[0]
-
-    words = subprocess.run([python, script, "search", "walrus"], cwd=good, capture_output=True, text=True, check=False)
-    dense = subprocess.run(
-        [python, script, "search", "walrus", "--lane", "dense"], cwd=good, capture_output=True, text=True, check=False
-    )
-
-    assert words.returncode == 0
-    assert "«walrus»" in words.stdout
-    assert "the model is away" in words.stderr
-    assert dense.returncode == 1
-    assert "the model is away" in dense.stderr
 
 
 def test_k_may_be_huge(shell: Shell, good: Path) -> None:
@@ -290,18 +227,6 @@ def test_a_wrong_day_is_a_usage_error(shell: Shell, good: Path, day: str) -> Non
     assert day in done.err
 
 
-@pytest.mark.parametrize("flags", [["--type", "two words"], ["--tag", "a,b"], ["--tag", "-->"], ["--type", ""]])
-def test_a_memory_that_cannot_be_written_down_is_refused(shell: Shell, project: Path, flags: list[str]) -> None:
-    """A type or tag that would break the anchor is refused before anything is written."""
-    done = shell("add", "text", *flags)
-
-    if flags[1]:
-        assert done.status == 2
-        assert not (project / ".lorelog").exists()
-    else:
-        assert done.status == 0
-
-
 @pytest.mark.parametrize("words", [["search", "x", "--nonsense"], ["show"], ["nonsense"], ["search", "", "--k"]])
 def test_wrong_words_are_json_too(shell: Shell, project: Path, words: list[str]) -> None:
     """With --json a mistake in the command line is an error object like any other."""
@@ -310,14 +235,6 @@ def test_wrong_words_are_json_too(shell: Shell, project: Path, words: list[str])
     assert done.status == 2
     assert done.json["error"]["code"] == "usage"
     assert done.err == ""
-
-
-def test_an_unknown_provider_is_refused_when_it_is_set(shell: Shell, project: Path) -> None:
-    """A provider that does not exist is refused by config set, with the nearest name."""
-    done = shell("config", "set", "embedding.provider", "opnai")
-
-    assert done.status == 1
-    assert "openai" in done.err
 
 
 def test_an_empty_memory_is_refused(shell: Shell, project: Path) -> None:
@@ -473,57 +390,6 @@ def test_searching_never_waits_for_an_index_run(shell: Shell, good: Path) -> Non
         assert shell("status", "index").status == 0
     finally:
         holder.communicate("")
-
-
-def test_a_damaged_index_is_named_with_the_way_out(shell: Shell, good: Path, home: Path) -> None:
-    """A damaged database gives one line with the commands that rebuild it, and they work."""
-    path = home / "cache" / "default" / "catalog.db"
-    path.write_bytes(b"garbage " * 5000)
-
-    done = shell("search", "walrus")
-
-    assert done.status == 1
-    assert "'lorelog index' rebuilds it" in done.err
-    check_no_traceback(done.err)
-    assert shell("reset", "--yes").status == 0
-    assert shell("index").status == 0
-    check_good_is_found(shell)
-
-
-def test_control_characters_do_not_reach_the_terminal(shell: Shell, good: Path) -> None:
-    """Escape sequences in a note are not sent to the terminal."""
-    write(good / "notes" / "evil.md", "# \x1b[31mred\n\nmanatee \x1b]0;owned\x07\n")
-    shell("index", "notes")
-
-    done = shell("search", "manatee")
-    listed = shell("list")
-
-    assert "\x1b" not in done.out + listed.out
-    assert "\x07" not in done.out + listed.out
-
-
-def test_a_mistyped_file_is_named(shell: Shell, good: Path) -> None:
-    """A missing Markdown file is a failure, even if its directory exists."""
-    done = shell("index", "notes/typo.md")
-
-    assert done.status == 1
-    assert "typo.md" in done.err
-    check_good_is_found(shell)
-
-
-def test_an_empty_path_is_a_usage_error(shell: Shell, good: Path) -> None:
-    """An unset variable does not index the current directory."""
-    assert shell("index", "").status == 2
-    assert shell("index", "!notes").status == 2
-
-
-def test_excluded_patterns_are_remembered(shell: Shell, good: Path) -> None:
-    """What was left out of a root once stays out of it."""
-    write(good / "notes" / "drafts" / "d.md", "a private echidna\n")
-    shell("index", "notes", "--exclude", "drafts/")
-
-    assert shell("index").status == 0
-    assert not shell("search", "echidna", "--lane", "lexical", "--json").json["hits"]
 
 
 def test_a_root_inside_a_root_keeps_its_own_rules(shell: Shell, good: Path) -> None:

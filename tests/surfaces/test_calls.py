@@ -28,14 +28,6 @@ def batch(shell: Shell, project: Path, lines: list[Any], *words: str) -> tuple[i
     return done.status, [json.loads(row) for row in done.out.splitlines()]
 
 
-def test_call_answers_as_the_command_does(shell: Shell) -> None:
-    """An operation by name gives the JSON that its own command gives."""
-    called = shell("call", "search", '{"query": "otter"}')
-
-    assert called.status == 0
-    assert called.json == shell("search", "otter", "--json").json
-
-
 @pytest.mark.slow
 def test_call_reads_a_file_and_standard_input(shell: Shell, project: Path) -> None:
     """The request may come from a file or a pipe."""

@@ -39,51 +39,6 @@ def indexed(shell: Shell, project: Path) -> Path:
     return project
 
 
-def test_a_stranger_gets_an_answer_with_its_source(shell: Shell, indexed: Path) -> None:
-    """Search prints score, source and lines, heading path, date and a snippet with the matches marked."""
-    done = shell("search", "why redis cache")
-
-    assert done.status == 0
-    first = done.out.split("\n\n")[0]
-    assert "memory/2026-03-05.md:5-7" in first
-    assert "2026-03-05 14:30" in first
-    assert "2026-03-05 > Session 14:00 > 14:30" in first
-    assert "«Redis»" in first
-    assert "\x1b[" not in done.out
-
-
-def test_search_json_has_the_documented_shape(shell: Shell, indexed: Path) -> None:
-    """The JSON of a search holds every field of a hit, and the explanation adds up when asked for."""
-    reply = shell("search", "postgres orders", "--json", "--explain").json
-
-    assert set(reply) == {"query", "lane", "hits", "code", "weighing", "coverage", "packing", "notes"}
-    hit = reply["hits"][0]
-    assert hit["heading_path"] == ["2026-03-05", "Session 14:00", "15:10"]
-    assert (hit["heading"], hit["heading_level"]) == ("15:10", 3)
-    assert (hit["start_line"], hit["end_line"]) == (9, 11)
-    assert hit["type"] == "decision"
-    assert hit["tags"] == ["postgres", "schema"]
-    assert hit["date"] == "2026-03-05T15:10"
-    assert hit["anchor"]["memory"].startswith("0199aaaa")
-    assert len(hit["content_hash"]) == len(hit["id"]) == 16
-    for item in reply["hits"]:
-        assert sum(part["value"] for part in item["explanation"]) == pytest.approx(item["score"])
-        for start, end in item["matches"]:
-            assert 0 <= start < end <= len(item["snippet"])
-
-
-@pytest.mark.parametrize("lane", ["lexical", "dense", "hybrid"])
-@pytest.mark.parametrize("fusion", ["convex", "rrf"])
-def test_every_lane_answers(shell: Shell, indexed: Path, lane: str, fusion: str) -> None:
-    """Each lane and fusion finds the entry and explains its score."""
-    reply = shell("search", "redis price cache", "--lane", lane, "--fusion", fusion, "--json", "--explain").json
-
-    assert "Redis" in reply["hits"][0]["content"]
-    names = {part["name"] for part in reply["hits"][0]["explanation"]}
-    closely = {"proximity", "part-words"} if fusion == "convex" else set()
-    assert names - {"neighbours", "entry"} == ({"lexical", "dense"} | closely if lane == "hybrid" else {lane})
-
-
 @pytest.mark.parametrize(
     ("flags", "wanted"),
     [
@@ -102,14 +57,6 @@ def test_filters_narrow_a_search(shell: Shell, indexed: Path, flags: list[str], 
     reply = shell("search", "redis postgres parse_config deploy", "-k", 50, "--json", *flags).json
 
     assert {hit["heading"] for hit in reply["hits"]} == wanted
-
-
-def test_identifiers_are_found_by_their_parts(shell: Shell, indexed: Path) -> None:
-    """A function is found by its name, by a word of it, and by another spelling of its case."""
-    for query in ("parse_config", "parseConfig", "config.py", "src/app/config.py"):
-        reply = shell("search", query, "--lane", "lexical", "--json").json
-        assert reply["hits"], query
-        assert reply["hits"][0]["heading"] == "16:05"
 
 
 def test_expand_shows_the_section_and_the_transcript(shell: Shell, indexed: Path) -> None:
@@ -181,11 +128,6 @@ def test_packed_hits_hold_no_text_beyond_the_budget(shell: Shell, indexed: Path)
     assert sum(hit["packed"]["tokens"] for hit in reply["hits"]) == reply["packing"]["spent"] <= 400
 
 
-def test_expand_takes_a_memory_id(shell: Shell, indexed: Path) -> None:
-    """A memory is shown by its own id, which stays when lines move."""
-    assert "keep Postgres" in shell("show", "0199aaaa").out
-
-
 def test_expand_says_when_the_file_changed_or_went(shell: Shell, indexed: Path) -> None:
     """Indexed text can be shown after its file changed, with a note."""
     hit = shell("search", "redis", "--json").json["hits"][0]
@@ -200,27 +142,6 @@ def test_expand_says_when_the_file_changed_or_went(shell: Shell, indexed: Path) 
     assert "has changed" in changed.err
     assert "Chose Redis" in gone.out
     assert "as it was indexed" in gone.err
-
-
-def test_expand_of_the_unknown_fails(shell: Shell, indexed: Path) -> None:
-    """An unknown id is a failure with a hint."""
-    missing = shell("show", "ffffffffffffffff")
-    wild = shell("show", 'x" or 1=1')
-
-    assert missing.status == wild.status == 1
-    assert "hint:" in missing.err
-
-
-def test_list_shows_newest_first(shell: Shell, indexed: Path) -> None:
-    """Memories and documents are listed newest first, within their filters."""
-    memories = shell("list", "--source", "memory", "--json").json["memories"]
-    documents = shell("list", "--documents", "--json").json["documents"]
-
-    assert [memory["heading"] for memory in memories] == ["16:05", "15:10", "14:30"]
-    assert [Path(document["source"]).name for document in documents] == ["guide.md", "2026-03-05.md"]
-    assert documents[1]["chunks"] == 3
-    assert "16:05" not in shell("list", "--type", "decision").out
-    assert len(shell("list", "-n", 1, "--json").json["memories"]) == 1
 
 
 def test_add_is_searchable_at_once(shell: Shell, project: Path) -> None:
@@ -238,18 +159,6 @@ def test_add_is_searchable_at_once(shell: Shell, project: Path) -> None:
     hit = shell("search", "kafka offsets", "--tag", "kafka", "--json").json["hits"][0]
     assert hit["id"] == reply["id"]
     assert hit["type"] == "lesson"
-
-
-def test_added_headings_stay_inside_their_entry(shell: Shell, project: Path) -> None:
-    """A text with headings, or an unclosed fence, does not break the journal apart."""
-    shell("add", "# Title\nbody\n```sh\n# comment\n")
-    second = shell("add", "second entry", "--json").json
-
-    text = Path(second["source"]).read_text("utf-8")
-
-    assert "**Title**" in text
-    assert "\n# comment\n```\n" in text
-    assert shell("search", "second entry", "--json").json["hits"][0]["heading_level"] == 3
 
 
 def test_global_memories_are_seen_from_every_project(
@@ -304,20 +213,6 @@ def test_stats_and_reset(shell: Shell, indexed: Path) -> None:
     assert shell("status", "index", "--json").json["documents"] == 2
 
 
-def test_a_root_can_be_forgotten(shell: Shell, indexed: Path) -> None:
-    """Forgetting a root removes its documents and leaves files and other roots unchanged."""
-    assert shell("index", "--remove", "docs").status == 0
-
-    assert [Path(document["source"]).name for document in shell("list", "--documents", "--json").json["documents"]] == [
-        "2026-03-05.md"
-    ]
-    assert (indexed / "docs" / "guide.md").exists()
-    assert shell("index").status == 0
-    assert shell("status", "index", "--json").json["documents"] == 1
-    assert shell("index", "--remove", "docs").status == 1
-    assert shell("index", "--remove").status == 2
-
-
 def test_a_deleted_root_can_be_forgotten(shell: Shell, indexed: Path) -> None:
     """A deleted directory keeps its documents until it is forgotten; a deleted file loses them at once."""
     shell("index", "docs/guide.md")
@@ -336,19 +231,6 @@ def test_a_deleted_root_can_be_forgotten(shell: Shell, indexed: Path) -> None:
     assert shell("index").status == 0
 
 
-def test_a_root_that_is_left_out_later_leaves_the_index(shell: Shell, indexed: Path) -> None:
-    """A root that is later excluded from an outer root leaves the index."""
-    write(indexed / "docs" / "drafts" / "d.md", "an unfinished wombat\n")
-    shell("index", "docs/drafts")
-    assert shell("search", "wombat", "--lane", "lexical", "--json").json["hits"]
-
-    shell("index", "docs", "!docs/drafts")
-    assert not shell("search", "wombat", "--lane", "lexical", "--json").json["hits"]
-    shell("index")
-
-    assert not shell("search", "wombat", "--lane", "lexical", "--json").json["hits"]
-
-
 def test_a_missing_key_stops_only_commands_that_need_it(
     shell: Shell, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,56 +244,6 @@ def test_a_missing_key_stops_only_commands_that_need_it(
     assert "TEAM_KEY" in added.err or "no API key" in added.err
     assert shell("search", "quoll", "--json").json["hits"]
     assert shell("status", "index").status == shell("list").status == 0
-
-
-def test_what_could_not_be_indexed_is_not_remembered(shell: Shell, indexed: Path) -> None:
-    """A path that was refused once does not fail every later run."""
-    write(indexed / "page.txt", "no Markdown\n")
-
-    assert shell("index", "page.txt").status == 1
-    assert shell("index").status == 0
-
-
-def test_another_model_embeds_everything_again(shell: Shell, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under another model the next run embeds everything; going back finds the old vectors and embeds nothing."""
-    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "none")
-    assert shell("index", "--json").json["embedded"] == 0
-    assert shell("search", "redis", "--json").json["coverage"]["with_vectors"] == 0
-    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
-
-    again = shell("index", "--json").json
-
-    assert (again["embedded"], again["waiting"]) == (0, 0)
-    assert shell("search", "redis", "--json").json["coverage"]["with_vectors"] == 4
-
-
-def test_the_home_is_private(shell: Shell, project: Path, home: Path) -> None:
-    """What lorelog keeps in its home is for its owner's eyes only."""
-    shell("add", "a secret", "--global")
-
-    for place in (home, home / "data", home / "data" / "default"):
-        assert place.stat().st_mode & 0o077 == 0
-
-
-def test_the_same_note_at_two_times_is_one_hit(shell: Shell, project: Path) -> None:
-    """A duplicated note is shown once, with its other locations."""
-    write(project / "n" / "2026-03-05.md", "### 09:00\nthe ibis nests\n\n### 10:00\nthe ibis nests\n")
-    shell("index", "n")
-
-    hits = shell("search", "ibis", "--json").json["hits"]
-
-    assert len(hits) == 1
-    assert len(hits[0]["duplicates"]) == 1
-
-
-@pytest.mark.parametrize("name", ["index", "search", "show", "list", "add", "status", "reset", "config", "completion"])
-def test_every_command_has_help_with_examples(shell: Shell, name: str) -> None:
-    """Each command explains itself and shows how it is typed."""
-    done = shell(name, "--help")
-
-    assert done.status == 0
-    assert "examples:" in done.out
-    assert f"lorelog {name}" in done.out
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish", "powershell"])
@@ -438,15 +270,6 @@ def test_bash_completes_commands_and_paths(shell: Shell, project: Path, line: st
     done = subprocess.run(["bash", "-c", script], cwd=project, capture_output=True, text=True, check=False)
 
     assert wanted in done.stdout.split(), done.stderr
-
-
-def test_errors_are_json_when_json_was_asked_for(shell: Shell, project: Path) -> None:
-    """With --json an error is an object with code, message and hint, and standard error is empty."""
-    done = shell("show", "abcdef", "--json")
-
-    assert done.status == 1
-    assert done.json["error"]["code"] == "not_found"
-    assert done.err == ""
 
 
 def test_config_shows_values_with_their_origin(shell: Shell, project: Path, home: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 from tests.docs.test_json_page import documented, fields
 from tests.surfaces.conftest import Shell, write
 
-from lorelog import Lorelog
 from lorelog.surfaces.mcp.calls import call_tool
 
 CORE = '''"""Core."""
@@ -136,23 +135,6 @@ def test_json_is_documented(shell: Shell, code: Path) -> None:
         own = {"verb", "about", "total", "notes"}
         left = {"name", "module", "path", "query", "doubtful", "total", "notes"}
         assert set(fields(answer)) == own | (expected[verb] - left), verb
-
-
-def test_python_asks_with_the_same_names(code: Path) -> None:
-    """The Python client has every verb and returns the JSON."""
-    with Lorelog(project=code, settings={"embedding.provider": "none"}) as memory:
-        assert memory.code.index().unchanged == 2
-        assert memory.code.find_definition("Engine.search").definitions[0].kind == "method"
-        assert [reference.use for reference in memory.code.find_references("Engine", uses=("call",)).references] == [
-            "call"
-        ]
-        assert memory.code.find_callers("parse_words", depth=2).total == 2
-        assert memory.code.find_imports("core").imports[0].name == "Engine"
-        assert memory.code.outline("core.py").files[0].lines == 13
-        assert memory.code.search("prsw", limit=1).definitions[0].name == "parse_words"
-        reply = memory.search("who calls parse_words")
-        assert reply.code is not None
-        assert [caller.caller_name for caller in reply.code.callers] == ["search"]
 
 
 def test_an_agent_reads_the_answer_as_a_quote(shell: Shell, code: Path) -> None:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.surfaces.conftest import Shell, run_process, write
+from tests.surfaces.conftest import Shell, write
 
 WRITER = r"""
 import re, sys
@@ -48,15 +48,6 @@ def test_a_program_sums_up_and_its_inventions_are_shown(written: Path, shell: Sh
     ]
 
 
-def test_again_it_says_that_nothing_is_left(written: Path, shell: Shell) -> None:
-    """A second run writes nothing and says why; that is not a failure."""
-    shell("compact")
-    done = shell("compact")
-
-    assert (done.status, done.out) == (0, "Nothing was written.\n")
-    assert "2 chunks already covered by summaries" in done.err
-
-
 def test_a_dry_run_tells_what_it_would_cost(written: Path, shell: Shell) -> None:
     """A dry run shows batches and tokens, and writes nothing."""
     done = shell("compact", "--dry-run")
@@ -84,27 +75,6 @@ def test_a_summary_names_its_sources(written: Path, shell: Shell) -> None:
     assert all(f"[{item}]" in shown.out for item, _, _ in listed)
     assert "it summarizes 2 chunks" in shown.err
     assert "The Redis TTL" in shell("show", listed[0][0]).out
-
-
-def test_a_program_that_fails_writes_nothing(written: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failed run prints one line with a hint, and writes no journal."""
-    monkeypatch.setenv("LORELOG_LLM_COMMAND", f"{sys.executable} -c 'raise SystemExit(3)'")
-    done = shell("compact")
-
-    assert done.status == 1
-    assert "failed (status 3)" in done.err
-    assert not (written / ".lorelog" / "memory").exists()
-
-
-@pytest.mark.slow
-def test_a_kill_during_a_model_call_writes_nothing(written: Path, shell: Shell, tmp_path: Path) -> None:
-    """A process killed during a model call leaves no journal, and the next run does all the work."""
-    killer = write(tmp_path / "killer.py", "import os\nos.kill(os.getppid(), 9)\n")
-    killed = run_process(["compact"], written, env={"LORELOG_LLM_COMMAND": f"{sys.executable} {killer}"})
-
-    assert killed.status == -9
-    assert not (written / ".lorelog" / "memory").exists()
-    assert "Summarized 2 chunks" in shell("compact").out
 
 
 @pytest.mark.parametrize(

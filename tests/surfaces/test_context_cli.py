@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from tests.surfaces.conftest import Shell, run_process
+from tests.surfaces.conftest import Shell
 
 from lorelog.models.embed.builtin import TokenCounter
 from lorelog.services.context.init import BLOCK
@@ -40,14 +38,6 @@ def test_a_context_is_printed_and_holds_its_budget(shell: Shell) -> None:
     assert json.loads(as_json)["items"]
 
 
-def test_a_budget_that_is_too_small_is_told(shell: Shell) -> None:
-    """A budget that is too small is a usage error, and the hint names a sufficient one."""
-    done = shell("agent-context", "--token-budget", "5")
-
-    assert (done.status, done.out) == (2, "")
-    assert "at least" in done.err
-
-
 def test_an_output_file_is_written_in_place_of_printing(shell: Shell, project: Path) -> None:
     """The file is written with mode 0600 and nothing is printed; --json still prints the reply."""
     shell("add", "two keys")
@@ -59,21 +49,6 @@ def test_an_output_file_is_written_in_place_of_printing(shell: Shell, project: P
     told = shell("agent-context", "--query", "keys", "--output", "context.md", "--json").json
     assert told["tokens"] == COUNT((project / "context.md").read_text("utf-8"))
     assert shell("agent-context", "--output", "no/such/place.md").status == 2
-
-
-def test_every_call_is_logged(shell: Shell, tmp_path: Path) -> None:
-    """The log has the query, the result, and one line per call."""
-    folder = tmp_path / "log"
-    shell("add", "two keys")
-    for query in ("which keys", "other keys"):
-        shell("agent-context", "--query", query, "--log-dir", folder)
-
-    lines = [json.loads(line) for line in (folder / "lorelog_context_log.jsonl").read_text("utf-8").splitlines()]
-    files = sorted(folder.glob("lorelog_context_[0-9]*.json"))
-    assert [item["queries"][0]["query"] for item in lines] == ["which keys", "other keys"]
-    assert [json.loads(path.read_text("utf-8")) for path in files] == lines
-    assert lines[0]["items"][0]["citation_id"] in lines[0]["text"]
-    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
 
 
 def test_a_session_start_refreshes_the_file_in_silence(shell: Shell, repository: Path) -> None:
@@ -263,29 +238,3 @@ def test_a_home_directory_is_not_a_project(shell: Shell, project: Path, monkeypa
     assert shell("session-start").status == 0
     assert not (project / "AGENTS.md").exists()
     assert not (project / ".lorelog" / "context.md").exists()
-
-
-def test_a_warm_agent_context_loads_little(project: Path) -> None:
-    """Help of the three commands imports no model, tokenizer or request types."""
-    code = (
-        "import sys; from lorelog.surfaces.cli.parser import command_parser;"
-        "[command_parser(name) for name in ('agent-context', 'session-start', 'init')];"
-        "print(sorted({'tokenizers', 'numpy', 'msgspec', 'sqlite3'} & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ)
-    )
-
-    assert done.stdout.strip() == "[]"
-
-
-@pytest.mark.slow
-def test_it_works_as_a_program_of_its_own(project: Path) -> None:
-    """Run as a process, only the context is on standard output."""
-    (project / "notes.md").write_text("# Keys\n\ntwo keys\n", "utf-8")
-    assert run_process(["index", "notes.md"], project).status == 0
-    done = run_process(["agent-context", "--query", "keys"], project)
-
-    assert (done.status, done.err) == (0, "")
-    assert done.out.startswith("# lorelog context\n")
-    assert "two keys" in done.out

@@ -91,14 +91,3 @@ def test_a_contradiction_is_reported(capsys: pytest.CaptureFixture[str]) -> None
     _, out, err = run(capsys, "add", "use yarn instead of pnpm", "--type", "correction")
 
     assert f"replaces {first['memory']}" in out + err
-
-
-def test_other_surfaces_take_cues(capsys: pytest.CaptureFixture[str]) -> None:
-    """`lorelog call memory.add` takes the field `cues`, as HTTP and MCP do, and checks it."""
-    status, out, _ = run(capsys, "call", "memory.add", "--json", '{"text": "x y z", "cues": ["path=src/db/**"]}')
-    assert status == 0
-    memory = json.loads(out)["memory"]
-    assert json.loads(run(capsys, "show", memory, "--json")[1])["anchor"]["cues"] == ["path=src/db/**"]
-
-    _, out, err = run(capsys, "call", "memory.add", "--json", '{"text": "x", "cues": ["src/db"]}')
-    assert "is not a cue" in out + err

@@ -73,18 +73,6 @@ def test_deliveries_are_shown_as_a_table(shell: Shell, deliveries: Deliveries) -
     assert "use -n to show more" in shell("deliveries", "-n", "1").err
 
 
-def test_neighbours_have_different_ids(shell: Shell, deliveries: Deliveries) -> None:
-    """Memories of the same minute begin equally; as many characters are shown as tell them apart."""
-    first, second = "01a1e29d-152d-7caf-ae6c-000000000001", "01a1e29d-152d-7caf-ae6d-000000000002"
-    deliveries.add("one", first)
-    deliveries.add("one", second)
-
-    out = shell("deliveries").out
-
-    assert first[:23] in out
-    assert second[:23] in out
-
-
 def test_filters_leave_out_what_does_not_match(shell: Shell, deliveries: Deliveries) -> None:
     """Session, kind, memory, day and project are filters."""
     deliveries.add("one", "m1")

@@ -183,26 +183,6 @@ def test_the_same_memory_is_added_once(shell: Shell, project: Path) -> None:
     assert not shell("add", "the walrus sleeps", "--json").json["existed"]
 
 
-def test_an_ambiguous_id_is_told_with_its_places(shell: Shell, project: Path) -> None:
-    """Of a prefix of several memory ids each whole id is named, with the file and line that it leads to."""
-    memories = [shell("add", text, "--json").json["memory"] for text in ("the walrus sleeps", "the otter plays")]
-
-    done = shell("show", memories[0][:6])
-
-    assert done.status == 2
-    for memory, line in zip(memories, (3, 7), strict=True):
-        assert f"{memory} (" in done.err
-        assert f".md:{line} the " in done.err
-
-
-def test_add_prints_a_short_id_that_works(shell: Shell, project: Path) -> None:
-    """The id that `add` prints has 8 characters, and leads to the memory."""
-    identity = shell("add", "the walrus sleeps").out.split()[-1]
-
-    assert len(identity) == 8
-    assert "the walrus sleeps" in shell("show", identity).out
-
-
 def test_a_superseded_judgement_is_named(shell: Shell, project: Path) -> None:
     """`eval --feedback` says that the only judged memory is hidden, instead of a table of zeros."""
     old = shell("add", "the walrus sleeps", "--json").json["id"]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
@@ -21,20 +18,6 @@ from lorelog.services.places.workspace import Workspace
 
 CANARY = "quaggafoal7731"
 SECRET = f"The launch sequence of the balloon begins with {CANARY} at dawn."
-STEPS = (
-    "plan",
-    "_add_tombstones",
-    "_mark_captures",
-    "_edit_files",
-    "_delete_transcripts",
-    "_redact_records",
-    "_remove_from_index",
-    "_scrub_databases",
-    "_scrub_logs",
-    "_refresh_derived",
-    "_scrub_found",
-    "receipt",
-)
 
 
 @pytest.fixture(autouse=True)
@@ -194,50 +177,6 @@ def test_a_dry_run_lists_every_entry_and_changes_no_byte(full: Path, shell: Shel
     assert contents(home, project) == before
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("step", STEPS)
-def test_a_forget_that_is_killed_is_completed_by_the_next_write(
-    step: str, full: Path, shell: Shell, project: Path, home: Path
-) -> None:
-    """A process that dies after any step leaves a plan; a search warns, the next write completes it: 0 residues."""
-    script = (
-        "import os, sys\n"
-        "from lorelog.services.forget import forgetter\n"
-        "from lorelog.surfaces.cli.main import main\n"
-        f"forgetter.reached = lambda step: os._exit(9) if step == {step!r} else None\n"
-        f"main(['forget', '--match', {CANARY!r}, '--yes'])\n"
-    )
-    assert subprocess.run([sys.executable, "-c", script], check=False, env=dict(os.environ)).returncode == 9
-
-    assert "a forget was interrupted" in shell("search", "ferry").err
-    assert shell("add", "The tide table hangs in the hall.").status == 0
-
-    assert "a forget was interrupted" not in shell("search", "ferry").err
-    assert holders(home, project) == []
-    assert shell("forget", "--list", "--json").json["receipts"][0]["ok"]
-    assert shell("ledger", "check").status == 0
-
-
-def test_by_id_only_that_entry_goes(shell: Shell, project: Path, home: Path) -> None:
-    """An entry named by its id leaves its journal; the bytes before and after it stay, appended ones included."""
-    first = shell("add", "Anna waters the plants on Mondays.", "--json").json
-    second = shell("add", SECRET, "--json").json
-    path = Path(first["source"])
-    with path.open("a") as journal:
-        journal.write("\n## By hand\n\nA line of my own.\n")
-    shell("add", "Bert feeds the cat on Fridays.")
-    before = path.read_bytes()
-    start, end = before.index(b"### ", before.index(b"Mondays")), before.index(b"## By hand")
-
-    done = shell("forget", second["memory"], "--yes")
-
-    assert done.status == 0, done.err
-    assert path.read_bytes() == before[:start] + before[end:]
-    assert holders(home, project) == []
-    assert "forgotten for good" in shell("restore", second["memory"]).err
-    assert shell("forget", second["memory"], "--yes").status == 1
-
-
 def test_a_hidden_memory_is_forgotten_too(shell: Shell, project: Path, home: Path) -> None:
     """A deleted memory is still in its file, and a forget finds it there by its id and by its text."""
     one, two = (shell("add", f"{SECRET} Number {n}.", "--json").json["memory"] for n in (1, 2))
@@ -249,42 +188,6 @@ def test_a_hidden_memory_is_forgotten_too(shell: Shell, project: Path, home: Pat
     assert shell("forget", "--match", CANARY, "--yes").status == 0
 
     assert holders(home, project) == []
-
-
-def test_files_that_are_not_ours_are_refused_and_edited_if_confirmed(shell: Shell, project: Path, home: Path) -> None:
-    """A note outside the journals and an entry that came with the repository are refused; --edit-files takes them out."""
-    note = write(
-        project / "notes" / "plan.md", f"# Plan\n\nKeep this.\n\n## Launch\n\n{SECRET}\n\n## After\n\nAnd this.\n"
-    )
-    foreign = write(
-        project / ".lorelog" / "memory" / "2026-01-01.md",
-        f"# 2026-01-01\n\n### 10:00\n<!-- memory:m1 type:fact origin:user -->\nAs {CANARY} said.\n",
-    )
-    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]):
-        subprocess.run(["git", *words], cwd=project, check=True)
-    shell("index", "notes")
-    shell("index")
-    before = contents(project)
-
-    for wanted, reason in (
-        (["--match", "launch sequence"], "outside the journals"),
-        (["m1"], "came with the repository"),
-    ):
-        done = shell("forget", *wanted, "--yes")
-        assert done.status == 2
-        assert reason in done.err
-    assert contents(project) == before
-
-    done = shell("forget", "--match", CANARY, "--yes", "--edit-files")
-
-    assert done.status == 0, done.out + done.err
-    assert note.read_text() == "# Plan\n\nKeep this.\n\n## After\n\nAnd this.\n"
-    assert CANARY not in foreign.read_text()
-    assert "Git history of" in done.err
-    commit = subprocess.run(["git", "log", "--format=%h"], cwd=project, check=True, capture_output=True, text=True)
-    assert commit.stdout.strip() in done.err
-    note.chmod(0o444)
-    assert "read-only" in shell("forget", "--match", "Keep this", "--yes", "--edit-files").err
 
 
 def test_an_agent_cannot_forget_and_a_server_needs_a_confirmation(
@@ -317,20 +220,6 @@ def test_a_session_is_forgotten_and_not_captured_again(shell: Shell, project: Pa
     assert holders(home, project) == []
 
 
-def test_a_backup_that_comes_back_is_found_by_the_receipt(shell: Shell, project: Path, home: Path) -> None:
-    """A receipt is verified later: a file that brings the text back is named, with exit status 1."""
-    reply = shell("add", SECRET, "--json").json
-    saved = Path(reply["source"]).read_bytes()
-    assert shell("forget", reply["memory"], "--yes").status == 0
-    assert shell("forget", "--verify", "last").status == 0
-
-    write(project / ".lorelog" / "copy.md", saved.decode())
-    done = shell("forget", "--verify", "last")
-
-    assert done.status == 1
-    assert "copy.md" in done.out
-
-
 def test_conversations_of_hosts_go_on_request_and_only_those_that_were_captured(
     shell: Shell, project: Path, home: Path, tmp_path: Path
 ) -> None:
@@ -356,39 +245,6 @@ def test_conversations_of_hosts_go_on_request_and_only_those_that_were_captured(
     assert str(other.name) in done.err
 
 
-def test_backups_that_may_hold_it_are_named(shell: Shell, project: Path, home: Path, tmp_path: Path) -> None:
-    """A backup written elsewhere is named with its day, and is not changed."""
-    memory = shell("add", SECRET, "--json").json["memory"]
-    assert shell("backup", tmp_path / "b.tar.gz").status == 0
-
-    done = shell("forget", memory, "--yes", "--json").json
-
-    assert "backup" in done["unreached"][str(tmp_path / "b.tar.gz")]
-    assert (tmp_path / "b.tar.gz").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "other"),
-    [
-        ("hunter2x", "Bob says hunter2x is his favourite password ever"),
-        ("The code is CERULEAN-OCTOPUS-7731 and stays here.", "Anna noted CERULEAN-OCTOPUS-7731 on her phone"),
-        (
-            "Der Schlüssel liegt unter dem dritten Stein am Ufer.",
-            "Sie sagt, der Schlüssel liegt unter dem dritten Stein.",
-        ),
-    ],
-)
-def test_a_memory_that_repeats_it_is_named(text: str, other: str, shell: Shell, project: Path, home: Path) -> None:
-    """What is forgotten here and stays elsewhere is not passed over: the other memory is named, with its place."""
-    memory = shell("add", text, "--keep-secrets", "--json").json["memory"]
-    repeated = shell("add", other, "--keep-secrets", "--json").json["memory"]
-
-    done = shell("forget", memory, "--yes", "--json").json
-
-    assert done["ok"]
-    assert [name.split()[0] for name in done["also_in"]] == [repeated]
-
-
 def test_a_decision_is_forgotten_with_proof(shell: Shell, project: Path, home: Path) -> None:
     """The usual words of a record, such as its status, are no residue."""
     decision = shell("decide", "Use the northern slip", "--because", "nobody else does", "--json").json["artifact_id"]
@@ -398,21 +254,6 @@ def test_a_decision_is_forgotten_with_proof(shell: Shell, project: Path, home: P
 
     assert done.status == 0, done.out
     assert done.json["residues"] == []
-
-
-def test_the_same_text_in_another_project_is_not_a_residue(
-    shell: Shell, project: Path, home: Path, tmp_path: Path
-) -> None:
-    """Text that stays in another project, and its vector, are named and not reported as left behind."""
-    other = tmp_path / "other"
-    other.mkdir()
-    shell("add", SECRET)
-    shell("add", SECRET, "--project", other)
-
-    done = shell("forget", "--match", CANARY, "--yes", "--json")
-
-    assert done.status == 0, done.out
-    assert str(other) in done.json["also_in"][0]
 
 
 def test_a_damaged_catalog_that_was_set_aside_goes_too(shell: Shell, project: Path, home: Path) -> None:

@@ -212,18 +212,6 @@ def test_remote_clients_and_mcp_count_as_agents(project: Path, client: dict[str,
     assert call("guard.enable", {"id": added["id"]}, caller)["guard"]["action"] == "warn"
 
 
-def test_three_dismissals_retire_a_guard(shell: Shell) -> None:
-    """The third dismissal says so, the list has a notice, and the history has the event."""
-    identity = shell("guard", "add", "--path", ".env", "--message", "never edit .env", "--json").json["guard"]["id"]
-    shell("guard", "enable", identity)
-
-    replies = [shell("guard", "dismiss", identity) for _ in range(3)]
-
-    assert [("has retired" in reply.err) for reply in replies] == [False, False, True]
-    assert "was dismissed 3 times and has retired" in shell("guard", "list").err
-    assert "retire by person" in shell("guard", "show", identity).out
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -244,13 +232,3 @@ def test_bad_input_is_an_error_with_a_hint(shell: Shell, words: tuple[str, ...])
     assert refused.status in (1, 2)
     assert "hint:" in refused.err
     assert shell("guard", "list", "--json").json["guards"] == []
-
-
-def test_a_damaged_log_is_named(shell: Shell, home: Path) -> None:
-    """Commands report a damaged log with its path."""
-    write(home / "data" / "default" / "guards.jsonl", "nonsense\n")
-
-    refused = shell("guard", "list")
-
-    assert refused.status == 1
-    assert "guards.jsonl" in refused.err

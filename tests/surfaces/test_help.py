@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +20,7 @@ from lorelog.surfaces.cli.commands import (
     format_global_options,
     format_welcome,
 )
-from lorelog.surfaces.cli.main import _name_option, main
+from lorelog.surfaces.cli.main import _name_option
 from lorelog.surfaces.cli.parser import CommandParser, command_parser
 
 
@@ -163,23 +161,6 @@ def test_whole_numbers_are_checked_at_the_shell(word: str, message: str) -> None
     with pytest.raises(Exception, match=r"^--share must be a number from 0 to 1, such as 0.5"):
         parser.parse_args(["--share", "50"])
     assert vars(parser.parse_args(["-n", "1", "--share", "0.5"])) == {"number": 1, "share": 0.5}
-
-
-@pytest.mark.parametrize(
-    ("words", "stream", "status"), [(["bogus"], "stderr", 2), (["docs", "x", "--json"], "stdout", 2)]
-)
-def test_a_closed_output_keeps_the_exit_status(
-    words: list[str], stream: str, status: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If the reader of the output is gone, a failing command has no traceback and keeps its exit status."""
-
-    class ClosedPipe(io.StringIO):
-        def write(self, text: str) -> int:
-            raise BrokenPipeError
-
-    monkeypatch.setattr(sys, stream, ClosedPipe())
-
-    assert main(words) == status
 
 
 def test_a_field_is_named_by_its_option_also_without_a_verb() -> None:

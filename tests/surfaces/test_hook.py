@@ -133,14 +133,6 @@ def test_a_turn_is_spooled(quiet: Path, app: Path) -> None:
     assert len(event["at"]) == len("2026-11-15T10:00:00.000Z")
 
 
-def test_codex_behind_a_claude_bundle_is_codex(quiet: Path, app: Path) -> None:
-    """The Claude Code bundle run by Codex records Codex as the host."""
-    payload = {"session_id": "c", "turn_id": "t", "transcript_path": "/h/rollout-x.jsonl", "cwd": str(app)}
-    hook(["claude", "turn-end"], payload, app)
-
-    assert [(event["host"], event["turn"]) for event in events(quiet)] == [("codex", "t")]
-
-
 @pytest.mark.slow
 def test_no_conversation_is_written(quiet: Path, app: Path) -> None:
     """After all moments of all hosts, no prompt, answer or tool input is on disk."""
@@ -310,18 +302,6 @@ def test_a_full_disk_is_told(quiet: Path, app: Path) -> None:
 
     assert "this session is not captured" in said["systemMessage"]
     assert list((quiet / "spool").iterdir()) == []
-
-
-def test_a_hanging_daemon_is_not_waited_for(quiet: Path, app: Path) -> None:
-    """A hanging daemon with a full queue is not waited for."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as hung:
-        hung.bind(str(quiet / "run" / "daemon.sock"))
-        (quiet / "run" / "daemon.sock").chmod(0o600)
-        hung.listen(0)
-        for _ in range(3):
-            assert hook(["claude", "turn-end"], {**PAYLOAD, "cwd": str(app)}, app)[0] == {}
-
-    assert len(events(quiet)) == 3
 
 
 def test_settings_that_cannot_be_read_are_passed_over(quiet: Path, app: Path) -> None:
@@ -560,14 +540,6 @@ def test_only_rules_of_the_user_come_with_a_prompt(quiet: Path, app: Path, more:
     asked = {**PAYLOAD, "cwd": str(app), "prompt": "write e2e tests and run them"}
 
     assert hook(["claude", "prompt"], asked, app)[0] == {}
-
-
-def test_a_topic_brings_its_memory(quiet: Path, app: Path) -> None:
-    """A memory of any type comes with a prompt about a topic that it was given."""
-    stands(quiet, app, {**RULE, "type": "fact", "text": "ask Mara first", "cues": ["topic=database migrations"]})
-    asked = {**PAYLOAD, "cwd": str(app), "prompt": "write a database migration"}
-
-    assert "- ask Mara first (" in context_of(hook(["claude", "prompt"], asked, app)[0])
 
 
 def test_a_prompt_costs_at_most_its_budget(quiet: Path, app: Path) -> None:

@@ -86,9 +86,3 @@ def test_the_engine_asks_the_plugin_of_hosts_that_have_no_program(project: Path,
 
     assert "a turn" in request["text"]
     assert notes == ["- User set [redacted:anthropic-key]"]
-
-
-def test_no_model_writes_notes_by_default(project: Path) -> None:
-    """Without a configured summarizer no model is called."""
-    with open_engine(resolve_location()) as engine:
-        assert engine.capture_context().summarizer() is None

@@ -129,16 +129,6 @@ def test_patterns_can_be_left_out_and_stay_out(otters: OtterProject) -> None:
     assert otters.listed() == {"guide.md"}
 
 
-@pytest.mark.parametrize(("words", "hits"), [([], 0), (["--global"], 7)])
-def test_global_paths_are_seen_from_another_project(otters: OtterProject, words: list[str], hits: int) -> None:
-    """What is indexed with --global in one repository is found from another, and what is not is not."""
-    git_init(otters.path)
-    otters.shell("index", "notes", *words)
-    otters.move_elsewhere()
-
-    assert len(otters.search("-k", 50).json["hits"]) == hits
-
-
 def test_project_indexes_for_that_project(otters: OtterProject) -> None:
     """With --project index files paths under that project, and a bare one refreshes what that project knows."""
     git_init(otters.path)
@@ -234,18 +224,6 @@ def test_the_least_relevance_goes_before_the_setting(otters: OtterProject) -> No
     assert set(kept) == {likely[0]}
     refused = otters.search("--min-relevance", 1.5)
     assert (refused.status, refused.json["error"]["code"]) == (2, "usage")
-
-
-def test_explain_shows_the_parts(otters: OtterProject) -> None:
-    """--explain shows the parts of each score and what they come to, and nothing of it is shown without."""
-    otters.shell("index", "notes")
-
-    plain, explained = otters.shell("search", "otter"), otters.shell("search", "otter", "--explain")
-
-    assert explained.out.count("  total\n") == explained.out.count("BM25") == 5
-    assert "lane weights" in explained.err
-    assert "  total\n" not in plain.out
-    assert "explanation" not in otters.search().json["hits"][0]
 
 
 @pytest.mark.parametrize("command", ["index", "search"])

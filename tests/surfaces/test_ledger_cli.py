@@ -83,20 +83,6 @@ def test_what_is_exported_is_imported(form: str, shell: Shell, tmp_path: Path) -
     assert shell("import", file, "--json", "--tenant", "t").json["there"] == 1
 
 
-def test_a_backup_is_restored_as_it_was(shell: Shell, tmp_path: Path) -> None:
-    """With --restore the other ledger exports the same to the byte, and its records are not tainted."""
-    task = start_task(shell, writer="mara")
-    shell("call", "task.progress", "--json", json.dumps({"task_id": task["task_id"], "summary": "s", "next_step": "n"}))
-    file = tmp_path / "backup.jsonl"
-    shell("export", "--format", "ledger", "--out", file)
-
-    assert shell("import", file, "--restore", "--tenant", "t").status == 0
-    assert shell("export", "--format", "ledger", "--tenant", "t").out == file.read_text("utf-8")
-    got = {"artifact_id": task["artifact_id"]}
-    shown = shell("call", "artifact.get", "--tenant", "t", "--json", json.dumps(got)).json
-    assert shown["artifact"]["trust"]["tainted"] is False
-
-
 def test_a_bad_line_is_told_and_changes_the_exit_status(shell: Shell, tmp_path: Path) -> None:
     """The rest is taken; the line is named."""
     start_task(shell)
@@ -144,26 +130,6 @@ def test_memories_travel_in_omf(shell: Shell, project: Path, tmp_path: Path) -> 
         (entry["type"], entry["tags"], entry["anchor"]["origin"]) for entry in found if entry["type"] == "fact"
     ] == [("fact", ["bird:heron"], "import")]
     assert shell("export", "--format", "omf", "--out", file).status == 2  # never written over
-
-
-def test_what_was_deleted_is_not_brought_back(shell: Shell, tmp_path: Path) -> None:
-    """A memory that came from a file and was deleted stays so when the file comes again."""
-    file = tmp_path / "in.json"
-    file.write_text(
-        json.dumps({"omf": "1.0", "exported_at": "x", "memories": [{"content": "a heron was seen"}]}), "utf-8"
-    )
-    shell("import", file)
-    (hit,) = shell("search", "heron", "--json").json["hits"]
-    assert shell("delete", hit["id"]).status == 0
-
-    assert shell("import", file, "--json").json["memories"] == {
-        "found": 1,
-        "added": 0,
-        "there": 1,
-        "archived": 0,
-        "redacted": 0,
-    }
-    assert shell("search", "heron", "--json").json["hits"] == []
 
 
 def test_a_file_that_is_not_there_is_named(shell: Shell, tmp_path: Path) -> None:

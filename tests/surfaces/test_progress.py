@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from tests.surfaces.conftest import run_process, write
 
-from lorelog.core.errors import StoreBusy
 from lorelog.surfaces.cli.render.progress import ProgressLines, TimeEstimate, WaitNotice
 
 
@@ -39,16 +35,3 @@ def test_the_time_for_vectors_is_announced_once(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("2,438 sections; vectors take about ")
     assert line.endswith("min; you can search by words already")
-
-
-def test_a_missing_path_is_refused_before_another_run_is_waited_for(home: Path, project: Path) -> None:
-    """While another run holds the index, a path that does not exist is an error at once, not a wait."""
-    from lorelog.stores.embedded.connection import hold_lock
-
-    write(project / "notes" / "a.md", "# A\n")
-    with hold_lock(home / "cache" / "default" / "run.lock", wait_s=0):
-        done = run_process(["index", "nots", "--daemon", "off"], project)
-        with pytest.raises(StoreBusy, match="process"), hold_lock(home / "cache" / "default" / "run.lock", wait_s=0):
-            pass
-    assert done.status == 1
-    assert "nots does not exist" in done.err

@@ -50,16 +50,6 @@ def test_results_cannot_be_changed(tmp_path: Path) -> None:
         hit.score = 2.0  # type: ignore[misc]
 
 
-def test_scores_are_their_explanation(tmp_path: Path) -> None:
-    """A hit's score is the sum of the parts of its explanation."""
-    write(tmp_path / "a.md", "".join(f"# {n}\n\nalpha beta {n}\n\n" for n in range(30)))
-    with Lorelog(project=tmp_path, settings=FAKE) as memory:
-        memory.index([tmp_path])
-        for lane in Lane:
-            for hit in memory.search("alpha 7", k=30, lane=lane).hits:
-                assert hit.score == hit.explanation.score
-
-
 def test_a_closed_memory_is_not_opened_again(tmp_path: Path) -> None:
     """Closing twice does no harm; any method after it raises UsageError, also those of namespaces."""
     memory = Lorelog(tmp_path, settings=FAKE)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from lorelog import Lorelog, to_dict
 from lorelog.core.errors import UsageError
-from lorelog.operations.catalogue import all_operations
 from lorelog.surfaces.python import namespaces
 
 SETTINGS = {"embedding.provider": "fake"}
@@ -97,14 +94,3 @@ def methods() -> list[Any]:
     classes = [kind for name, kind in vars(namespaces).items() if name.endswith("Namespace")]
     methods = [getattr(kind, name) for kind in classes for name in vars(kind) if not name.startswith("_")]
     return [method for method in methods if hasattr(method, "__signature__")]
-
-
-@pytest.mark.parametrize("method", methods(), ids=lambda method: method.__qualname__)
-def test_help_shows_every_parameter(method: Any) -> None:
-    """The signature has the fields of the request as named parameters, and the docstring describes each of them."""
-    request = all_operations()[method.__qualname__].request
-    parameters = inspect.signature(method).parameters
-
-    assert set(parameters) - {"self"} == {field.name for field in msgspec.structs.fields(request)}
-    assert all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters.values())
-    assert all(f"    {name}: " in method.__doc__ for name in parameters if name != "self")

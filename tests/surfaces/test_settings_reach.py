@@ -26,7 +26,6 @@ from tests.surfaces.otter_project import OtterProject, git_init, otters, write_n
 
 from lorelog.config.schema import SETTINGS_BY_KEY
 from lorelog.config.setting import SettingValue
-from lorelog.config.settings import format_toml
 from lorelog.retrieval.cache import CacheCounters
 from lorelog.surfaces.hook import handle_hook
 from lorelog.wiring import open_engine, resolve_location, settings_at
@@ -442,15 +441,6 @@ def test_every_setting_has_its_effect(otters: OtterProject, effect: SettingEffec
     assert effect.look(otters) == effect.given
 
 
-@pytest.mark.parametrize("file", ["home", "project"])
-def test_settings_are_read_from_files(otters: OtterProject, file: str) -> None:
-    """A setting in the user's file and in the project's file reaches a search."""
-    path = otters.home / "config.toml" if file == "home" else otters.path / ".lorelog.toml"
-    write(path, f"[search]\nk = {format_toml(2)}\n")
-
-    assert _hits(otters) == (2, False)
-
-
 def test_an_address_chooses_the_embedding_server(otters: OtterProject) -> None:
     """Texts and questions go to embedding.base_url before OPENAI_BASE_URL, questions with embedding.query_prefix."""
     other, server = otters.serve(), otters.serve()
@@ -549,21 +539,6 @@ def test_a_cross_encoder_reads_as_settings_choose(otters: OtterProject) -> None:
     otters.configure("rerank.model", str(model / "gone"))
     assert otters.search().json["hits"] == before
     assert f"{model / 'gone'} is not a folder" in reranked(otters)[1]
-
-
-@pytest.mark.slow
-def test_a_watcher_waits_as_long_as_was_chosen(otters: OtterProject) -> None:
-    """Two changes further apart than the usual quiet time are one pass with a longer watch.debounce_ms."""
-    otters.configure("watch.debounce_ms", 4000)
-    otters.index("notes")
-
-    with Watch(otters.path, settings_at(resolve_location()).watch_options()) as watch:
-        write(otters.path / "notes" / "n0.md", "otter, edited\n")
-        time.sleep(1.8)
-        write(otters.path / "notes" / "n1.md", "otter, edited too\n")
-        eventually(lambda: bool(watch.passes))
-        assert watch.passes[0].report
-        assert watch.passes[0].report.changed == 2
 
 
 @pytest.mark.slow

@@ -162,18 +162,6 @@ def test_open_tasks_are_listed(shell: Shell) -> None:
     assert len(shell("task", "list", "--status", "all", "-n", "1").out.splitlines()) == 1
 
 
-def test_ids_that_begin_alike_are_shown_longer(shell: Shell) -> None:
-    """Of records that were written in the same instant as many characters are shown as tell them apart."""
-    from lorelog.surfaces.cli.render.records import short_record_ids
-
-    alike = ["01a1dfaa-caac-7633-b7aa-000000000001", "01a1dfaa-caac-7634-b7aa-000000000002", "01a1dfab-0000-7000-a"]
-
-    short = short_record_ids(alike)
-
-    assert list(short.values()) == ["01a1dfaa-caac-7633", "01a1dfaa-caac-7634", "01a1dfab-0000"]
-    assert all([item for item in alike if item.startswith(cut)] == [known] for known, cut in short.items())
-
-
 def test_a_task_is_found_by_what_was_said(shell: Shell) -> None:
     """`search` finds the task, says its goal and the records that fit; filters are exact."""
     task = start(shell)
@@ -211,17 +199,6 @@ def test_a_decision_is_recorded_and_superseded(shell: Shell) -> None:
     assert shell("show", second, "--json").json["artifact"]["supersedes"].startswith(first)
 
 
-def test_a_decision_belongs_to_a_task(shell: Shell) -> None:
-    """`--task` puts a decision into the task's own thread."""
-    task = start(shell)
-    decided = typed_id(shell("decide", "a constraint", "--because", "it holds", "--task", task, "--as", "mara"))
-
-    told = records(shell, task)
-    assert [item["artifact_kind"] for item in told] == ["task_start", "decision"]
-    shown = [line.split()[0] for line in shell("show", decided, "--history").out.splitlines()]
-    assert shown == [told[0]["artifact_id"][:13], decided]
-
-
 def test_another_writer_verifies(shell: Shell) -> None:
     """A verification by another writer is granted, says that only names tell the writers apart, and is shown with the decision."""
     decided = typed_id(shell("decide", "a constraint", "--because", "it holds", "--as", "mara"))
@@ -244,40 +221,6 @@ def test_verifying_an_own_record_has_no_effect(shell: Shell) -> None:
     assert (verified.out + verified.err).count("the same writer") == 1
     assert "promotion: refused" in verified.out
     assert "verified by" not in shell("show", decided).out
-
-
-def test_an_objection_supports_nothing(shell: Shell) -> None:
-    """`--against` is kept as an objection, and promotes nothing."""
-    decided = typed_id(shell("decide", "a constraint", "--because", "it holds", "--as", "mara"))
-    shell("verify", decided, "--as", "otto", "--against", "--note", "fails with two workers")
-    shown = shell("show", decided, "--json").json
-
-    assert shown["replies"][0]["supports_claim"] is False
-    assert shown["artifact"]["trust"]["verified_by"] == []
-
-
-def test_what_a_tool_said_is_tainted(shell: Shell) -> None:
-    """A record whose text comes from a tool is shown as tainted wherever it is listed."""
-    task = start(shell)
-    shell("task", "evidence", "all tests passed", "--origin", "tool", "--as", "mara")
-
-    assert "tainted" in shell("task", "show", task).out.splitlines()[-1]
-
-
-def test_json_says_what_the_operation_says(shell: Shell) -> None:
-    """With `--json` each verb prints the operation's own answer and nothing else."""
-    done = shell("task", "start", "a goal", "--json")
-    task = done.json["task_id"]
-
-    assert done.err == ""
-    again = shell("task", "progress", "x", "--next", "y", "--json")
-    assert (again.json["task_id"], again.err) == (task, "")
-    assert set(again.json) == {"task_id", "artifact_id", "thread_id", "trust", "notes"}
-    assert (
-        shell("task", "show", task, "--json").json
-        == shell(*("call", "task.get", "--json"), f'{{"task_id": "{task}"}}').json
-    )
-    assert shell("task", "finish", "nonono", "--json").json["error"]["code"] == "not_found"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -27,17 +26,6 @@ def test_records_are_not_listed_among_memories(shell: Shell) -> None:
     (document,) = shell("list", "--documents", "--json").json["documents"]
     assert document["source"].endswith(".md")
     assert "index/records" not in document["source"]
-
-
-@pytest.mark.parametrize("verb", ["show", "resume"])
-def test_the_only_task_in_progress_is_shown(shell: Shell, verb: str) -> None:
-    """TASK may be omitted if one task is in progress, which is printed; otherwise it is an error."""
-    assert (shell("task", verb).status, shell("task", verb).out) == (2, "")
-    task = start(shell)
-    done = shell("task", verb)
-
-    assert (done.status, f"task {task}" in done.err) == (0, True)
-    assert "Stop charging customers twice" in done.out
 
 
 def test_a_task_that_is_finished_already_is_said_to_be(shell: Shell) -> None:
@@ -65,16 +53,6 @@ def test_what_a_context_cites_can_be_looked_up(shell: Shell) -> None:
     assert "decision by mara" in out
     assert "otters pay once Because: they are many" in out
     assert "(recorded)" not in out
-
-
-@pytest.mark.parametrize("words", [("",), ("  ", "--because", " ")])
-def test_a_decision_says_something(shell: Shell, words: tuple[str, ...]) -> None:
-    """A blank text is refused, and nothing is written."""
-    because = () if "--because" in words else ("--because", "")
-    done = shell("decide", *words, *because)
-
-    assert (done.status, "is empty" in done.err) == (2, True)
-    assert shell("ledger", "check").out == "Nothing is recorded yet.\n"
 
 
 def test_a_verification_without_a_name_says_how_to_give_one(shell: Shell) -> None:
@@ -109,13 +87,6 @@ def test_nothing_recorded_is_said_in_a_line(shell: Shell) -> None:
     assert shell("brief").out == "Nothing is recorded here yet; use 'lorelog task start \"…\"'.\n"
 
 
-def test_a_file_that_is_not_there_cannot_be_imported(shell: Shell, tmp_path: Path) -> None:
-    """The error names the file, and its hint says how to find files to import."""
-    done = shell("import", tmp_path / "nothing.jsonl")
-
-    assert (done.status, "there is no file" in done.err, "lorelog import" in done.err) == (1, True, True)
-
-
 def test_a_restored_backup_is_not_called_imported(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,15 +99,6 @@ def test_a_restored_backup_is_not_called_imported(
 
     assert "count as imported text" in shell("import", backup, "--dry-run").err
     assert shell("import", backup, "--restore").err == ""
-
-
-def test_an_invalid_choice_is_named_once(shell: Shell) -> None:
-    """The error says which word, and of which field."""
-    asked = json.dumps({"query": "otters", "id": "0123456789", "relevance": "so"})
-    said = shell("call", "memory.feedback", "--json", asked).json["error"]["message"]
-
-    assert said.count("'so'") == 1
-    assert "relevance" in said
 
 
 def test_repetitions_are_shown_without_their_times(shell: Shell) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -147,14 +146,3 @@ def test_the_brief_is_shown_with_badges_and_ids(shell: Shell, archive: RecordSco
     assert shown["trust"]["tier"] == "compiled_digest_hint"
     assert shown["brief"]["decisions"][0]["trust"]["verified_by"]
     assert shell("brief", "--query", "redis", "-k", 1, "--json").json["brief"]["decisions"][0]["text"] == "use redis"
-
-
-def test_digests_cannot_be_written(shell: Shell, archive: RecordScope) -> None:
-    """A digest cannot be written as a record."""
-    say(archive, "task_start")
-    given = json.dumps({"artifact_kind": "digest", "task_id": "task-1", "summary": "all is verified"})
-
-    refused = shell("call", "artifact.create", "--json", given)
-
-    assert refused.status == 2
-    assert "cannot be written" in refused.out

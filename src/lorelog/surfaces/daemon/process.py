@@ -472,7 +472,7 @@ class Daemon:
         caller = ClientIdentity(self._home, dict(settings.environment), self._home, own=False)
 
         def load() -> Any:
-            from lorelog.surfaces.mcp.streamable_http import streamable_http_app
+            from lorelog.surfaces.mcp.server import streamable_http_app
 
             return streamable_http_app(self._runner.call, caller)
 
