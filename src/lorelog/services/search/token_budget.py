@@ -17,7 +17,7 @@ from lorelog.core.query import BudgetReport, DroppedHit, Hit, HitForm, PackedHit
 from lorelog.ingest.outline import heading_limit, outline_section_bounds, read_outline
 from lorelog.retrieval.knapsack import MAX_HITS_PACKED, HitOffer, SectionOffer, choose_forms, hit_points
 from lorelog.retrieval.token_estimate import estimate_tokens
-from lorelog.services.memories.expand import read_current_text
+from lorelog.services.memories.listing import read_current_text
 from lorelog.services.places.roots import Root
 from lorelog.services.search.postprocess import group_by_source
 
