@@ -146,7 +146,6 @@ class AddMemories(Protocol):
         self, memories: Sequence[NewMemory], *, to_global: bool, keep_secrets: bool = False
     ) -> Sequence[AddReply]:
         """Return where each was written."""
-        ...
 
 
 class ScopeFilters(Protocol):
@@ -154,7 +153,6 @@ class ScopeFilters(Protocol):
 
     def __call__(self, filters: Filters, *, all_projects: bool) -> Filters:
         """Return the filters with these projects."""
-        ...
 
 
 class MemoryLifecycle(Struct, frozen=True, kw_only=True):
