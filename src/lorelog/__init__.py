@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from lorelog.core.query import Explanation, Filters, Fusion, Hit, Lane, ScorePart, SearchReply, TrustFilter
     from lorelog.services.watch.watcher import WatchPass
     from lorelog.surfaces.python.async_client import AsyncLorelog
+    from lorelog.surfaces.python.calls import FileWatch
     from lorelog.surfaces.python.client import Lorelog
-    from lorelog.surfaces.python.values import to_dict
-    from lorelog.surfaces.python.watch import FileWatch
+    from lorelog.surfaces.python.methods import to_dict
 
 _HOMES = {
     "AddReply": "core.memory",
@@ -76,7 +76,7 @@ _HOMES = {
     "Explanation": "core.query",
     "FeedbackReply": "core.memory",
     "FileProblem": "core.memory",
-    "FileWatch": "surfaces.python.watch",
+    "FileWatch": "surfaces.python.calls",
     "Filters": "core.query",
     "Fusion": "core.query",
     "GetReply": "core.memory",
@@ -110,7 +110,7 @@ _HOMES = {
     "TrustFilter": "core.query",
     "UsageError": "core.errors",
     "WatchPass": "services.watch.watcher",
-    "to_dict": "surfaces.python.values",
+    "to_dict": "surfaces.python.methods",
 }
 
 __all__ = [

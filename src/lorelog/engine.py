@@ -23,7 +23,7 @@ from lorelog.services.pipeline.scope import ProjectScope
 if TYPE_CHECKING:
     from lorelog.services.code.scope import CodeScope
     from lorelog.services.compact.compactor import Compactor
-    from lorelog.services.context.scope import ContextScope
+    from lorelog.services.context.relevance import ContextScope
     from lorelog.services.forget.forgetter import Forgetter
     from lorelog.services.imports.memory_importer import Importer
     from lorelog.services.maintenance.index import IndexMaintenance
@@ -221,7 +221,7 @@ class Engine(ProjectScope):
 
     def context(self, *, all_projects: bool = False) -> ContextScope:
         """Return the sources of an agent's project context, as visible from this project."""
-        from lorelog.services.context.scope import ContextScope
+        from lorelog.services.context.relevance import ContextScope
 
         records = self.records()
         projects = None if all_projects or self.defaults.all_projects else records.projects

@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 from tests.docs.pages import read, rows
 from tests.models.embedding_server import Answer, Behaviour, EmbeddingServer, Request
 from tests.models.fake_docker import FakeDocker
+from tests.models.vendors import Rig
 
 from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
 from lorelog.core.options import LANGUAGE_PROVIDERS, LanguageOptions, OllamaOptions
@@ -131,20 +132,16 @@ Serve = Callable[..., tuple[EmbeddingServer, LanguageModel]]
 
 
 @pytest.fixture
-def serve() -> Iterator[Serve]:
+def serve(rig: Rig) -> Serve:
     """Starts a server with a script, and a vendor's model that uses it."""
-    servers: list[EmbeddingServer] = []
 
     def start(vendor: ChatVendor, *script: Behaviour | Answer | dict[str, Any], **options: Any) -> Any:
-        server = EmbeddingServer(*map(_behaviour, script))
-        servers.append(server)
+        server = rig.serve(*map(_behaviour, script))
         given = {"model": "small/one", "api_key": KEY, "base_url": server.url, "timeout_s": 5.0, **options}
         chosen = LanguageOptions(vendor.name, **given)
         return server, open_language_model(chosen, "", {})
 
-    yield start
-    for server in servers:
-        server.stop()
+    return start
 
 
 def _behaviour(reply: Behaviour | Answer | dict[str, Any]) -> Behaviour:

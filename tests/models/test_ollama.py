@@ -29,6 +29,7 @@ from lorelog.models.ollama import server_url
 from lorelog.models.ollama_container import stop_when_idle
 
 SOURCE = Path(__file__).parents[2] / "src"
+OLLAMA = VENDORS["ollama"]
 
 
 @pytest.mark.parametrize(
@@ -64,16 +65,12 @@ def test_the_running_server_is_named_by_the_setting_or_the_variable() -> None:
     assert host("http://other:2", {"OLLAMA_HOST": "box:1"}) == "other:2"
 
 
-def test_a_server_without_the_model_says_what_to_run() -> None:
+def test_a_server_without_the_model_says_what_to_run(rig: Rig) -> None:
     """A missing model is reported with the command that pulls it; a server that is not ours is not changed."""
-    rig, vendor = Rig(), VENDORS["ollama"]
-    try:
-        server = rig.serve(vendor.saying(404, 'model "x" not found, try pulling it first'))
-        with pytest.raises(ModelUnavailable, match="does not have the model x") as caught:
-            rig.open(vendor, server, model="x").embed_query("q")
-        assert caught.value.hint == "run: ollama pull x"
-    finally:
-        rig.stop()
+    server = rig.serve(OLLAMA.saying(404, 'model "x" not found, try pulling it first'))
+    with pytest.raises(ModelUnavailable, match="does not have the model x") as caught:
+        rig.open(OLLAMA, server, model="x").embed_query("q")
+    assert caught.value.hint == "run: ollama pull x"
 
 
 # -- the container --------------------------------------------------------------------------------------------------------
@@ -149,17 +146,12 @@ def test_a_model_that_is_there_is_not_pulled(docker: FakeDocker, options: EmbedO
     assert docker.calls()[-1] == ["exec", "lorelog-ollama", "ollama", "pull", "nomic-embed"]
 
 
-def test_a_server_that_runs_is_used_and_docker_is_not_asked(docker: FakeDocker, tmp_path: Path) -> None:
+def test_a_server_that_runs_is_used_and_docker_is_not_asked(docker: FakeDocker, tmp_path: Path, rig: Rig) -> None:
     """If a server answers, nothing is managed and nothing is written, no matter who started it."""
-    rig, vendor = Rig(), VENDORS["ollama"]
-    try:
-        managed = OllamaOptions(manage=True, folder=str(tmp_path / "ollama"))
-        server = rig.serve(vendor.well)
-        embedder = rig.open(vendor, server, ollama=managed)
-        for _ in range(3):
-            embedder.embed_query("q")
-    finally:
-        rig.stop()
+    server = rig.serve(OLLAMA.well)
+    embedder = rig.open(OLLAMA, server, ollama=OllamaOptions(manage=True, folder=str(tmp_path / "ollama")))
+    for _ in range(3):
+        embedder.embed_query("q")
     assert (server.looks, len(server.requests)) == (1, 3)
     assert docker.calls() == []
     assert not (tmp_path / "ollama").exists()

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.models.embedding_server import Answer, Behaviour, EmbeddingServer, Request
-from tests.models.vendors import Vendor, each_vendor
+from tests.models.embedding_server import Answer, Behaviour, Request
+from tests.models.vendors import Rig, Vendor, each_vendor
 
 from lorelog.models.embed import PROVIDERS
 from lorelog.surfaces.cli.main import main
@@ -21,6 +21,7 @@ NOTES = 40
 @pytest.mark.parametrize("failure", ["401", "hang up", "truncated JSON"])
 def test_an_outage_costs_nothing_that_was_done(
     vendor: Vendor,
+    rig: Rig,
     failure: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -50,7 +51,7 @@ def test_an_outage_costs_nothing_that_was_done(
         status = main([*words, "--json"])
         return {"status": status, **json.loads(capsys.readouterr().out)}
 
-    server = EmbeddingServer(answer)
+    server = rig.serve(answer)
     for name, value in {
         "LORELOG_EMBEDDING_PROVIDER": vendor.name,
         "LORELOG_EMBEDDING_BASE_URL": vendor.base_url(server),
@@ -60,24 +61,21 @@ def test_an_outage_costs_nothing_that_was_done(
         **({"LORELOG_EMBEDDING_DIMENSIONS": "3"} if vendor.name == "google" else {}),
     }.items():
         monkeypatch.setenv(name, value)
-    try:
-        broken = run("index", ".")
-        assert (broken["status"], broken["changed"]) == (1, NOTES)
-        assert 0 < broken["embedded"] < NOTES
-        assert broken["embedded"] + broken["waiting"] == NOTES
-        asked = run("search", "otter", "-k", "50")
-        assert len(asked["hits"]) == NOTES
-        assert asked["notes"]
+    broken = run("index", ".")
+    assert (broken["status"], broken["changed"]) == (1, NOTES)
+    assert 0 < broken["embedded"] < NOTES
+    assert broken["embedded"] + broken["waiting"] == NOTES
+    asked = run("search", "otter", "-k", "50")
+    assert len(asked["hits"]) == NOTES
+    assert asked["notes"]
 
-        asked_before = [text for text in embedded if "number" in text]
-        assert len(asked_before) == broken["embedded"]  # whatever was made is kept, also beside a batch that failed
-        kept, is_well = broken["embedded"], True
-        before = len(embedded)
-        whole = run("index", ".")
-        assert (whole["status"], whole["changed"], whole["embedded"], whole["waiting"]) == (0, 0, NOTES - kept, 0)
-        assert len(embedded) - before == NOTES - kept
-        made = [text for text in embedded if "number" in text]
-        assert len(made) == len(set(made)) == NOTES  # nothing was paid for twice
-        assert run("search", "otter")["coverage"] == {"chunks": NOTES, "with_vectors": NOTES}
-    finally:
-        server.stop()
+    asked_before = [text for text in embedded if "number" in text]
+    assert len(asked_before) == broken["embedded"]  # whatever was made is kept, also beside a batch that failed
+    kept, is_well = broken["embedded"], True
+    before = len(embedded)
+    whole = run("index", ".")
+    assert (whole["status"], whole["changed"], whole["embedded"], whole["waiting"]) == (0, 0, NOTES - kept, 0)
+    assert len(embedded) - before == NOTES - kept
+    made = [text for text in embedded if "number" in text]
+    assert len(made) == len(set(made)) == NOTES  # nothing was paid for twice
+    assert run("search", "otter")["coverage"] == {"chunks": NOTES, "with_vectors": NOTES}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from tests.docs.pages import read, rows
 from tests.models.vendors import VENDORS, Rig
 
@@ -18,13 +16,6 @@ from lorelog.models.embed.vendors import ADAPTERS
 PAGE = "docs/providers.md"
 TESTS = Path(__file__).parents[1]
 TABLE = {row[0].strip("`"): row[1:] for row in rows(read(PAGE)) if len(row) == 10 and row[0].startswith("`")}
-
-
-@pytest.fixture
-def rig() -> Iterator[Rig]:
-    made = Rig()
-    yield made
-    made.stop()
 
 
 def test_the_table_names_every_provider() -> None:

@@ -5,32 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.models.embedding_server import Answer, EmbeddingServer, Request
-from tests.models.vendors import VENDORS, Vendor, each_vendor
+from tests.models.embedding_server import Answer, Request
+from tests.models.vendors import VENDORS, Rig, Vendor, each_vendor
 
 from lorelog.models.embed import PROVIDERS
 from lorelog.surfaces.cli.main import main
 
 KEY = "Sesame+open/0123456789abcdef"
 MORE = "Another-Sesame-fedcba9876543210"
-
-
-@pytest.fixture
-def servers() -> Iterator[Any]:
-    started: list[EmbeddingServer] = []
-
-    def serve(*script: Any) -> EmbeddingServer:
-        started.append(EmbeddingServer(*script))
-        return started[-1]
-
-    yield serve
-    for server in started:
-        server.stop()
 
 
 @pytest.fixture
@@ -68,7 +54,7 @@ def assert_nowhere(printed: str, *folders: Path) -> None:
 @pytest.mark.usefixtures("project")
 def test_the_key_is_nowhere(
     vendor: Vendor,
-    servers: Any,
+    rig: Rig,
     home: Path,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -89,8 +75,8 @@ def test_the_key_is_nowhere(
     for name, value in chosen(vendor).items():
         monkeypatch.setenv(name, value)
     printed, asked = "", []
-    well = servers(vendor.well)
-    for server in (well, *(servers(refuse(status)) for status in (401, 400, 404, 429, 500)), servers(nan)):
+    well = rig.serve(vendor.well)
+    for server in (well, *(rig.serve(refuse(status)) for status in (401, 400, 404, 429, 500)), rig.serve(nan)):
         monkeypatch.setenv("LORELOG_EMBEDDING_BASE_URL", vendor.base_url(server))
         for words in (["index", ".", "--reembed"], ["search", "otters", "--explain"], ["search", "otters", "--json"]):
             main(words)
@@ -119,7 +105,7 @@ def test_the_key_is_nowhere(
 
 
 @pytest.mark.slow
-def test_a_daemon_keeps_the_key_to_itself(servers: Any, project: Path, home: Path) -> None:
+def test_a_daemon_keeps_the_key_to_itself(rig: Rig, project: Path, home: Path) -> None:
     """A daemon that received the key from its clients does not write it to its log or folder."""
     vendor = VENDORS["google"]
     environment = {**os.environ, **chosen(vendor), "LORELOG_DAEMON_WARM": "auto"}
@@ -135,8 +121,8 @@ def test_a_daemon_keeps_the_key_to_itself(servers: Any, project: Path, home: Pat
         )
         return done.stdout + done.stderr
 
-    well = servers(vendor.well)
-    bad = servers(lambda request: Answer(401, vendor.refusal(401, f"bad key {KEY}")))
+    well = rig.serve(vendor.well)
+    bad = rig.serve(lambda request: Answer(401, vendor.refusal(401, f"bad key {KEY}")))
     printed = ""
     try:
         for url in (well.url, bad.url):

@@ -22,37 +22,6 @@ KEY = "key-Secret+Key/0123456789"
 Rows = list[Any]
 
 
-@dataclass(frozen=True)
-class Vendor:
-    """One vendor's wire format."""
-
-    name: str
-    path: str
-    key_header: str
-    key_value: str
-    texts: Callable[[Request], list[str]]
-    reply: Callable[[Rows, int], Any]
-    refusal: Callable[[int, str], Any]
-    tokens: bool = True
-    """Whether replies say how many there were."""
-
-    def well(self, request: Request) -> Answer:
-        """Reply with three numbers for each text."""
-        rows = [numbers_of(text) for text in self.texts(request)]
-        return Answer(body=self.reply(rows, 7))
-
-    def answering(self, *rows: Any) -> Behaviour:
-        """Reply with these embeddings to any request."""
-        return lambda request: Answer(body=self.reply(list(rows), 7))
-
-    def saying(self, status: int, message: str = "no", **more: Any) -> Behaviour:
-        """Refuse with the vendor's error format."""
-        return lambda request: Answer(status=status, body=self.refusal(status, message), **more)
-
-    def base_url(self, server: EmbeddingServer) -> str:
-        return server.url.removesuffix("/v1") if self.name == "ollama" else server.url
-
-
 def _inputs(request: Request) -> list[str]:
     texts: list[str] = request.body["input"]
     return texts
@@ -75,63 +44,60 @@ def _packed_listed(rows: Rows, tokens: int) -> Any:
     return {**_listed(ready, tokens), "usage": {"total_tokens": tokens}}
 
 
+@dataclass(frozen=True)
+class Vendor:
+    """One vendor's wire format."""
+
+    name: str
+    refusal: Callable[[int, str], Any] = lambda status, message: {"detail": message}
+    path: str = "/v1/embeddings"
+    key_header: str = "authorization"
+    key_value: str = f"Bearer {KEY}"
+    texts: Callable[[Request], list[str]] = _inputs
+    reply: Callable[[Rows, int], Any] = _listed
+    tokens: bool = True
+    """Whether replies say how many there were."""
+
+    def well(self, request: Request) -> Answer:
+        """Reply with three numbers for each text."""
+        rows = [numbers_of(text) for text in self.texts(request)]
+        return Answer(body=self.reply(rows, 7))
+
+    def answering(self, *rows: Any) -> Behaviour:
+        """Reply with these embeddings to any request."""
+        return lambda request: Answer(body=self.reply(list(rows), 7))
+
+    def saying(self, status: int, message: str = "no", **more: Any) -> Behaviour:
+        """Refuse with the vendor's error format."""
+        return lambda request: Answer(status=status, body=self.refusal(status, message), **more)
+
+    def base_url(self, server: EmbeddingServer) -> str:
+        return server.url.removesuffix("/v1") if self.name == "ollama" else server.url
+
+
+_DETAIL = {"type": "x", "param": None, "code": None}
 VENDORS = {
     vendor.name: vendor
     for vendor in (
-        Vendor(
-            "openai",
-            "/v1/embeddings",
-            "authorization",
-            f"Bearer {KEY}",
-            _inputs,
-            _listed,
-            lambda status, message: {"error": {"message": message, "type": "x", "param": None, "code": None}},
-        ),
+        Vendor("openai", lambda status, message: {"error": {"message": message, **_DETAIL}}),
         Vendor(
             "google",
-            "/v1/models/gemini-embedding-001:batchEmbedContents",
-            "x-goog-api-key",
-            KEY,
-            lambda request: [item["content"]["parts"][0]["text"] for item in request.body["requests"]],
-            lambda rows, tokens: {"embeddings": [{"values": row} for row in rows]},
             lambda status, message: {"error": {"code": status, "message": message, "status": "UNAVAILABLE"}},
+            path="/v1/models/gemini-embedding-001:batchEmbedContents",
+            key_header="x-goog-api-key",
+            key_value=KEY,
+            texts=lambda request: [item["content"]["parts"][0]["text"] for item in request.body["requests"]],
+            reply=lambda rows, tokens: {"embeddings": [{"values": row} for row in rows]},
             tokens=False,
         ),
-        Vendor(
-            "voyage",
-            "/v1/embeddings",
-            "authorization",
-            f"Bearer {KEY}",
-            _inputs,
-            _packed_listed,
-            lambda status, message: {"detail": message},
-        ),
-        Vendor(
-            "jina",
-            "/v1/embeddings",
-            "authorization",
-            f"Bearer {KEY}",
-            _inputs,
-            _listed,
-            lambda status, message: {"detail": message},
-        ),
-        Vendor(
-            "mistral",
-            "/v1/embeddings",
-            "authorization",
-            f"Bearer {KEY}",
-            _inputs,
-            _listed,
-            lambda status, message: {"object": "error", "message": message, "type": "x", "param": None, "code": None},
-        ),
+        Vendor("voyage", reply=_packed_listed),
+        Vendor("jina"),
+        Vendor("mistral", lambda status, message: {"object": "error", "message": message, **_DETAIL}),
         Vendor(
             "ollama",
-            "/api/embed",
-            "authorization",
-            f"Bearer {KEY}",
-            _inputs,
-            lambda rows, tokens: {"model": "m", "embeddings": rows, "total_duration": 1, "prompt_eval_count": tokens},
             lambda status, message: {"error": message},
+            path="/api/embed",
+            reply=lambda rows, tokens: {"model": "m", "embeddings": rows, "prompt_eval_count": tokens},
         ),
     )
 }

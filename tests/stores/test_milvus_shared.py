@@ -19,8 +19,8 @@ from lorelog.core.errors import ModelFault, NotFound, UsageError
 from lorelog.core.options import DEFAULT_COLLECTION, StoreOptions
 from lorelog.core.ports import Store
 from lorelog.core.query import Filters, Term, VectorCoverage
-from lorelog.services.memories.delete import delete_memory
-from lorelog.services.memories.expand import expand
+from lorelog.services.memories.edit import delete_memory
+from lorelog.services.memories.listing import expand
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.stores.milvus import MilvusStore, peers
 from lorelog.stores.milvus.peers import machine_name

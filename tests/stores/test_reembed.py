@@ -164,7 +164,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from tests.stores.making import PlainAnalyser
-from lorelog.stores.embedded import EmbeddedStore
+from lorelog.stores.embedded import EmbeddedStore, catalog_writer
 from lorelog.stores.embedded.catalog_writer import CatalogWriter, ShadowVectors
 
 def end(*_):
@@ -176,7 +176,7 @@ with store.writer() as writer:
     if moment == "before":
         ShadowVectors.swap = end
     elif moment == "within":
-        ShadowVectors._update_chunk_ids = end
+        catalog_writer.chunk_id = end
     else:
         CatalogWriter._update_lanes = end
     writer.swap_vectors()

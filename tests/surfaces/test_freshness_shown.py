@@ -11,7 +11,7 @@ from tests.surfaces.otter_project import git_init
 
 from lorelog.light.daemon_address import DaemonAddress
 from lorelog.surfaces.hook.context import recall_for_prompt
-from lorelog.surfaces.mcp.render import render_search
+from lorelog.surfaces.mcp.calls import render_search
 
 TEXT = "The otter decided on load_everything.py, finally."
 

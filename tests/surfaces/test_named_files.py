@@ -18,7 +18,7 @@ from lorelog.core.errors import LorelogError
 from lorelog.operations.catalogue import all_operations
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.surfaces.mcp.calls import call_tool
-from lorelog.surfaces.mcp.methods import McpMethods
+from lorelog.surfaces.mcp.session import McpMethods
 from lorelog.wiring import ResourcePool
 
 CANARY = "walrusdiary"

@@ -9,7 +9,7 @@ from tests.surfaces.conftest import Shell, write
 
 from lorelog.light.daemon_address import DaemonAddress
 from lorelog.surfaces.hook.context import recall_for_prompt
-from lorelog.surfaces.mcp.render import render_search
+from lorelog.surfaces.mcp.calls import render_search
 
 
 @pytest.fixture

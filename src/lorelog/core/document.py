@@ -138,6 +138,11 @@ class Chunk(Serializable, Struct, frozen=True):
             force_setattr(self, "content_hash", short_hash(self.content))
 
     @property
+    def memory(self) -> str:
+        """The id of its memory; empty if it has none."""
+        return self.anchor.memory if self.anchor is not None else ""
+
+    @property
     def embedded_text(self) -> str:
         """Text for the embedding model: informative headings, then the text."""
         return embedded_text(self.context, self.text)

@@ -12,8 +12,7 @@ from lorelog.core.query import Hit
 from lorelog.core.serializable import ReplyItems
 from lorelog.operations.operation import OperationFamily, OperationReply, ShellCommand, reply_from
 from lorelog.operations.requests import ScopedRequest, Text
-from lorelog.services.context.relevance import AgentSuggestion, RelevantContext
-from lorelog.services.context.scope import Subsystem, SubsystemFiles
+from lorelog.services.context.relevance import AgentSuggestion, RelevantContext, Subsystem, SubsystemFiles
 
 if TYPE_CHECKING:
     from lorelog.engine import Engine
@@ -165,7 +164,7 @@ def list_subsystems(engine: Engine, request: SubsystemsRequest, call: RequestCon
 
     Memories name a subsystem by tags `ctx:subsystem:KEY`, records by entities of the type `subsystem`.
     """
-    from lorelog.services.context.scope import list_subsystems
+    from lorelog.services.context.relevance import list_subsystems
 
     scope = engine.context(all_projects=request.all_projects)
     subsystems, total = list_subsystems(scope, request.prefix, request.limit)
@@ -178,7 +177,7 @@ def get_files_for_subsystem(engine: Engine, request: SubsystemRequest, call: Req
 
     Memories name them by tags `ctx:file:PATH`, records by their provenance and outputs.
     """
-    from lorelog.services.context.scope import find_subsystem_files
+    from lorelog.services.context.relevance import find_subsystem_files
 
     return find_subsystem_files(engine.context(all_projects=request.all_projects), request.subsystem_key)
 

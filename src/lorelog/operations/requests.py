@@ -21,7 +21,9 @@ from lorelog.core.paths import join_path
 from lorelog.core.query import Filters
 
 Text = Annotated[str, Meta(max_length=1_000_000)]
-if TYPE_CHECKING:  # what Python callers may pass (`surfaces/python/values.py` converts it); handlers get text and lists
+if (
+    TYPE_CHECKING
+):  # what Python callers may pass (`surfaces/python/methods.py` converts it); handlers get text and lists
 
     class Identified(Protocol):
         """A hit, chunk or reply that has an id."""

@@ -198,7 +198,7 @@ def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> 
 
 def _memory_id(engine: Engine, identity: str) -> str:
     """Return the memory's own id for an id that a search shows, which differs between machines. Other texts are kept."""
-    from lorelog.services.memories.delete import find_memory
+    from lorelog.services.memories.edit import find_memory
 
     if not identity:
         return ""

@@ -48,41 +48,6 @@ class VectorSets(Struct):
     declined: bool = False
     """Whether the last re-embedding was rejected by the comparison, or rolled back."""
 
-    def begin_shadow(self, dimension: int) -> None:
-        """Start a re-embedding, or resume one with this dimension (0 means any)."""
-        existing = self.shadow or {}
-        fits = not dimension or all(len(vector) == 4 * dimension for vector in existing.values())
-        self.shadow = existing if fits else {}
-        self.declined = False
-
-    def require_shadow(self) -> dict[str, Vector]:
-        if self.shadow is None:
-            raise UsageError("no re-embedding is in progress", hint="lorelog index --reembed")
-        return self.shadow
-
-    def swap_vectors(self) -> None:
-        self.previous, self.served = self.served, self.require_shadow()
-        self.shadow, self.declined = None, False
-
-    def decline_shadow_vectors(self) -> None:
-        self.require_shadow()
-        self.declined = True
-
-    def roll_back(self) -> None:
-        if self.previous is None:
-            raise NotFound("there are no previous vectors to go back to", hint="none were kept, or they were dropped")
-        self.previous, self.served = self.served, self.previous
-        self.declined = True
-
-    def count_unserved(self) -> int:
-        return len(self.shadow or ()) + len(self.previous or ())
-
-    def drop_unserved(self) -> int:
-        """Drop all vectors that are not served; return their number."""
-        dropped = self.count_unserved()
-        self.shadow, self.previous, self.declined = None, None, False
-        return dropped
-
 
 class MemoryWriter:
     """Writer of a MemoryStore; rejects writes that the contract forbids."""
@@ -92,7 +57,7 @@ class MemoryWriter:
 
     def put(self, updates: Sequence[DocumentUpdate]) -> None:
         """Store documents after validating all of them."""
-        self._check_is_writer()
+        self._begin_write()
         sources = [update.document.source for update in updates]
         if len(set(sources)) != len(sources):
             raise AssertionError("one put names a document twice")
@@ -110,81 +75,90 @@ class MemoryWriter:
             kept = [chunk for chunk in kept if chunk.start_line < update.first_line]
             self._store._remove_document(source)
             self._store._add_document(replace(update, chunks=(*kept, *update.chunks)))
-        self._store._writes += 1
+        self._store._writes += 1  # what was read meanwhile is outdated
 
     def touch(self, documents: Sequence[Document]) -> None:
-        self._check_is_writer()
+        self._begin_write()
         for document in documents:
             current = self._store._documents.get(document.source)
             if current is not None:
                 changed = replace(current, root=document.root, stamp=document.stamp, indexed_at=document.indexed_at)
                 self._store._documents[document.source] = changed
-        self._store._writes += 1
 
     def remove(self, sources: Iterable[str]) -> int:
-        self._check_is_writer()
+        self._begin_write()
         removed = sum(self._store._remove_document(source) for source in sources)
         self._store._writes += 1
         return removed
 
     def put_vectors(self, vectors: Mapping[str, Vector], *, shadow: bool = False) -> None:
         """Store vectors, which must be of unit length or zero; existing ones are kept."""
-        sets = self._begin_swap()
-        existing = sets.require_shadow() if shadow else sets.served
-        self._check(vectors, existing)
-        existing |= {key: vector for key, vector in vectors.items() if key not in existing}
-
-    def begin_shadow_vectors(self, dimension: int) -> None:
-        self._begin_swap().begin_shadow(dimension)
-
-    def swap_vectors(self) -> None:
-        self._begin_swap().swap_vectors()
-
-    def decline_shadow_vectors(self) -> None:
-        self._begin_swap().decline_shadow_vectors()
-
-    def roll_back(self) -> None:
-        self._begin_swap().roll_back()
-
-    def drop_other_vectors(self) -> int:
-        return self._begin_swap().drop_unserved()
-
-    def _begin_swap(self) -> VectorSets:
-        self._check_is_writer()
-        self._store._writes += 1
-        return self._store._vector_sets
-
-    def _check(self, vectors: Mapping[str, Vector], among: Mapping[str, Vector]) -> None:
-        self._store._check_dimension(vectors.values(), among)
+        sets = self._begin_write()
+        existing = self._shadow() if shadow else sets.served
+        self._store._check_dimension(vectors.values(), existing)
         for key, vector in vectors.items():
             if not all(math.isfinite(x) for x in array("f", vector)):
                 raise ModelFault(f"{self._store._space} returned a vector with NaN or infinity (for {key})")
             length = math.sqrt(math.fsum(x * x for x in array("f", vector)))
             if not (length == 0 or math.isclose(length, 1, abs_tol=1e-3)):
                 raise AssertionError(f"the vector of {key} has length {length}")
+        existing |= {key: vector for key, vector in vectors.items() if key not in existing}
+
+    def begin_shadow_vectors(self, dimension: int) -> None:
+        sets = self._begin_write()
+        existing = sets.shadow or {}
+        fits = not dimension or all(len(vector) == 4 * dimension for vector in existing.values())
+        sets.shadow, sets.declined = existing if fits else {}, False
+
+    def swap_vectors(self) -> None:
+        sets, shadow = self._begin_write(), self._shadow()
+        sets.previous, sets.served, sets.shadow, sets.declined = sets.served, shadow, None, False
+
+    def decline_shadow_vectors(self) -> None:
+        self._shadow()
+        self._begin_write().declined = True
+
+    def roll_back(self) -> None:
+        sets = self._begin_write()
+        if sets.previous is None:
+            raise NotFound("there are no previous vectors to go back to", hint="none were kept, or they were dropped")
+        sets.previous, sets.served, sets.declined = sets.served, sets.previous, True
+
+    def drop_other_vectors(self) -> int:
+        sets = self._begin_write()
+        dropped = len(sets.shadow or ()) + len(sets.previous or ())
+        sets.shadow, sets.previous, sets.declined = None, None, False
+        return dropped
+
+    def _shadow(self) -> dict[str, Vector]:
+        shadow = self._store._vector_sets.shadow
+        if shadow is None:
+            raise UsageError("no re-embedding is in progress", hint="lorelog index --reembed")
+        return shadow
+
+    def _begin_write(self) -> VectorSets:
+        if self._store._written_by is not self:
+            raise AssertionError("a writer was used outside its context")
+        self._store._writes += 1
+        return self._store._vector_sets
 
     def set_note(self, name: str, value: str) -> None:
-        self._check_is_writer()
+        self._begin_write()
         self._store._remarks[name] = value
-        self._store._writes += 1
 
     def sweep(self) -> None:
         """Do nothing: unused vectors may be kept for a day, here they are kept for ever."""
-        self._check_is_writer()
+        self._begin_write()
 
     def purge(self, vector_keys: Iterable[str]) -> None:
         """Drop unused vectors; nothing else is kept of removed chunks."""
-        self._check_is_writer()
+        self._begin_write()
         unused = set(vector_keys) - {entry.chunk.vector_key for entry in self._store._entries.values()}
         sets = self._store._vector_sets
         for vectors in filter(None, (sets.served, sets.shadow, sets.previous)):
             for key in unused:
                 vectors.pop(key, None)
         self._store._writes += 1
-
-    def _check_is_writer(self) -> None:
-        if self._store._written_by is not self:
-            raise AssertionError("a writer was used outside its context")
 
 
 _K1, _B = 1.2, 0.75
@@ -222,9 +196,7 @@ class MemoryStore:
         return self._documents.get(source)
 
     def recent(self, filters: Filters, limit: int) -> list[StoredChunk]:
-        sections = [
-            entry for entry in self._entries.values() if entry.chunk.piece == 0 and self._admits(entry, filters)
-        ]
+        sections = [entry for entry in self._entries.values() if not entry.chunk.piece and self._admits(entry, filters)]
         sections.sort(key=lambda entry: (entry.chunk.date, entry.chunk.source, entry.chunk.start_line), reverse=True)
         return [self._stored(entry) for entry in sections[:limit]]
 
@@ -249,12 +221,8 @@ class MemoryStore:
         return dict(sorted(counts.items()))
 
     def types(self, filters: Filters) -> dict[str, int]:
-        counts: Counter[str] = Counter(
-            entry.chunk.type
-            for entry in self._entries.values()
-            if entry.chunk.type and self._in_projects(entry, filters)
-        )
-        return dict(sorted(counts.items()))
+        admitted = (entry.chunk.type for entry in self._entries.values() if self._in_projects(entry, filters))
+        return dict(sorted(Counter(filter(None, admitted)).items()))
 
     def session_chunks(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
         sections = self.recent(filters, len(self._entries))
@@ -347,16 +315,13 @@ class MemoryStore:
             entry = self._entries.get(int(key))
             if entry is None:
                 continue
-            if len(entry.chunk.text) > max_chars:
-                neighbours[key] = ChunkNeighbours(len(entry.chunk.text))
-                continue
             document = [other.key for other in self._entries.values() if other.document == entry.document]
-            position = document.index(entry.key)
-            neighbours[key] = ChunkNeighbours(
-                len(entry.chunk.text),
-                near=tuple(document[other] for other in (position - 1, position + 1) if 0 <= other < len(document)),
-                far=tuple(document[other] for other in (position - 2, position + 2) if 0 <= other < len(document)),
+            position, is_short = document.index(entry.key), len(entry.chunk.text) <= max_chars
+            near, far = (
+                tuple(document[at] for at in (position - step, position + step) if is_short and 0 <= at < len(document))
+                for step in (1, 2)
             )
+            neighbours[key] = ChunkNeighbours(len(entry.chunk.text), near, far)
         return neighbours
 
     def sections(self, ids: Sequence[str]) -> dict[str, IndexedSection]:
@@ -432,7 +397,7 @@ class MemoryStore:
             documents=len(self._documents),
             chunks=len(self._entries),
             vectors=len(self._vectors),
-            other_vectors=self._vector_sets.count_unserved(),
+            other_vectors=len(self._vector_sets.shadow or ()) + len(self._vector_sets.previous or ()),
             projects=self.projects(),
             bytes_on_disk=0,
             schema_version=0,
@@ -550,8 +515,8 @@ class MemoryStore:
         pending: dict[str, PendingText] = {}
         for entry in self._entries.values():
             key = entry.chunk.vector_key
-            if key not in vectors and key not in pending:
-                pending[key] = PendingText(key, entry.chunk.embedded_text, entry.document)
+            if key not in vectors:
+                pending.setdefault(key, PendingText(key, entry.chunk.embedded_text, entry.document))
         return list(pending.values())
 
     def _in_projects(self, entry: _IndexedChunk, filters: Filters) -> bool:

@@ -12,7 +12,7 @@ from tests.examples import examples
 
 from lorelog.core.errors import UsageError
 from lorelog.models.embed.builtin import TokenCounter
-from lorelog.services.context.budget import (
+from lorelog.services.context.collect import (
     CONTRACT,
     EMPTY_TEXT,
     JSON,

@@ -9,7 +9,7 @@ import pytest
 
 from lorelog import Lorelog
 from lorelog.core.errors import NotFound
-from lorelog.services.memories import delete
+from lorelog.services.memories import edit
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones
 
 FAKE = {"embedding.provider": "fake"}
@@ -94,7 +94,7 @@ def test_an_interrupted_restore_is_completed_by_the_next(
     memory.delete(identity)
 
     with monkeypatch.context() as patch:
-        patch.setattr(delete, step, _killed)
+        patch.setattr(edit, step, _killed)
         with pytest.raises(KeyboardInterrupt):
             memory.restore(identity)
 
@@ -111,7 +111,7 @@ def test_an_interrupted_deletion_is_completed_by_the_next(
     identity = next(hit.id for hit in memory.search("otter").hits if hit.heading == "Otter")
 
     with monkeypatch.context() as patch:
-        patch.setattr(delete, step, _killed)
+        patch.setattr(edit, step, _killed)
         with pytest.raises(KeyboardInterrupt):
             memory.delete(identity)
 

@@ -26,7 +26,7 @@ from lorelog.light.daemon_connection import PROTOCOL
 from lorelog.operations.catalogue import all_operations, find_operation
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.surfaces.python.calls import _read_value
-from lorelog.surfaces.python.values import from_json
+from lorelog.surfaces.python.methods import from_json
 from lorelog.wiring import ResourcePool
 
 FAKE = {"embedding.provider": "fake"}

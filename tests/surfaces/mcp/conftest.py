@@ -22,7 +22,7 @@ from tests.surfaces.conftest import write
 from tests.surfaces.daemon.conftest import warm  # noqa: F401  (a fixture)
 
 from lorelog.operations.dispatch import CallOperation, ClientIdentity, Dispatcher
-from lorelog.surfaces.mcp.streamable_http import streamable_http_app
+from lorelog.surfaces.mcp.server import streamable_http_app
 from lorelog.wiring import ResourcePool
 
 Made = TypeVar("Made")

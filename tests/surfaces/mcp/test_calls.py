@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
-from lorelog.surfaces.mcp.calls import call_tool
+from lorelog.surfaces.mcp.calls import ToolResult, call_tool, render_search, render_section
 from lorelog.surfaces.mcp.protocol import LineBuffer
-from lorelog.surfaces.mcp.render import ToolResult, render_search, render_section
 
 
 def asked(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -41,7 +41,7 @@ from lorelog.services.compact.summary_writer import (
 )
 from lorelog.services.llm.metered import MeteredLlm
 from lorelog.services.memories.add import add_to_directory
-from lorelog.services.memories.delete import get_memory
+from lorelog.services.memories.edit import get_memory
 from lorelog.services.memories.journal import has_entry, journal_path
 from lorelog.services.memories.lifecycle import AddMemories, existing_reply, least_trusted_origin
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex

@@ -32,11 +32,11 @@ from lorelog.ingest.files import read_text
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import read_outline, read_sections
 from lorelog.light.git_location import find_worktree
-from lorelog.records.redaction import USUAL_STATUSES
+from lorelog.records.kinds import USUAL_STATUSES
 from lorelog.services.backup.archive import written_backups
 from lorelog.services.forget.forget_plan import ForgottenEntry
 from lorelog.services.forget.scrub import iter_texts
-from lorelog.services.memories.delete import find_memory
+from lorelog.services.memories.edit import deletion_key_of, find_memory
 from lorelog.services.memories.lifecycle import EPISODE_PREFIX
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys, omitted_keys
@@ -279,12 +279,9 @@ class Selector:
         if self._is_page(chunk.chunk.source):
             from lorelog.services.records.projection import decode_anchor_id
 
-            anchor = chunk.chunk.anchor
-            self._find_record(decode_anchor_id(anchor.memory) if anchor else identity, selection, None)
+            self._find_record(decode_anchor_id(chunk.chunk.memory) or identity, selection, None)
             return set()
-        stored = self._store.chunks_of(chunk.chunk.source)
-        keys = deletion_keys((other.chunk for other in stored), chunk.project)
-        return {key for other, key in zip(stored, keys, strict=True) if other.id == chunk.id}
+        return {deletion_key_of(chunk, self._store)}
 
     def _find_record(self, identity: str, selection: Selection, error: NotFound | None) -> None:
         prefix = identity.strip()

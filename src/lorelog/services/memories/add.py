@@ -51,45 +51,14 @@ _WRAPPER = re.compile(
 )
 _PRIORITY = re.compile(r"(?:priority|importance):(\d{1,3})")
 _ACTION = re.compile(r"\bAgent action:\s*([^\n]+)", re.IGNORECASE)
-_VERB = re.compile(
-    r"\b(?:add|always|apply|ask|avoid|build|call|check|choose|clean|commit|confirm|convert|copy|create|delete|"
-    r"disable|document|do not|don['\u2019]t|enable|ensure|escalate|export|fix|follow|import|include|index|inspect|install|"
-    r"keep|limit|log|migrate|never|notify|open|pass|pin|prefer|preserve|query|raise|read|rebuild|record|refuse|reject|"
-    r"remove|rename|replace|report|require|rerun|reset|restart|restore|retry|return|review|rotate|run|search|send|set|skip|"
-    r"start|stop|store|test|treat|update|upgrade|use|validate|verify|wait|warn|write)\b",
-    re.IGNORECASE,
-)
 
 _BREAKS = re.compile(
     r"[.!?;:,\u2026\u3002\uff01\uff0c\uff1f\u3001\n]+|\s[-\u2013\u2014]+\s|\s(?:and|then|so|und|y|et)\s"
 )
 _EDGES = re.compile(r"^\W+|\W+$")
-_ACKNOWLEDGEMENT_LINES = frozenset(
-    """
-    ok|okay|k|kk|yes|yep|yeah|no|nope|sure|sure thing|fine|good|great|nice|cool|perfect|excellent|awesome|right|alright|all right
-    all good|all set|looks good|looks good to me|lgtm|sounds good|got it|i see|understood|noted|ack|acknowledged|roger|copy that
-    thanks|thank you|thx|ty|you are welcome|no problem|np|will do|on it|i am on it|i'm on it|done|all done|finished|complete
-    completed|task complete|task completed|task done|that is done|that's done|it is done|ready|ready to go|let's go|go ahead|go
-    continue|continuing|continuing now|i will continue|i'll continue|let me continue|going on|moving on|proceeding|proceed
-    next|next step|on to the next step|moving to the next step|working|working on it|still working|still working on it|i am working on it
-    i'm working on it|in progress|work in progress|wip|starting|starting now|started|getting started|beginning|here we go
-    one moment|one second|just a moment|just a second|hold on|wait|please wait|checking|let me check|let me see|looking
-    looking into it|i will look into it|i'll look into it|thinking|hmm|hm|ah|oh|update|status update|progress update|no change
-    no changes|no update|no updates|nothing new|nothing to report|nothing to add|same as before|see above|tbd|todo|n/a|na|test|testing
-    hello|hi|hey|good morning|bye|sorry|oops|never mind|nvm|please|continue please|please continue|keep going|carry on
-    fertig|erledigt|alles klar|verstanden|weiter|mach weiter|ja|nein|gut|danke|passt|in arbeit|bin dran
-    listo|hecho|vale|de acuerdo|entendido|gracias|sigue|continuar|trabajando en ello|en progreso
-    fait|c'est fait|d'accord|compris|merci|oui|non|terminé|en cours|je continue
-    fatto|va bene|capito|grazie|feito|pronto|certo|obrigado|entendi
-    готово|хорошо|ок|спасибо|понял|продолжаю|да|нет
-    好的|好|可以|完成|已完成|继续|收到|明白|了解|谢谢|正在处理|没问题
-    はい|了解です|完了|完了しました|わかりました|ありがとう|완료|네|알겠습니다
-    """.replace("\n", "|").split("|")
-)
-_ACKNOWLEDGEMENTS = frozenset(" ".join(phrase.split()) for phrase in _ACKNOWLEDGEMENT_LINES if phrase.strip())
 _OPENERS = frozenset("ok okay yes yep yeah great good perfect nice cool alright thanks done sure".split())
 """Words that may be followed by another acknowledgement without punctuation."""
-_WORD = re.compile(r"[^\W_]+(?:['\u2019_][^\W_]+)*")
+_WORD = re.compile(r"[^\W_]+(?:['_][^\W_]+)*")
 
 
 def admit(memory: NewMemory, today: date) -> AdmissionResult:
@@ -101,14 +70,11 @@ def admit(memory: NewMemory, today: date) -> AdmissionResult:
         return AdmissionResult(AdmissionDecision.EPHEMERAL, "as requested", memory.expires)
     if _priority(memory.tags) is not None:
         return AdmissionResult(AdmissionDecision.DURABLE, "it has a priority")
-    if _is_chatter(memory.text) or (_is_progress(memory) and not _has_content(memory.text)):
-        refused = memory.origin in _PROGRAM_ORIGINS and not _is_conversation(memory)
-        decision, until = (
-            (AdmissionDecision.REFUSED, "")
-            if refused
-            else (AdmissionDecision.EPHEMERAL, _date_after(today, SHORT_DAYS))
-        )
-        return AdmissionResult(decision, "it acknowledges something and says nothing that could be looked for", until)
+    if _is_chatter(memory.text) or (_is_kind(memory, "progress") and not _has_content(memory.text)):
+        refused = memory.origin in _PROGRAM_ORIGINS and not _is_kind(memory, *_CONVERSATION_KINDS)
+        reason = "it acknowledges something and says nothing that could be looked for"
+        decision = AdmissionDecision.REFUSED if refused else AdmissionDecision.EPHEMERAL
+        return AdmissionResult(decision, reason, "" if refused else _date_after(today, SHORT_DAYS))
     if memory.type == "trace" or _TRACE_TAGS & set(memory.tags):
         return AdmissionResult(AdmissionDecision.EPHEMERAL, "a trace of what was run", _date_after(today, TRACE_DAYS))
     return AdmissionResult(AdmissionDecision.DURABLE, "it says something")
@@ -132,10 +98,8 @@ def _find_refusal_reason(memory: NewMemory) -> str:
 
 def _is_compiled(memory: NewMemory) -> bool:
     """Return whether a text is a digest or, from a program, contains one. People may quote digests."""
-    contains_digest = memory.origin != "user" and any(
-        line.lstrip(" >").startswith(DIGEST_MARK) for line in memory.text.split("\n")
-    )
-    return contains_digest or is_digest_text(memory.text)
+    lines = memory.text.split("\n") if memory.origin != "user" else []
+    return is_digest_text(memory.text) or any(line.lstrip(" >").startswith(DIGEST_MARK) for line in lines)
 
 
 def _priority(tags: tuple[str, ...]) -> int | None:
@@ -144,32 +108,27 @@ def _priority(tags: tuple[str, ...]) -> int | None:
 
 def _names_action(text: str) -> bool:
     actions = (match[1].strip() for match in _ACTION.finditer(text))
-    return any(len(action) >= _MIN_ACTION_CHARS and _VERB.search(action) for action in actions)
+    padded = (f" {' '.join(_words(action))} " for action in actions if len(action) >= _MIN_ACTION_CHARS)
+    return any(f" {verb} " in action for action in padded for verb in lexicon("action_verbs"))
 
 
-def _is_conversation(memory: NewMemory) -> bool:
-    return memory.type in _CONVERSATION_KINDS or any(f"kind:{kind}" in memory.tags for kind in _CONVERSATION_KINDS)
-
-
-def _is_progress(memory: NewMemory) -> bool:
-    return memory.type == "progress" or "kind:progress" in memory.tags
+def _is_kind(memory: NewMemory, *kinds: str) -> bool:
+    return memory.type in kinds or any(f"kind:{kind}" in memory.tags for kind in kinds)
 
 
 def _is_chatter(text: str) -> bool:
     """Return whether a text consists only of acknowledgements."""
     if len(text) > _MAX_CHATTER_CHARS:
         return False
-    whole = _EDGES.sub("", " ".join(text.casefold().replace("\u2019", "'").split()))
-    if whole in _ACKNOWLEDGEMENTS:
-        return True
-    parts = [_EDGES.sub("", part) for part in _BREAKS.split(text.casefold().replace("\u2019", "'"))]
-    parts = [" ".join(part.split()) for part in parts if part]
-    return bool(parts) and all(map(_is_acknowledgement, parts))
+    text = text.casefold().replace("\u2019", "'")
+    whole, *parts = (" ".join(_EDGES.sub("", part).split()) for part in (text, *_BREAKS.split(text)))
+    parts = list(filter(None, parts))
+    return whole in lexicon("acknowledgements") or (bool(parts) and all(map(_is_acknowledgement, parts)))
 
 
 def _is_acknowledgement(part: str) -> bool:
     """Return whether a part is an acknowledgement, or several as in `ok thanks`."""
-    while part not in _ACKNOWLEDGEMENTS:
+    while part not in lexicon("acknowledgements"):
         first, _, part = part.partition(" ")
         if first not in _OPENERS or not part:
             return False
@@ -178,8 +137,11 @@ def _is_acknowledgement(part: str) -> bool:
 
 def _has_content(text: str) -> bool:
     """Return whether a text has a word that distinguishes it from other progress notes."""
-    words = _WORD.findall(text.casefold())
-    return any(word not in lexicon("filler_words") and not word.isdigit() for word in words)
+    return any(word not in lexicon("filler_words") and not word.isdigit() for word in _words(text))
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold().replace("\u2019", "'"))
 
 
 def _date_after(today: date, days: int) -> str:
@@ -205,13 +167,21 @@ def add(
     entries = append_entries(
         Path(directory or root.path), kept, kept[0].at or now, private=root.project == GLOBAL_PROJECT
     )
+    path = entries[0].path
+    file = SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat()))
+    indexed: dict[str, str] = {}
     try:
-        notes = _index_journal(entries[0].path, replace(job, roots=(root,)), store, embedder)
+        report = IndexRun(store, embedder, replace(job, roots=(root,))).over_file(file)
+        notes = (*report.notes, *(problem.message for problem in report.problems))
+        for entry in entries:
+            own = (stored.id for stored in store.find(entry.memory) if stored.chunk.source == str(path))
+            indexed[entry.memory] = next(own, "")
     except StoreError as error:
         notes = (f"saved, but not searchable yet: {error.message}",)
-        replies = [_make_reply(entry, "", notes) for entry in entries]
-    else:
-        replies = [_make_indexed_reply(entry, store, notes) for entry in entries]
+    unseen = notes or ("saved, but not searchable: look for an open code fence or comment above it in the journal",)
+    replies = [
+        _make_reply(entry, found := indexed.get(entry.memory, ""), notes if found else unseen) for entry in entries
+    ]
     return [
         replace(reply, admission=admission, origin=memory.origin)
         for reply, admission, memory in zip(replies, admissions, kept, strict=True)
@@ -232,9 +202,9 @@ def find_same_memory(
         first = chunks[0].chunk if chunks else None
         if first is None or set(first.tags) != set(memory.tags) or lifecycle.hides(chunks[0], ListOptions()):
             continue
-        if first.anchor is not None and first.anchor.memory == identity and has_entry(Path(first.source), identity):
-            lines = [(stored.chunk.start_line, stored.chunk.end_line) for stored in chunks]
-            start, end = min(start for start, _ in lines), max(end for _, end in lines)
+        if first.memory == identity and has_entry(Path(first.source), identity):
+            start = min(stored.chunk.start_line for stored in chunks)
+            end = max(stored.chunk.end_line for stored in chunks)
             notes = ("the same text was remembered before; nothing was added",)
             reply = AddReply(identity, chunks[0].id, first.source, start, end, searchable=True, notes=notes)
             return replace(reply, origin=memory.origin, existed=True)
@@ -332,16 +302,6 @@ def _check_admission(memory: NewMemory, today: date) -> AdmissionResult:
     return admission
 
 
-def _make_indexed_reply(entry: JournalEntry, store: Store, notes: tuple[str, ...]) -> AddReply:
-    try:
-        chunks = [stored for stored in store.find(entry.memory) if stored.chunk.source == str(entry.path)]
-    except StoreError as error:
-        return _make_reply(entry, "", (*notes, f"saved, but not searchable yet: {error.message}"))
-    if not chunks and not notes:
-        notes = ("saved, but not searchable: look for an open code fence or comment above it in the journal",)
-    return _make_reply(entry, chunks[0].id if chunks else "", notes)
-
-
 def _make_reply(entry: JournalEntry, identity: str, notes: tuple[str, ...]) -> AddReply:
     return AddReply(
         memory=entry.memory,
@@ -352,9 +312,3 @@ def _make_reply(entry: JournalEntry, identity: str, notes: tuple[str, ...]) -> A
         searchable=bool(identity),
         notes=notes,
     )
-
-
-def _index_journal(path: Path, job: IndexJob, store: Store, embedder: Embedder | None) -> tuple[str, ...]:
-    file = SourceFile(str(path), job.roots[0].path, FileStamp.from_stat(path.lstat()))
-    report = IndexRun(store, embedder, job).over_file(file)
-    return (*report.notes, *(problem.message for problem in report.problems))

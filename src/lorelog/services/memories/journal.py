@@ -7,7 +7,6 @@ repository must not choose which file we write to. An end that a kill or a power
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+import msgspec
 from msgspec import Struct
 
 from lorelog.core.atomic_file import open_to_append, sync_folder, write_all
@@ -57,28 +57,14 @@ def anchor_fields(event: HookEvent, conversation: Conversation, head: Conversati
 
 def serialize_entry(memory: NewMemory) -> str:
     """Return an entry as JSON, for `parse_entry`."""
-    when = memory.at.isoformat() if memory.at else ""
-    fields = {"text": memory.text, "id": memory.id, "source": memory.source, "at": when}
-    kind = {"type": memory.type, "origin": memory.origin, "supersedes": memory.supersedes}
-    return json.dumps(fields | kind)
+    return msgspec.json.encode(memory).decode()
 
 
 def parse_entry(text: str) -> NewMemory | None:
     """Return the entry of a JSON text; None if it is malformed."""
     try:
-        entry = json.loads(text)
-        source = tuple((str(key), str(value)) for key, value in entry["source"])
-        when = datetime.fromisoformat(entry["at"])
-        return NewMemory(
-            entry["text"],
-            str(entry.get("type", "turn")),
-            origin=str(entry.get("origin", "agent")),
-            supersedes=tuple(map(str, entry.get("supersedes", ()))),
-            id=entry["id"],
-            source=source,
-            at=when,
-        )
-    except (ValueError, KeyError, TypeError):
+        return msgspec.json.decode(text, type=NewMemory)
+    except msgspec.DecodeError:
         return None
 
 
@@ -239,17 +225,19 @@ def _append_missing(
             return None
         before = _complete_torn_entry(descriptor, read_bytes(descriptor), entries.values())
         # An earlier attempt wrote them, or an editor that replaced the file had read our entry first.
-        placed = {
-            identity: _locate_existing(path, identity, entry, before)
-            for identity, entry in entries.items()
-            if _id_marker(identity) in before
-        }
+        placed: dict[str, JournalEntry] = {}
+        for identity, entry in entries.items():
+            if _id_marker(identity) in before:
+                start = before[: before.index(_id_marker(identity))].count(b"\n")  # the anchor is on the second line
+                placed[identity] = JournalEntry(identity, path, start, start + entry.count("\n") - 1, existed=True)
         missing = {identity: entry for identity, entry in entries.items() if identity not in placed}
         if missing:
             separator = _separator(before, now) + _session_heading(before, session, now)
             _append_or_undo(descriptor, len(before), (separator + "\n".join(missing.values())).encode())
             first = (before.decode("utf-8", "replace") + separator).count("\n") + 1
-            placed |= _locate_new(path, missing, first)
+            for identity, entry in missing.items():
+                placed[identity] = JournalEntry(identity, path, first, first + entry.count("\n") - 1)
+                first += entry.count("\n") + 1
         if not before:
             sync_folder(path.parent)
         if not is_same_file(path, descriptor):
@@ -286,20 +274,6 @@ def _id_marker(identity: str) -> bytes:
     return f"memory:{identity}".encode()
 
 
-def _locate_existing(path: Path, identity: str, entry: str, before: bytes) -> JournalEntry:
-    first = before[: before.index(_id_marker(identity))].count(b"\n")  # the anchor is on the second line
-    return JournalEntry(identity, path, first, first + entry.count("\n") - 1, existed=True)
-
-
-def _locate_new(path: Path, entries: Mapping[str, str], first: int) -> dict[str, JournalEntry]:
-    placed: dict[str, JournalEntry] = {}
-    for identity, entry in entries.items():
-        lines = entry.count("\n")
-        placed[identity] = JournalEntry(identity, path, first, first + lines - 1)
-        first += lines + 1
-    return placed
-
-
 def is_same_file(path: Path, descriptor: int) -> bool:
     """Return whether the path still names the open file: editors save by replacing it."""
     ours = os.fstat(descriptor)
@@ -312,18 +286,17 @@ def is_same_file(path: Path, descriptor: int) -> bool:
 
 def format_entry(memory: NewMemory, identity: str, now: datetime) -> str:
     """Return a memory as it is written to a journal."""
-    words = [*(f"{key}:{value}" for key, value in memory.source), f"memory:{identity}"]
-    if memory.type:
-        words.append(f"type:{memory.type}")
-    if memory.tags:
-        words.append(f"tags:{','.join(memory.tags)}")
-    words.append(f"origin:{memory.origin}")
-    if memory.supersedes:
-        words.append(f"supersedes:{','.join(memory.supersedes)}")
-    if memory.expires:
-        words.append(f"expires:{memory.expires}")
-    if memory.cues:
-        words.append(f"cues:{','.join(map(_encode_cue, memory.cues))}")
+    cues = (quote(cue, safe=_CUE_CHARS).replace("--", "-%2D") for cue in memory.cues)  # neither `-->` nor a comma
+    fields = {
+        "memory": identity,
+        "type": memory.type,
+        "tags": ",".join(memory.tags),
+        "origin": memory.origin,
+        "supersedes": ",".join(memory.supersedes),
+        "expires": memory.expires,
+        "cues": ",".join(cues),
+    }
+    words = [f"{key}:{value}" for key, value in (*memory.source, *fields.items()) if value]
     covers = [
         ",".join(memory.covers[start : start + _HASHES_PER_LINE])
         for start in range(0, len(memory.covers), _HASHES_PER_LINE)
@@ -332,11 +305,6 @@ def format_entry(memory: NewMemory, identity: str, now: datetime) -> str:
         words.append(f"covers:{covers.pop()}")
     anchor = "\n".join(f"<!-- {fields} -->" for fields in (" ".join(words), *(f"covers:{line}" for line in covers)))
     return f"### {now:%H:%M}\n{anchor}\n{_format_body(memory.text)}\n"
-
-
-def _encode_cue(cue: str) -> str:
-    """Return a cue as part of one anchor word: it can neither end the comment nor separate cues."""
-    return quote(cue, safe=_CUE_CHARS).replace("--", "-%2D")
 
 
 def _format_body(text: str) -> str:

@@ -41,10 +41,9 @@ from lorelog.core.query import Filters
 from lorelog.core.record import ORIGINS
 from lorelog.retrieval.dedupe import normalized_text, split_words, word_shingles
 from lorelog.services.evaluation.search_quality import JudgedQuestions, questions_from_feedback
-from lorelog.services.memories.delete import find_memory, get_memory
+from lorelog.services.memories.edit import find_memory, get_memory
 from lorelog.services.memories.extractive import extract_sentences
-from lorelog.services.memory_state.feedback import feedback_key
-from lorelog.services.memory_state.lifecycle_index import LifecycleIndex, MemoryDates, tenant_state
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex, MemoryDates, feedback_key, tenant_state
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.workspace import Workspace
 
@@ -74,7 +73,7 @@ def find_episode(episode: str, store: Store, filters: Filters, lifecycle: Lifecy
         {stored.key: stored for stored in matches}.values(),
         key=lambda stored: (stored.chunk.date, stored.chunk.source, stored.chunk.start_line),
     )
-    earlier = [stored for stored in ordered if _is_episode_summary(_memory_id(stored))]
+    earlier = [stored for stored in ordered if _is_episode_summary(stored.chunk.memory)]
     sources = [stored for stored in ordered if stored not in earlier and _is_source(stored, lifecycle)]
     if not sources:
         raise NotFound(
@@ -87,10 +86,10 @@ def summarize_episode(episode: Episode, *, retain: bool, project: str) -> NewMem
     """Return the summary of an episode, for the journal of `project`."""
     keys = [feedback_key(source) for source in episode.sources]
     identity = EPISODE_PREFIX + short_hash(json.dumps([episode.id, retain, keys]))
-    replaced = [_memory_id(summary) for summary in episode.earlier if summary.project == project]
+    replaced = [summary.chunk.memory for summary in episode.earlier if summary.project == project]
     if not retain:
         replaced += [
-            _memory_id(source) for source in episode.sources if source.project == project and _memory_id(source)
+            source.chunk.memory for source in episode.sources if source.project == project and source.chunk.memory
         ]
     first, last = (source.chunk.date[:10] for source in (episode.sources[0], episode.sources[-1]))
     days = first if first == last else f"{first} to {last}"
@@ -105,7 +104,7 @@ def summarize_episode(episode: Episode, *, retain: bool, project: str) -> NewMem
                     for sentence in extract_sentences([source.chunk.text for source in episode.sources])
                 ),
                 "",
-                f"Sources: {', '.join(_memory_or_chunk_id(source) for source in episode.sources)}",
+                f"Sources: {', '.join(source.chunk.memory or source.id for source in episode.sources)}",
             ]
         ),
         type="summary",
@@ -138,10 +137,6 @@ def _is_source(source: StoredChunk, lifecycle: LifecycleIndex) -> bool:
 
 def _is_episode_summary(memory: str) -> bool:
     return memory.startswith(EPISODE_PREFIX)
-
-
-def _memory_id(stored: StoredChunk) -> str:
-    return stored.chunk.anchor.memory if stored.chunk.anchor else ""
 
 
 class AddMemories(Protocol):
@@ -254,7 +249,7 @@ class MemoryLifecycle(Struct, frozen=True, kw_only=True):
         )
         return EpisodeReply(
             summary=summary,
-            sources=tuple(_memory_or_chunk_id(source) for source in episode.sources),
+            sources=tuple(source.chunk.memory or source.id for source in episode.sources),
             retained=retain,
             changed=existing.memory is None,
             notes=tuple(_format_episode_notes(episode, project, retain=retain)),
@@ -278,23 +273,15 @@ class MemoryLifecycle(Struct, frozen=True, kw_only=True):
 def existing_reply(stored: StoredChunk) -> AddReply:
     """Return the location of a memory that is indexed already."""
     chunk = stored.chunk
-    reply = AddReply(_memory_id(stored), stored.id, chunk.source, chunk.start_line, chunk.end_line, searchable=True)
+    reply = AddReply(stored.chunk.memory, stored.id, chunk.source, chunk.start_line, chunk.end_line, searchable=True)
     return replace(reply, origin=chunk.anchor.origin if chunk.anchor else "")
-
-
-def _memory_or_chunk_id(stored: StoredChunk) -> str:
-    return _memory_id(stored) or stored.id
 
 
 def _format_episode_notes(episode: Episode, project: str, *, retain: bool) -> list[str]:
     notes = []
     if episode.left_out:
         notes.append(f"{episode.left_out:,} older memories of the episode are not included")
-    shown = [
-        source
-        for source in episode.sources
-        if source.project != project or not (source.chunk.anchor and source.chunk.anchor.memory)
-    ]
+    shown = [source for source in episode.sources if source.project != project or not source.chunk.memory]
     if shown and not retain:
         notes.append(f"{len(shown):,} of its sources are still shown: they have no id, or belong to another project")
     return notes

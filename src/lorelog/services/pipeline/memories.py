@@ -32,7 +32,7 @@ class ProjectMemories(Struct, frozen=True):
 
     def expand(self, identity: str, *, lines: int | None = None) -> ExpandReply:
         """Return the whole section around a chunk, or `lines` lines around it."""
-        from lorelog.services.memories.expand import expand
+        from lorelog.services.memories.listing import expand
         from lorelog.services.memory_state.lifecycle_index import attach_sources
 
         lifecycle = self.scope.lifecycle_index()
@@ -76,7 +76,7 @@ class ProjectMemories(Struct, frozen=True):
 
     def get(self, identity: str) -> GetReply:
         """Return a memory by its id, or whether the id is deleted or unknown."""
-        from lorelog.services.memories.delete import get_memory
+        from lorelog.services.memories.edit import get_memory
 
         reply = get_memory(identity, self.scope.store, self.scope.tombstones())
         if reply.memory is None:
@@ -143,7 +143,7 @@ class ProjectMemories(Struct, frozen=True):
 
     def delete(self, identity: str) -> DeleteReply:
         """Hide a memory from every search and list. Its file is not touched, and `restore` shows it again."""
-        from lorelog.services.memories.delete import delete_memory
+        from lorelog.services.memories.edit import delete_memory
 
         self.scope.place.create()
         self.scope.record_pages.reject_record_id(identity)
@@ -153,7 +153,7 @@ class ProjectMemories(Struct, frozen=True):
 
     def restore(self, identity: str) -> DeleteReply:
         """Show a deleted memory again."""
-        from lorelog.services.memories.delete import restore_memory
+        from lorelog.services.memories.edit import restore_memory
 
         self.scope.place.create()
         reply = restore_memory(identity, self.scope.store, self.scope.tombstones(), self.scope.job(()))

@@ -51,7 +51,7 @@ from lorelog.ingest.transcripts.turns import (
     TranscriptStats,
 )
 from lorelog.retrieval.token_estimate import estimate_tokens
-from lorelog.services.memories.expand import expand
+from lorelog.services.memories.listing import expand
 from lorelog.services.memories.transcript_access import TranscriptAccess
 
 _OPENCLAW = "openclaw-session"

@@ -72,6 +72,7 @@ _FEW_WAITING = 1_000
 _WITHOUT_VECTOR = (
     "NOT EXISTS (SELECT 1 FROM vectors v WHERE v.space = (SELECT id FROM spaces WHERE name = ?) AND v.key = vector_key)"
 )
+_HAS_VECTORS = "SELECT EXISTS (SELECT 1 FROM vectors WHERE space IN (SELECT id FROM spaces WHERE name = ?))"
 _SELECT_CHUNKS = f"SELECT {rows.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.id = c.document"
 _ENTRY_SIZES = """
     SELECT row, CASE WHEN ordinal + 1 - first >= ?1 THEN ?1 ELSE min(?1, coalesce(
@@ -398,10 +399,7 @@ class CatalogReader:
         return [chunks[row] for row in sorted(chunks, key=int)]
 
     def get_note(self, name: str) -> str:
-        return self.fact(_remark_name(name, self.space)) or ""
-
-    def set_remark(self, name: str, value: str) -> None:
-        self.set_fact(_remark_name(name, self.space), value)
+        return self.fact(f"remark {name} {self.space}") or ""
 
     def chunk_neighbours(self, keys: Sequence[ChunkKey], max_chars: int) -> dict[ChunkKey, ChunkNeighbours]:
         lengths: dict[int, int] = {}
@@ -503,7 +501,7 @@ class CatalogReader:
         return ReembedState(
             self.owner,
             space_owner(served),
-            serves_vectors=self._has_vectors(served),
+            serves_vectors=bool(self.database.execute(_HAS_VECTORS, (served,)).fetchone()[0]),
             begun=space_owner(shadow),
             waiting=waiting,
             declined=space_owner(self.fact("declined") or ""),
@@ -529,10 +527,6 @@ class CatalogReader:
             for row in chosen
             if row in chunks.keys() & old.keys() & new.keys()
         ]
-
-    def _has_vectors(self, space: str) -> bool:
-        statement = "SELECT EXISTS (SELECT 1 FROM vectors WHERE space IN (SELECT id FROM spaces WHERE name = ?))"
-        return bool(self.database.execute(statement, (space,)).fetchone()[0])
 
     def coverage(self, filters: Filters) -> VectorCoverage:
         counts = [
@@ -574,10 +568,6 @@ class CatalogReader:
     def _chunks(self, statement: str, values: Sequence[object]) -> list[StoredChunk]:
         current = self.is_current_space()
         return [rows.read_chunk(row, current_space=current) for row in self.database.execute(statement, values)]
-
-
-def _remark_name(name: str, space: str) -> str:
-    return f"remark {name} {space}"
 
 
 def _padded_batches(keys: Sequence[ChunkKey] | Sequence[str]) -> Iterator[tuple[str, list[ChunkKey | None]]]:

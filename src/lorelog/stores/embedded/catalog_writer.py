@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from lorelog.core.document import Document, chunk_id
 from lorelog.core.errors import ModelFault, NotFound, UsageError
@@ -32,7 +33,6 @@ from lorelog.stores.embedded import catalog_reader, change_log, rows, vector_fil
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.embedded.change_log import CatalogLane
 from lorelog.stores.embedded.connection import rewrite_database, shrink_database, translate_method_errors
-from lorelog.stores.embedded.vector_file import VectorSpace
 
 
 class ShadowVectors:
@@ -72,14 +72,29 @@ class ShadowVectors:
 
     def store(self, space: str, vectors: Mapping[str, Vector]) -> None:
         """Add vectors to a space; existing ones are kept."""
-        stored = self._ensure_space(space, len(next(iter(vectors.values()))) // 4)
+        stored = vector_file.find_space(self._database, space)
+        if stored is None:
+            dimension = len(next(iter(vectors.values()))) // 4
+            self._database.execute("INSERT INTO spaces (name, dimension) VALUES (?, ?)", (space, dimension))
+            stored = vector_file.find_space(self._database, space)
+        assert stored is not None
         _check_vectors(catalog_reader.space_owner(space), vectors, stored.dimension)
         vector_file.add_vectors(self._database, stored, vectors)
 
     def serve(self, space: str, model: str) -> None:
         """Set chunk ids and `embedded` marks for a space. Lanes that store ids are notified of every row."""
         if self._catalog.fact("model") != model:
-            self._update_chunk_ids(model)
+            # Ids are unique: while they change, a chunk may need one that another still has.
+            self._database.execute("UPDATE chunks SET id = '~' || row")
+            chunks = self._database.execute(
+                "SELECT c.row, d.source, start_line, end_line, content_hash FROM chunks c "
+                "JOIN documents d ON d.id = c.document"
+            ).fetchall()
+            self._database.executemany(
+                "UPDATE chunks SET id = ? WHERE row = ?",
+                [(chunk_id(source, start, end, digest, model), row) for row, source, start, end, digest in chunks],
+            )
+            change_log.append_changes(self._database, change_log.MOVE, [row for row, *_ in chunks])
         self._database.execute(
             "UPDATE chunks SET embedded = EXISTS (SELECT 1 FROM vectors v JOIN spaces s ON s.id = v.space "
             "WHERE s.name = ? AND v.key = chunks.vector_key)",
@@ -111,29 +126,9 @@ class ShadowVectors:
             self._catalog.delete_fact(fact)
         return dropped
 
-    def _update_chunk_ids(self, model: str) -> None:
-        self._database.execute("UPDATE chunks SET id = '~' || row")
-        chunks = self._database.execute(
-            "SELECT c.row, d.source, start_line, end_line, content_hash FROM chunks c "
-            "JOIN documents d ON d.id = c.document"
-        ).fetchall()
-        self._database.executemany(
-            "UPDATE chunks SET id = ? WHERE row = ?",
-            [(chunk_id(source, start, end, digest, model), row) for row, source, start, end, digest in chunks],
-        )
-        change_log.append_changes(self._database, change_log.MOVE, [row for row, *_ in chunks])
-
     def _fits(self, space: str, dimension: int) -> bool:
         row = self._database.execute("SELECT dimension FROM spaces WHERE name = ?", (space,)).fetchone()
         return not dimension or row is None or row[0] == dimension
-
-    def _ensure_space(self, space: str, dimension: int) -> VectorSpace:
-        found = vector_file.find_space(self._database, space)
-        if found is None:
-            self._database.execute("INSERT INTO spaces (name, dimension) VALUES (?, ?)", (space, dimension))
-            found = vector_file.find_space(self._database, space)
-        assert found is not None
-        return found
 
 
 def _check_vectors(owner: str, vectors: Mapping[str, Vector], dimension: int) -> None:
@@ -167,15 +162,7 @@ _MAX_LOG_ROWS = 1000
 
 
 _COMPARED_COLUMNS = (
-    "id",
-    "ordinal",
-    "heading",
-    "heading_level",
-    "start_line",
-    "end_line",
-    "anchor",
-    "piece",
-    "date_source",
+    *("id", "ordinal", "heading", "heading_level", "start_line", "end_line", "anchor", "piece", "date_source"),
 )
 """Columns that may differ between two chunks with the same lane key. The content is part of the id."""
 _COMPARED = [rows.WRITTEN_COLUMNS.split(", ").index(column) for column in _COMPARED_COLUMNS]
@@ -217,7 +204,8 @@ class CatalogWriter:
     def __init__(self, path: Path, catalog: CatalogReader, lanes_of: LanesOf, caller_model: str) -> None:
         """Write as the catalog's owner; `caller_model` is the caller's model, which may be another."""
         self.path = path
-        self._catalog = catalog
+        self.catalog = catalog
+        """The catalog on the writer's connection."""
         self._database = catalog.database
         self._shadow = ShadowVectors(catalog)
         self._lanes_of = lanes_of
@@ -236,18 +224,14 @@ class CatalogWriter:
         """The lane of the served vectors."""
         return self._dense
 
-    @property
-    def catalog(self) -> CatalogReader:
-        """The catalog on the writer's connection."""
-        return self._catalog
-
     @translate_method_errors
     def put(self, updates: Sequence[DocumentUpdate]) -> None:
         """Stage documents, let the lanes follow, then switch in one transaction."""
         plans: list[_DocumentPlan] = []
         try:
             with self._write_transaction():
-                first = self._next_row()
+                last = self._database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
+                first = int(last[0]) + 1 if last else 1
                 plans += [self._plan(update) for update in updates]
                 self._stage(plans, first)
             if any(plan.fresh for plan in plans):
@@ -257,9 +241,7 @@ class CatalogWriter:
                     self._switch(plan)
                 self._database.execute("UPDATE chunks SET live = 1 WHERE row >= ? AND NOT live", (first,))
         except BaseException:
-            with suppress(
-                sqlite3.Error
-            ):  # disk full: the next writer discards the rows, and the first error is reported
+            with suppress(sqlite3.Error):  # disk full: the next writer discards the rows; the first error is reported
                 self._discard_staged()
             raise
         self._vectors_freed |= any(plan.stale for plan in plans)
@@ -270,14 +252,7 @@ class CatalogWriter:
             self._database.executemany(
                 "UPDATE documents SET root = ?, size = ?, mtime_ns = ?, inode = ?, indexed_at = ? WHERE source = ? AND live",
                 [
-                    (
-                        document.root,
-                        document.stamp.size,
-                        document.stamp.mtime_ns,
-                        document.stamp.inode,
-                        document.indexed_at,
-                        document.source,
-                    )
+                    (document.root, *astuple(document.stamp), document.indexed_at, document.source)
                     for document in documents
                 ],
             )
@@ -294,7 +269,7 @@ class CatalogWriter:
                     [row for (row,) in self._database.execute("SELECT row FROM chunks WHERE document = ?", document)]
                 )
                 self._database.execute("DELETE FROM documents WHERE id = ?", document)
-                self._catalog.delete_fact(f"resume {document[0]}")
+                self.catalog.delete_fact(f"resume {document[0]}")
                 removed += 1
         self._vectors_freed |= removed > 0
         return removed
@@ -308,7 +283,7 @@ class CatalogWriter:
             self._shadow.store(self._shadow.shadow_space() if shadow else self._space, vectors)
             if shadow:
                 return
-            waiting = self._catalog.rows_waiting_for(list(vectors))
+            waiting = self.catalog.rows_waiting_for(list(vectors))
             self._database.executemany("UPDATE chunks SET embedded = 1 WHERE row = ?", [(row,) for row in waiting])
             change_log.append_changes(self._database, change_log.VECTOR, waiting)
         self._dense.catch_up(self._database)
@@ -325,7 +300,7 @@ class CatalogWriter:
     @translate_method_errors
     def decline_shadow_vectors(self) -> None:
         with self._write_transaction():
-            self._catalog.set_fact("declined", self._shadow.shadow_space())
+            self.catalog.set_fact("declined", self._shadow.shadow_space())
 
     @translate_method_errors
     def roll_back(self) -> None:
@@ -342,7 +317,7 @@ class CatalogWriter:
     @translate_method_errors
     def set_note(self, name: str, value: str) -> None:
         with self._write_transaction():
-            self._catalog.set_remark(name, value)
+            self.catalog.set_fact(f"remark {name} {self.catalog.space}", value)
 
     @translate_method_errors
     def sweep(self) -> None:
@@ -383,16 +358,16 @@ class CatalogWriter:
     @translate_method_errors
     def record_lane_owner(self, keeper: str) -> None:
         """Record which kind of store maintains the lanes; lanes of another kind are behind from now on."""
-        if (self._catalog.fact("keeper") or "") != keeper:
+        if (self.catalog.fact("keeper") or "") != keeper:
             with self._write_transaction():
-                self._catalog.set_fact("keeper", keeper)
+                self.catalog.set_fact("keeper", keeper)
 
     @contextmanager
     def _write_transaction(self) -> Iterator[None]:
         """Run a block in one transaction that changes the catalog's revision."""
         with transaction(self._database):
             yield
-            self._catalog.set_fact("revision", os.urandom(8).hex())
+            self.catalog.set_fact("revision", os.urandom(8).hex())
 
     # -- one document ------------------------------------------------------------------------------------------------
 
@@ -409,9 +384,15 @@ class CatalogWriter:
             plan = _DocumentPlan(update, int(inserted.lastrowid or 0))
             old: dict[str, deque[_OldRow]] = {}
         else:
-            kept = self._catalog.kept_chunks(row[0], update.first_line) if update.first_line > 1 else 0
+            kept = self.catalog.kept_chunks(row[0], update.first_line) if update.first_line > 1 else 0
             plan = _DocumentPlan(update, row[0], kept)
-            old = self._rows_by_lane_key(row[0], kept)
+            old = defaultdict(deque)
+            for number, key, content_hash, *compared in self._database.execute(
+                f"SELECT row, lane_key, content_hash, {', '.join(_COMPARED_COLUMNS)} FROM chunks "
+                "WHERE document = ? AND ordinal >= ? AND live ORDER BY ordinal",
+                (row[0], kept),
+            ):
+                old[key].append((number, content_hash, tuple(compared)))
         for ordinal, chunk in enumerate(update.chunks, plan.first_ordinal):
             values = rows.chunk_values(chunk, document.project, ordinal, self._model)
             same = old.get(values[-1])
@@ -429,19 +410,9 @@ class CatalogWriter:
         plan.stale += [stale_row for remaining in old.values() for stale_row, *_ in remaining]
         return plan
 
-    def _rows_by_lane_key(self, document: int, first_ordinal: int) -> dict[str, deque[_OldRow]]:
-        old: dict[str, deque[_OldRow]] = defaultdict(deque)
-        for row, key, content_hash, *compared in self._database.execute(
-            f"SELECT row, lane_key, content_hash, {', '.join(_COMPARED_COLUMNS)} FROM chunks "
-            "WHERE document = ? AND ordinal >= ? AND live ORDER BY ordinal",
-            (document, first_ordinal),
-        ):
-            old[key].append((row, content_hash, tuple(compared)))
-        return old
-
     def _stage(self, plans: Sequence[_DocumentPlan], first: int) -> None:
         fresh = [(plan.document, values) for plan in plans for values in plan.fresh]
-        missing = self._catalog.missing_vectors({values[-2] for _, values in fresh})
+        missing = self.catalog.missing_vectors({values[-2] for _, values in fresh})
         self._database.executemany(
             f"INSERT INTO chunks (row, document, live, embedded, {rows.WRITTEN_COLUMNS}) "
             f"VALUES (?, ?, 0, ?{', ?' * len(rows.WRITTEN_COLUMNS.split(','))})",
@@ -463,9 +434,9 @@ class CatalogWriter:
         )
         name = f"resume {plan.document}"
         if plan.update.resume:
-            self._catalog.set_fact(name, plan.update.resume)
+            self.catalog.set_fact(name, plan.update.resume)
         else:
-            self._catalog.delete_fact(name)
+            self.catalog.delete_fact(name)
 
     def _move(self, plan: _DocumentPlan) -> None:
         """Update the rows of chunks that are on other lines, or differ in what only the catalog stores."""
@@ -486,15 +457,11 @@ class CatalogWriter:
         self._database.executemany("DELETE FROM chunks WHERE row = ?", [(row,) for row in chunk_rows])
         change_log.append_changes(self._database, change_log.REMOVE, list(chunk_rows))
 
-    def _next_row(self) -> int:
-        row = self._database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
-        return int(row[0]) + 1 if row else 1
-
     # -- vectors -----------------------------------------------------------------------------------------------------
 
     def _sweep_vectors(self) -> None:
         now = int(time.time())
-        swept = int(self._catalog.fact("swept_at") or 0)
+        swept = int(self.catalog.fact("swept_at") or 0)
         if not self._vectors_freed and now - swept < _SWEEP_INTERVAL_S:
             return
         used = "EXISTS (SELECT 1 FROM chunks WHERE vector_key = key)"
@@ -503,7 +470,7 @@ class CatalogWriter:
             execute(f"UPDATE vectors SET released_at = NULL WHERE released_at IS NOT NULL AND {used}")
             execute(f"UPDATE vectors SET released_at = ? WHERE released_at IS NULL AND NOT {used}", (now,))
             vector_file.remove_vectors(self._database, "released_at < ?", (now - _UNUSED_VECTOR_TTL_S,))
-            self._catalog.set_fact("swept_at", str(now))
+            self.catalog.set_fact("swept_at", str(now))
             vector_file.compact(self._database, vector_file.find_space(self._database, self._space))
 
     # -- repair ------------------------------------------------------------------------------------------------------
@@ -512,7 +479,11 @@ class CatalogWriter:
     def _repair(self) -> None:
         """Recover from a crash: discard staged rows, adopt the model, let the lanes catch up, and keep the log short."""
         self._discard_staged()
-        self._adopt_model()
+        if (self.catalog.fact("space"), self.catalog.fact("model")) != (self._space, self._model):
+            # The log of another model's vectors does not apply to this model's lane.
+            self._dense.forget()
+            with self._write_transaction():
+                self._shadow.serve(self._space, self._model)
         space = vector_file.find_space(self._database, self._space)
         if space is not None and not vector_file.is_as_written(self._database, space):
             self.mend_vectors()
@@ -549,15 +520,6 @@ class CatalogWriter:
             self._delete([row for (row,) in self._database.execute("SELECT row FROM chunks WHERE NOT live")])
             self._database.execute("DELETE FROM documents WHERE NOT live")
 
-    def _adopt_model(self) -> None:
-        """Set chunk ids and `embedded` marks for the configured model."""
-        if self._catalog.fact("space") == self._space and self._catalog.fact("model") == self._model:
-            return
-        # The log of another model's vectors does not apply to this model's lane.
-        self._dense.forget()
-        with self._write_transaction():
-            self._shadow.serve(self._space, self._model)
-
     def _serve(self, space: str, *, declined: str) -> None:
         """Serve another space. Its lane is built first, so that no search meets a missing lane."""
         lexical, dense = self._lanes_of(space)
@@ -565,9 +527,9 @@ class CatalogWriter:
         dense.catch_up(self._database)
         with self._write_transaction():
             self._shadow.swap(space)
-            self._catalog.set_fact("declined", declined)
+            self.catalog.set_fact("declined", declined)
         self._lexical, self._dense = lexical, dense
         self._space, self._model = space, catalog_reader.space_model(space)
         # From here on the writer acts for the model whose vectors are served.
-        self._catalog.owner = catalog_reader.space_owner(space)
+        self.catalog.owner = catalog_reader.space_owner(space)
         self._update_lanes()

@@ -180,27 +180,19 @@ def hold_lock(path: Path, *, wait_s: float) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        _acquire(descriptor, path, wait_s)
-        _write_owner(descriptor)
+        if not acquire_file_lock(descriptor, wait_s):
+            holder, since = _read_owner(descriptor)
+            raise StoreBusy(
+                f"the index is being written by {holder}{since}",
+                hint="wait until it finishes, or end that process",
+                holder=holder,
+            )
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "since": int(time.time())}).encode(), 0)
         yield
     finally:
         # Closing releases the lock. The file is kept: removing it would let two processes lock two different files.
         os.close(descriptor)
-
-
-def _acquire(descriptor: int, path: Path, wait_s: float) -> None:
-    if not acquire_file_lock(descriptor, wait_s):
-        holder, since = _read_owner(descriptor)
-        raise StoreBusy(
-            f"the index is being written by {holder}{since}",
-            hint="wait until it finishes, or end that process",
-            holder=holder,
-        )
-
-
-def _write_owner(descriptor: int) -> None:
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "since": int(time.time())}).encode(), 0)
 
 
 def _read_owner(descriptor: int) -> tuple[str, str]:

@@ -12,6 +12,8 @@ from functools import lru_cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict, astuple, replace
+
 from lorelog.core import document
 from lorelog.core.document import Anchor, Chunk, Document, FileStamp, StoredChunk
 from lorelog.core.ids import sha256
@@ -38,22 +40,8 @@ WRITTEN_COLUMNS = (
 
 def document_values(document: Document, chunk_count: int) -> tuple[Any, ...]:
     """Return a document's values in the order of DOCUMENT_COLUMNS."""
-    stamp = document.stamp
-    return (
-        document.source,
-        document.root,
-        document.project,
-        stamp.size,
-        stamp.mtime_ns,
-        stamp.inode,
-        document.file_hash,
-        document.title,
-        document.date,
-        document.indexed_at,
-        document.recipe,
-        chunk_count,
-        document.date_source,
-    )
+    source, root, project, stamp, *rest = astuple(replace(document, chunk_count=chunk_count))
+    return source, root, project, *astuple(stamp), *rest
 
 
 def read_document(row: tuple[Any, ...]) -> Document:
@@ -93,7 +81,7 @@ def chunk_values(chunk: Chunk, project: str, ordinal: int, model: str) -> tuple[
         chunk.date,
         chunk.type,
         _encode_json(chunk.tags),
-        None if anchor is None else _anchor_json(anchor),
+        None if anchor is None else _encode_json({name: value for name, value in asdict(anchor).items() if value}),
         chunk.piece,
         chunk.date_source,
         chunk.starts_entry,
@@ -137,10 +125,6 @@ def read_chunk(row: tuple[Any, ...], *, current_space: bool) -> StoredChunk:
 def _read_texts(array: str) -> tuple[str, ...]:
     """Return the texts of a JSON array. Cached, because few differ: no tags, the headings of one file."""
     return tuple(_decode_json(array)[0])
-
-
-def _anchor_json(anchor: Anchor) -> str:
-    return _encode_json({name: value for name in Anchor.__struct_fields__ if (value := getattr(anchor, name))})
 
 
 def _read_anchor(text: str) -> Anchor:

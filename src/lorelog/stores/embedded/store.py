@@ -246,8 +246,10 @@ class CatalogStore(ABC):
             with translate_errors(self._folder):
                 stack.enter_context(hold_lock(self._folder / "run.lock", wait_s=wait_s))
             self._runs += 1
-            stack.callback(self._end_run)
-            yield
+            try:
+                yield
+            finally:
+                self._runs -= 1
 
     def is_running(self) -> bool:
         if self._runs:
@@ -387,9 +389,6 @@ class CatalogStore(ABC):
         import shutil
 
         shutil.rmtree(self._folder / "vectors", ignore_errors=True)
-
-    def _end_run(self) -> None:
-        self._runs -= 1
 
     def _has_schema(self, catalog: CatalogReader) -> bool:
         """Return True if the schema exists, brought up to date: a writer may have created the file but not migrated it."""

@@ -9,7 +9,8 @@ Importing the SDK takes over a second, and it comes with the extra `serve`: only
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, TypeVar
 
 import anyio
@@ -18,103 +19,86 @@ from anyio import to_thread
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.session import ServerSession
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
+from starlette.types import ASGIApp
 
 from lorelog.core import VERSION
 from lorelog.operations.dispatch import CallOperation, ClientIdentity
-from lorelog.surfaces.mcp.methods import McpMethods, ProgressTracker
-from lorelog.surfaces.mcp.protocol import ProtocolError
+from lorelog.surfaces.mcp.protocol import MAX_MESSAGE_BYTES, ProtocolError
+from lorelog.surfaces.mcp.session import McpMethods, ProgressTracker
 from lorelog.surfaces.mcp.tools import INSTRUCTIONS, TITLE
 
 SdkContext = ServerRequestContext[Any, Any]
 SdkResult = TypeVar("SdkResult", bound=BaseModel)
 
+AppLifespan = Callable[[], AbstractAsyncContextManager[None]]
+
+_MAX_SESSIONS = 1000
 _PROGRESS_INTERVAL_S = 0.1
+
+
+def streamable_http_app(call: CallOperation, caller: ClientIdentity) -> tuple[ASGIApp, AppLifespan]:
+    """Return an ASGI app to mount, and its lifespan, to be entered once before the first request.
+
+    The application it is mounted in checks host, origin, token and body size of every request.
+    """
+    manager = StreamableHTTPSessionManager(
+        build_server(call, caller), max_request_body_size=MAX_MESSAGE_BYTES, max_sessions=_MAX_SESSIONS
+    )
+    return StreamableHTTPASGIApp(manager), manager.run
 
 
 def build_server(call: CallOperation, caller: ClientIdentity) -> Server[Any]:
     """Return a server that calls operations for one client."""
-    handlers = _SdkHandlers(McpMethods(call, caller))
+    methods = McpMethods(call, caller)
+
+    def handler(method: str, kind: type[SdkResult]) -> Callable[[SdkContext, Any], Awaitable[SdkResult]]:
+        async def respond(ctx: SdkContext, params: BaseModel | None) -> SdkResult:
+            return await _respond(methods, method, params, ctx, kind)
+
+        return respond
+
     return Server(
         "lorelog",
         version=VERSION,
         title=TITLE,
         instructions=INSTRUCTIONS,
-        on_list_tools=handlers.list_tools,
-        on_call_tool=handlers.call_tool,
-        on_list_resources=handlers.list_resources,
-        on_list_resource_templates=handlers.list_templates,
-        on_read_resource=handlers.read_resource,
-        on_list_prompts=handlers.list_prompts,
-        on_get_prompt=handlers.get_prompt,
+        on_list_tools=handler("tools/list", types.ListToolsResult),
+        on_call_tool=handler("tools/call", types.CallToolResult),
+        on_list_resources=handler("resources/list", types.ListResourcesResult),
+        on_list_resource_templates=handler("resources/templates/list", types.ListResourceTemplatesResult),
+        on_read_resource=handler("resources/read", types.ReadResourceResult),
+        on_list_prompts=handler("prompts/list", types.ListPromptsResult),
+        on_get_prompt=handler("prompts/get", types.GetPromptResult),
     )
 
 
-class _SdkHandlers:
-    """Handlers with the SDK's types."""
+async def _respond(
+    methods: McpMethods, method: str, params: BaseModel | None, ctx: SdkContext, kind: type[SdkResult]
+) -> SdkResult:
+    """Run a method in a thread. A cancelled request does not wait: its thread ends at its next progress report."""
+    values = {} if params is None else params.model_dump(mode="json", by_alias=True, exclude_none=True)
+    progress = SdkProgress(ctx.session)
 
-    def __init__(self, methods: McpMethods) -> None:
-        self._methods = methods
-
-    async def list_tools(self, ctx: SdkContext, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        """List the tools."""
-        return await self._respond("tools/list", params, ctx, types.ListToolsResult)
-
-    async def call_tool(self, ctx: SdkContext, params: types.CallToolRequestParams) -> types.CallToolResult:
-        """Call a tool."""
-        return await self._respond("tools/call", params, ctx, types.CallToolResult)
-
-    async def list_resources(
-        self, ctx: SdkContext, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        """List the project's newest journals."""
-        return await self._respond("resources/list", params, ctx, types.ListResourcesResult)
-
-    async def list_templates(
-        self, ctx: SdkContext, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        """Describe the URI of a journal."""
-        return await self._respond("resources/templates/list", params, ctx, types.ListResourceTemplatesResult)
-
-    async def read_resource(self, ctx: SdkContext, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        """Read one journal."""
-        return await self._respond("resources/read", params, ctx, types.ReadResourceResult)
-
-    async def list_prompts(
-        self, ctx: SdkContext, params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
-        """List the prompt."""
-        return await self._respond("prompts/list", params, ctx, types.ListPromptsResult)
-
-    async def get_prompt(self, ctx: SdkContext, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        """Return the prompt with a topic."""
-        return await self._respond("prompts/get", params, ctx, types.GetPromptResult)
-
-    async def _respond(
-        self, method: str, params: BaseModel | None, ctx: SdkContext, kind: type[SdkResult]
-    ) -> SdkResult:
-        """Run a method in a thread. A cancelled request does not wait: its thread ends at its next progress report."""
-        values = {} if params is None else params.model_dump(mode="json", by_alias=True, exclude_none=True)
-        progress = SdkProgress(ctx.session)
+    def outcome_of() -> dict[str, Any] | ProtocolError:
         try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(progress.send_periodically)
-                outcome = await to_thread.run_sync(self._outcome, method, values, progress, abandon_on_cancel=True)
-                group.cancel_scope.cancel()
-            await progress.send_latest()
-        finally:
-            progress.stop()
-        if isinstance(outcome, ProtocolError):
-            raise MCPError(outcome.code, outcome.message)
-        return kind.model_validate(outcome)
-
-    def _outcome(self, method: str, values: dict[str, Any], progress: SdkProgress) -> dict[str, Any] | ProtocolError:
-        """Return an error instead of raising it: a task group would wrap it."""
-        try:
-            return self._methods.respond(method, values, progress)
+            return methods.respond(method, values, progress)
         except ProtocolError as error:
-            return error
+            return error  # a task group would wrap it if it were raised
+
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(progress.send_periodically)
+            outcome = await to_thread.run_sync(outcome_of, abandon_on_cancel=True)
+            group.cancel_scope.cancel()
+        await progress.send_latest()
+    finally:
+        progress.stop()
+    if isinstance(outcome, ProtocolError):
+        raise MCPError(outcome.code, outcome.message)
+    return kind.model_validate(outcome)
 
 
 class SdkProgress(ProgressTracker):

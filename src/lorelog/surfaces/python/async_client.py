@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.python.client import Lorelog, MemoryMethods
-from lorelog.surfaces.python.methods import Awaited
-from lorelog.surfaces.python.values import DaemonMode, PathArgument, PathArguments
+from lorelog.surfaces.python.methods import Awaited, DaemonMode, PathArgument, PathArguments
 
 if TYPE_CHECKING:
     from lorelog.services.watch.watcher import WatchPass
-    from lorelog.surfaces.python.watch import FileWatch
+    from lorelog.surfaces.python.calls import FileWatch
 
 P = ParamSpec("P")
 ValueT = TypeVar("ValueT")

@@ -1,13 +1,16 @@
-"""How the methods of `Lorelog` reach their operations: in the daemon, or in this process."""
+"""How the methods of `Lorelog` reach their operations, in the daemon or in this process, and how files are watched."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from msgspec import ValidationError
 
@@ -16,8 +19,16 @@ from lorelog.core.ports import Progress
 from lorelog.operations.catalogue import find_operation
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher, read_request
 from lorelog.operations.operation import Operation, RequestContext
-from lorelog.surfaces.python.values import DaemonMode, PathArgument, from_json, to_arguments
-from lorelog.wiring import open_engine, resolve_location, settings_at, working_directory
+from lorelog.surfaces.python.methods import DaemonMode, PathArgument, from_json, to_arguments
+from lorelog.wiring import ResourcePool, open_engine, resolve_location, settings_at, working_directory
+
+if TYPE_CHECKING:
+    from lorelog.core.memory import FileProblem
+    from lorelog.engine import Engine
+    from lorelog.services.watch.watcher import WatchDiscovery, Watcher, WatchPass
+    from lorelog.wiring import Location
+
+_log = logging.getLogger("lorelog")
 
 
 class OperationCaller:
@@ -121,6 +132,7 @@ class OperationCaller:
         if self._daemon == "off" or self._variables is None:
             return None
         from lorelog.light.daemon_client import call_daemon
+        from lorelog.light.daemon_control import start
 
         try:
             return call_daemon(
@@ -130,7 +142,7 @@ class OperationCaller:
                 environment={**os.environ, "LORELOG_PROJECT": self._directory, **self._variables},
                 home=str(self.location.home),
                 caller={"wants_value": wants_value},
-                start=_start_daemon if self._daemon == "required" else None,
+                start=partial(start, force=True) if self._daemon == "required" else None,
                 progress=progress if progress is None else _guard(progress),
             )
         except _ProgressFailed as failed:
@@ -138,7 +150,8 @@ class OperationCaller:
         except DaemonError as error:
             if self._daemon == "required":
                 raise
-            _log_unresponsive(error)
+            if isinstance(error, DaemonUnresponsive) and error.first:
+                _log.warning("%s; working without it", error.message)
             return None
 
 
@@ -171,19 +184,6 @@ def _guard(progress: Progress) -> Progress:
     return report
 
 
-def _start_daemon(address: Any) -> None:
-    from lorelog.light.daemon_control import start
-
-    start(address, force=True)
-
-
-def _log_unresponsive(error: DaemonError) -> None:
-    if isinstance(error, DaemonUnresponsive) and error.first:
-        import logging
-
-        logging.getLogger("lorelog").warning("%s; working without it", error.message)
-
-
 def _settings_as_variables(settings: Mapping[str, object]) -> dict[str, str] | None:
     """Return settings as environment variables for the daemon; None if one cannot be written so.
 
@@ -196,3 +196,98 @@ def _settings_as_variables(settings: Mapping[str, object]) -> dict[str, str] | N
             return None
         variables[f"LORELOG_{key.replace('.', '_').upper()}"] = text
     return variables
+
+
+class FileWatch:
+    """A running watch. It ends with `stop()`, with its `with` block, or when its `Lorelog` is closed."""
+
+    def __init__(self, watcher: Watcher, resources: ResourcePool, roots: Sequence[str]) -> None:
+        self._watcher, self._resources = watcher, resources
+        self.roots = tuple(roots)
+        """The watched files and directories."""
+        self.running = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"FileWatch(roots={list(self.roots)!r}, running={self.running})"
+
+    def stop(self) -> None:
+        """Stop watching. A pass that is running ends first; finished work is kept. May be called twice."""
+        if self.running:
+            self.running = False
+            self._watcher.stop(wait_s=30.0)
+            self._resources.close()
+
+
+def start_watch(
+    caller: OperationCaller, paths: Sequence[str], on_event: Callable[[WatchPass], object] | None
+) -> FileWatch:
+    """Watch paths, after indexing them, or all roots of the project if there are none."""
+    from lorelog.services.watch.watcher import Watcher
+
+    options = settings_at(caller.location, caller.settings)
+    resources = ResourcePool()
+    try:
+        overrides = {**caller.settings, "scope.tenant": options.tenant()}
+        discovery, _ = discover_watched(caller.location, resources, overrides, paths)
+        watcher = Watcher(discovery, options.watch_options(), on_pass=_log_errors(on_event))
+        watcher.start()
+    except BaseException:
+        resources.close()
+        raise
+    return FileWatch(watcher, resources, sorted(path for _, path in discovery.discover().roots))
+
+
+def discover_watched(
+    location: Location,
+    resources: ResourcePool,
+    overrides: Mapping[str, Any],
+    paths: Sequence[str],
+    *,
+    project: str | None = None,
+    progress: Progress | None = None,
+) -> tuple[WatchDiscovery, Sequence[FileProblem]]:
+    """Return what to watch, and the problems of indexing it. `overrides` are settings with the tenant.
+
+    Given paths are indexed first, which makes them roots, those without files too. Without paths, all roots of the
+    project are watched. Raise UsageError if there are none.
+    """
+    from lorelog.services.places.root_selection import IndexTargets, real_path, select_default_roots
+    from lorelog.services.watch.watcher import WatchDiscovery
+
+    tenant = overrides["scope.tenant"]
+    # Each root is indexed from its own project.
+    environment = {name: value for name, value in location.environment.items() if name != "LORELOG_PROJECT"}
+
+    def engine_at(tenant: str, directory: str) -> Engine:
+        place = resolve_location(home=location.home, directory=directory, environment=environment)
+        return resources.engine(place, {**overrides, "scope.tenant": tenant})
+
+    with resources.engine(location, overrides) as engine:
+        if not paths:
+            select_default_roots(engine.place, engine.maintenance().watch_set().roots)  # raises if there are no roots
+            return WatchDiscovery(location.home, engine_at, tenants=(tenant,), directory=location.project.root), ()
+        report = engine.maintenance().index(IndexTargets(tuple(paths), project, keep_empty=True), progress=progress)
+    only = {real_path(path) for path in paths if not path.startswith("!")}
+    return WatchDiscovery(location.home, engine_at, tenants=(tenant,), only=only), report.problems
+
+
+def _log_errors(on_event: Callable[[WatchPass], object] | None) -> Callable[[WatchPass], None] | None:
+    """Return a callback whose errors are logged: they must not end the watcher's thread."""
+    if on_event is None:
+        return None
+
+    def report(watch_pass: WatchPass) -> None:
+        try:
+            on_event(watch_pass)
+        except Exception:
+            _log.exception("on_event of Lorelog.watch failed")
+
+    return report

@@ -15,7 +15,6 @@ others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -39,19 +38,17 @@ from lorelog.surfaces.python.calls import OperationCaller
 from lorelog.surfaces.python.methods import (
     PROGRESS_HELP,
     Blocking,
-    Fields,
-    ModeT,
-    OperationMethods,
-    RunOperation,
-    method,
-)
-from lorelog.surfaces.python.values import (
     DaemonMode,
     Day,
+    Fields,
     FilterArgument,
+    ModeT,
     Names,
+    OperationMethods,
     PathArgument,
     PathArguments,
+    RunOperation,
+    method,
     to_arguments,
 )
 
@@ -59,7 +56,7 @@ if TYPE_CHECKING:
     from lorelog.operations.requests import Identity
     from lorelog.services.watch.watcher import WatchPass
     from lorelog.surfaces.python import namespaces
-    from lorelog.surfaces.python.watch import FileWatch
+    from lorelog.surfaces.python.calls import FileWatch
 
 _FILTERS = Meta(description="The filters as one value: `Filters`, or a dictionary.")
 _PROJECTS = Meta(description="Only these projects, by directory; the empty text is the global project.")
@@ -81,17 +78,7 @@ def index(
     A file that cannot be read is listed in `problems` of the report and does not stop the run. `reembed` recomputes
     all vectors and serves the new ones unless they are clearly worse ("anyway": even then).
     """
-    return {
-        "paths": paths,
-        "to_global": to_global,
-        "exclude": exclude,
-        "ignore_files": ignore_files,
-        "force": force,
-        "vectors": vectors,
-        "reembed": bool(reembed),
-        "anyway": reembed == "anyway",
-        "progress": progress,
-    }
+    return {**locals(), "reembed": bool(reembed), "anyway": reembed == "anyway"}
 
 
 def roll_back() -> Fields:
@@ -132,18 +119,7 @@ def forget(
     complete: bool = False,
 ) -> Fields:
     """Erase text permanently from every file, and verify that it is gone; `confirm` is required, `dry_run` only tells."""
-    return {
-        "ids": ids,
-        "match": match,
-        "session": session,
-        "since": since,
-        "until": until,
-        "all_projects": all_projects,
-        "dry_run": dry_run,
-        "confirm": confirm,
-        "edit_files": edit_files,
-        "complete": complete,
-    }
+    return locals()
 
 
 def feedback(query: str, id: Identity, *, relevant: bool) -> Fields:  # noqa: A002
@@ -231,82 +207,40 @@ class MemoryMethods(OperationMethods[ModeT]):
     export = method(ExportRequest, backup_operations.export)
     reset = method(EmptyRequest, index_operations.reset)
 
-    @cached_property
-    def task(self) -> namespaces.TaskNamespace[ModeT]:
-        """Operations on tasks."""
-        from lorelog.surfaces.python.namespaces import TaskNamespace
+    task: namespaces.TaskNamespace[ModeT]
+    """Operations on tasks."""
+    artifact: namespaces.ArtifactNamespace[ModeT]
+    """Operations on artifacts, which are records."""
+    context: namespaces.ContextNamespace[ModeT]
+    """Operations that collect context for an agent."""
+    sync: namespaces.SyncNamespace[ModeT]
+    """Operations on exchanges with other machines."""
+    backup: namespaces.BackupNamespace[ModeT]
+    """Operations on backups of the home."""
+    ledger: namespaces.LedgerNamespace[ModeT]
+    """Operations on the ledger."""
+    code: namespaces.CodeNamespace[ModeT]
+    """Operations on indexed code."""
+    debug: namespaces.DebugNamespace[ModeT]
+    """Operations on traced calls and errors."""
+    guard: namespaces.GuardNamespace[ModeT]
+    """Operations on guards, which check agents' tool calls."""
+    delivery: namespaces.DeliveryNamespace[ModeT]
+    """Operations on the memories that agents were shown."""
+    settings: namespaces.SettingsNamespace[ModeT]
+    """Operations on settings files."""
 
-        return TaskNamespace(self.run_traced)
+    if not TYPE_CHECKING:  # an unknown name is an error for type checkers
 
-    @cached_property
-    def artifact(self) -> namespaces.ArtifactNamespace[ModeT]:
-        """Operations on artifacts, which are records."""
-        from lorelog.surfaces.python.namespaces import ArtifactNamespace
+        def __getattr__(self, name: str) -> Any:
+            """Open a namespace when it is first used: they load the other operations."""
+            from lorelog.surfaces.python import namespaces
 
-        return ArtifactNamespace(self.run_traced)
-
-    @cached_property
-    def context(self) -> namespaces.ContextNamespace[ModeT]:
-        """Operations that collect context for an agent."""
-        from lorelog.surfaces.python.namespaces import ContextNamespace
-
-        return ContextNamespace(self.run_traced)
-
-    @cached_property
-    def sync(self) -> namespaces.SyncNamespace[ModeT]:
-        """Operations on exchanges with other machines."""
-        from lorelog.surfaces.python.namespaces import SyncNamespace
-
-        return SyncNamespace(self.run_traced)
-
-    @cached_property
-    def backup(self) -> namespaces.BackupNamespace[ModeT]:
-        """Operations on backups of the home."""
-        from lorelog.surfaces.python.namespaces import BackupNamespace
-
-        return BackupNamespace(self.run_traced)
-
-    @cached_property
-    def ledger(self) -> namespaces.LedgerNamespace[ModeT]:
-        """Operations on the ledger."""
-        from lorelog.surfaces.python.namespaces import LedgerNamespace
-
-        return LedgerNamespace(self.run_traced)
-
-    @cached_property
-    def code(self) -> namespaces.CodeNamespace[ModeT]:
-        """Operations on indexed code."""
-        from lorelog.surfaces.python.namespaces import CodeNamespace
-
-        return CodeNamespace(self.run_traced)
-
-    @cached_property
-    def debug(self) -> namespaces.DebugNamespace[ModeT]:
-        """Operations on traced calls and errors."""
-        from lorelog.surfaces.python.namespaces import DebugNamespace
-
-        return DebugNamespace(self.run_traced)
-
-    @cached_property
-    def guard(self) -> namespaces.GuardNamespace[ModeT]:
-        """Operations on guards, which check agents' tool calls."""
-        from lorelog.surfaces.python.namespaces import GuardNamespace
-
-        return GuardNamespace(self.run_traced)
-
-    @cached_property
-    def delivery(self) -> namespaces.DeliveryNamespace[ModeT]:
-        """Operations on the memories that agents were shown."""
-        from lorelog.surfaces.python.namespaces import DeliveryNamespace
-
-        return DeliveryNamespace(self.run_traced)
-
-    @cached_property
-    def settings(self) -> namespaces.SettingsNamespace[ModeT]:
-        """Operations on settings files."""
-        from lorelog.surfaces.python.namespaces import SettingsNamespace
-
-        return SettingsNamespace(self.run_traced)
+            kind = vars(namespaces).get(f"{name.capitalize()}Namespace")
+            if kind is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            setattr(self, name, kind(self.run_traced))
+            return getattr(self, name)
 
 
 class Lorelog(MemoryMethods[Blocking]):
@@ -376,7 +310,7 @@ class Lorelog(MemoryMethods[Blocking]):
         Given paths are indexed first; without paths, the indexed ones of this project are watched. `on_event` is called
         after each pass with its report or error, in that thread. The daemon, if one runs, watches by itself.
         """
-        from lorelog.surfaces.python.watch import start_watch
+        from lorelog.surfaces.python.calls import start_watch
 
         given = to_arguments(index_operations.IndexRequest, {"paths": paths})["paths"]
         self._caller.check_open()

@@ -2,25 +2,45 @@
 
 `method(SomeRequest, handler)` is a method with the fields of the request as parameters. Where Python has other parameters
 than the operation, a function takes the place of the request: its parameters are the method's, and it returns the fields.
-One declaration serves `Lorelog`, whose methods return values, and `AsyncLorelog`, whose methods return coroutines.
+One declaration serves `Lorelog`, whose methods return values, and `AsyncLorelog`, whose methods return coroutines. Python
+values become the JSON of operations, and replies plain dictionaries.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
-from functools import cached_property, partial, wraps
+import os
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from datetime import date, datetime
+from functools import cache, cached_property, partial, wraps
 from types import MethodType
-from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
+from msgspec.structs import fields
 
+from lorelog.core.errors import UsageError
+from lorelog.core.query import Filters
+from lorelog.core.serializable import json_form, to_json
 from lorelog.engine import Engine
 from lorelog.operations.catalogue import operation_of
 from lorelog.operations.operation import Operation, RequestContext
 from lorelog.operations.requests import OperationRequest
-from lorelog.surfaces.python.values import FILTER_PARAMETERS, filter_arguments
+
+if TYPE_CHECKING:
+    from lorelog.operations.requests import Identity
 
 P = ParamSpec("P")
 RequestT = TypeVar("RequestT", bound=OperationRequest)
@@ -154,3 +174,152 @@ def _describe_parameters(request: type[OperationRequest], signature: inspect.Sig
         described = [meta.description for meta in metas if isinstance(meta, Meta) and meta.description]
         lines.append(f"    {name}: {' '.join(described) or _DESCRIPTIONS[name]}")
     return "\n".join(lines)
+
+
+PathArgument = str | os.PathLike[str]
+PathArguments = PathArgument | Iterable[PathArgument]
+Names = str | Iterable[str]
+"""One name or several."""
+Day = str | date
+FilterArgument = Filters | Mapping[str, Any]
+DaemonMode = Literal["auto", "off", "required"]
+
+_ID_FIELDS = frozenset({"id", "place"})
+_DAY_FIELDS = frozenset({"since", "until", "expires", "review_after"})
+_FILTER_FIELDS = {
+    "project": "projects",
+    "projects": "projects",
+    "source": "source",
+    "source_prefix": "source",
+    "since": "since",
+    "until": "until",
+    "types": "types",
+    "tags": "tags",
+}
+"""Field of a request for each name of a filter."""
+FILTER_PARAMETERS = ("types", "tags", "since", "until", "source", "project")
+"""Filters that methods have as parameters."""
+
+
+def to_dict(value: object) -> Any:
+    """Return a reply, or a part of one, as plain dictionaries and lists: the JSON that docs/json.md describes."""
+    if isinstance(value, Mapping):
+        return {str(name): to_dict(part) for name, part in value.items()}
+    return list(map(to_dict, value)) if isinstance(value, list | tuple) else to_json(json_form(value))
+
+
+def from_json(operation: Operation[Any, Any], value: object) -> Any:
+    """Return the value of an operation's handler from its fields."""
+    return msgspec.convert(value, operation.reply)
+
+
+def to_arguments(request: type[msgspec.Struct], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return Python values as JSON arguments of a request.
+
+    Accepts paths, days and enums for text, any iterable for a list, and a single value for a list of one: a string
+    must never become a list of its letters.
+    """
+    lists = list_fields(request)
+    arguments = {}
+    for name, value in values.items():
+        if value is not UNSET:
+            given = _plain_value(name, value)
+            single = name in lists and isinstance(given, str | os.PathLike | Mapping)
+            arguments[name] = [_to_json_value(name, given)] if single else _to_json_value(name, given)
+    return arguments
+
+
+def filter_arguments(filters: FilterArgument | None, **keywords: Any) -> dict[str, Any]:
+    """Return filters under the names of the operations, from `filters` and from keywords of their own."""
+    if filters is None:
+        given: dict[str, Any] = {}
+    elif isinstance(filters, Filters):
+        given = {field.name: getattr(filters, field.name) for field in fields(Filters)}
+    elif isinstance(filters, Mapping):
+        given = dict(filters)
+    else:
+        raise UsageError(
+            f"filters must be Filters or a dictionary (got {_shorten(filters)})", hint="Filters(types=('decision',))"
+        )
+    arguments: dict[str, Any] = {}
+    for name, value in (*given.items(), *keywords.items()):
+        if name not in _FILTER_FIELDS:
+            known = ", ".join(name for name in _FILTER_FIELDS if name not in {"projects", "source_prefix"})
+            raise UsageError(f"filters has an unknown field {str(name)[:100]!r}", hint=f"the fields are {known}")
+        if value is None or (value in ("", ()) and name not in {"project", "projects"}):
+            continue  # an empty field matches everything; the empty project is the global one
+        field = _FILTER_FIELDS[name]
+        if field in arguments:
+            raise UsageError(f"{name} is given twice", hint="give it either in filters or as a keyword")
+        arguments[field] = _project_ids(value) if name == "project" else value
+    return arguments
+
+
+def id_of(identity: Identity, name: str) -> str:
+    """Return an id, or the id of a hit, chunk or reply. `name` is the parameter that an error names."""
+    if isinstance(identity, Mapping):
+        found = identity.get("id")
+    else:
+        found = identity if isinstance(identity, str) else getattr(identity, "id", None)
+    if not isinstance(found, str):
+        raise UsageError(
+            f"{name} must be an id or something that has one (got {_shorten(identity)})",
+            hint="pass a hit, a reply of add, or its id as text",
+        )
+    return found
+
+
+def _plain_value(name: str, value: Any) -> Any:
+    """Return the id of something that has one, and the local day of a time, where the field is an id or a day."""
+    if name in _ID_FIELDS:
+        return id_of(value, name)
+    if name == "ids":
+        return [id_of(identity, name) for identity in value]
+    if isinstance(value, datetime) and name in _DAY_FIELDS:
+        return (value if value.tzinfo is None else value.astimezone()).date()
+    return value
+
+
+@cache
+def list_fields(request: type[msgspec.Struct]) -> frozenset[str]:
+    """Return the fields of a request that are lists."""
+    hints = get_type_hints(request)
+    return frozenset(
+        name
+        for name, hint in hints.items()
+        if {list, Sequence} & {get_origin(part) for part in (hint, *get_args(hint))}
+    )
+
+
+def _project_ids(directories: Any) -> list[str]:
+    """Return the projects of directories; the empty text is the global project."""
+    from lorelog.services.places.project import find_project
+
+    if isinstance(directories, str | os.PathLike):
+        directories = [directories]
+    elif not isinstance(directories, Iterable) or isinstance(directories, bytes):
+        raise UsageError(f"project must be a directory or several (got {_shorten(directories)})")
+    paths = [_to_json_value("project", directory) for directory in directories]
+    return [find_project(os.path.expanduser(path)).id if path else "" for path in paths]  # noqa: PTH111
+
+
+def _to_json_value(name: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return str(value)  # of an enum, its value
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise UsageError(f"{name} must be text, not bytes", hint="decode it first")
+    if isinstance(value, os.PathLike):
+        path = os.fspath(value)
+        return path if isinstance(path, str) else os.fsdecode(path)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {key: _to_json_value(name, part) for key, part in value.items()}
+    if isinstance(value, msgspec.Struct):
+        return value  # also those that can be iterated: refused by their field, not taken apart
+    return [_to_json_value(name, part) for part in value] if isinstance(value, Iterable) else value
+
+
+def _shorten(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"

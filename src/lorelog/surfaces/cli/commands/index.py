@@ -217,7 +217,7 @@ def run_watch(args: argparse.Namespace) -> int:
     from queue import SimpleQueue
 
     from lorelog.services.watch.watcher import Watcher
-    from lorelog.surfaces.python.watch import discover_watched
+    from lorelog.surfaces.python.calls import discover_watched
     from lorelog.wiring import ResourcePool, resolve_location, settings_at
 
     location = resolve_location(project=args.project, environment={**os.environ, **setting_variables(args)})

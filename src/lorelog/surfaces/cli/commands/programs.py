@@ -372,7 +372,7 @@ def _serve(
                 resources.unload_idle(daemon.model_idle_s)
 
         def load_mcp() -> Any:
-            from lorelog.surfaces.mcp.streamable_http import streamable_http_app
+            from lorelog.surfaces.mcp.server import streamable_http_app
 
             return streamable_http_app(call, caller)
 
