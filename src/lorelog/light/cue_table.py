@@ -108,7 +108,11 @@ class _CallQuery:
         if kind in ("edit", "search", "other"):
             self.text = "\n".join((_text(call, "content"), "" if kind == "edit" else command))
             self.words = _words(self.text)
-        self.paths = _relative_paths(_call_paths(call, kind, commands), root)
+        # Relative to the project's root, with slashes; those outside keep all their parts.
+        prefix = os.path.normpath(root) + "/" if root else "/"
+        paths = [os.path.normpath(path.replace("\\", "/")) for path in _call_paths(call, kind, commands)]
+        relative = dict.fromkeys(path.removeprefix(prefix).lstrip("/") for path in paths)
+        self.paths = [path for path in relative if path not in ("", ".")]
 
 
 class _CueTable:
@@ -251,17 +255,11 @@ def _match_commands(table: _CueTable, commands: list[list[list[str]]]) -> Iterat
 def _match_symbols(table: _CueTable, query: _CallQuery) -> Iterator[tuple[str, str, bytes]]:
     for name in query.words.intersection(table.names(SYMBOL_NAMES)):
         for rank, symbol, entry in table.candidates(SYMBOL, name, name):
-            if all(part in query.words for part in symbol.split(".")) and _has_symbol(symbol, query.text):
+            *_, owner, last = "", *symbol.split(".")
+            # The last two names of a dotted symbol touch each other: `pool.acquire`, `Pool::acquire`.
+            joined = not owner or any(f"{owner}{joint}{last}" in query.text for joint in (".", "::", "#", "->", "()."))
+            if joined and all(part in query.words for part in symbol.split(".")):
                 yield rank, f"symbol={symbol}", entry
-
-
-def _has_symbol(symbol: str, text: str) -> bool:
-    """Return True if the last two names of a dotted symbol touch each other: `pool.acquire`, `Pool::acquire`."""
-    owner, dot, name = symbol.rpartition(".")
-    if not dot:
-        return True
-    owner = owner.rpartition(".")[2]
-    return any(f"{owner}{joint}{name}" in text for joint in (".", "::", "#", "->", "()."))
 
 
 def _match_errors(table: _CueTable, query: _CallQuery) -> Iterator[tuple[str, str, bytes]]:
@@ -315,16 +313,6 @@ def _call_paths(call: dict[str, Any], kind: str, commands: list[list[str]]) -> l
     return paths[:MAX_PATHS]
 
 
-def _relative_paths(paths: list[str], root: str) -> list[str]:
-    """Return paths relative to the project's root, with slashes; those outside keep all their parts."""
-    prefix = os.path.normpath(root) + "/" if root else "/"
-    relative = []
-    for path in paths:
-        plain = os.path.normpath(path.replace("\\", "/"))
-        relative.append(plain.removeprefix(prefix).lstrip("/"))
-    return list(dict.fromkeys(path for path in relative if path not in ("", ".")))
-
-
 def extension_of(path: str) -> str:
     """Return the suffix of a path with its dot; empty if there is none."""
     name = path.rpartition("/")[2]
@@ -367,14 +355,6 @@ def _recent_days(today: str) -> list[str]:
         year, month, day = (int(part) for part in today.split("-"))
     except ValueError:
         return []
-    days = []
-    for _ in range(DAY_WINDOW):
-        days.append(f"{year:04}-{month:02}-{day:02}")
-        day -= 1
-        if day == 0:
-            month -= 1
-            if month == 0:
-                year, month = year - 1, 12
-            is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-            day = 28 + is_leap if month == 2 else 30 if month in (4, 6, 9, 11) else 31
-    return days
+    # `mktime` accepts a day 0 and below. At noon no change of the clock moves it to another day.
+    noons = [time.mktime((year, month, day - before, 12, 0, 0, 0, 0, -1)) for before in range(DAY_WINDOW)]
+    return [time.strftime("%Y-%m-%d", time.localtime(noon)) for noon in noons]

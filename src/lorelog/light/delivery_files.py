@@ -9,7 +9,6 @@ user's own only if its digest is in the list that `services.standing.own_entries
 from __future__ import annotations
 
 import os
-import sys
 import time
 
 from lorelog.core.paths import cache_folder, is_below
@@ -64,13 +63,9 @@ def project_key(project: str) -> str:
 
 def short_digest(text: str) -> str:
     """Return 16 hex digits of a text's SHA-256."""
-    # The module below `hashlib`, which takes 4 ms to import because it loads OpenSSL.
-    try:
-        sha256 = __import__("_sha256" if sys.version_info < (3, 12) else "_sha2").sha256
-    except ImportError:
-        from hashlib import sha256
-    digest: str = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return digest[:16]
+    from lorelog.core.ids import sha256  # most hooks hash nothing
+
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def read_standing(files: tuple[str, ...], today: str = "") -> list[dict[str, Any]]:
@@ -245,6 +240,23 @@ def escape_tags(text: str) -> str:
         is_tag = piece and (piece[0].isalpha() or piece[0] in _TAG_STARTS)
         escaped += (_TAG_SUBSTITUTE if is_tag else "<") + piece
     return escaped
+
+
+def clean_line(text: str) -> str:
+    """Return a text on one line, without tags that could end the surrounding block."""
+    line = escape_tags(" ".join(text.split()))
+    while (position := line.lower().find(MEMORY_TAG)) >= 0:
+        line = line[:position] + line[position + len(MEMORY_TAG) :]
+    return line
+
+
+def shorten_line(text: str, max_chars: int) -> str:
+    """Return at most `max_chars` characters of a line, cut between words if possible."""
+    if len(text) <= max_chars:
+        return text
+    cut = text[: max(max_chars - 1, 0)]
+    space = cut.rfind(" ", max_chars * 2 // 3)
+    return (cut[:space] if space > 0 else cut).rstrip(" ,;:-") + "…"
 
 
 def _parse_anchor(comment: str) -> dict[str, str]:

@@ -126,7 +126,7 @@ def _specificity(guard: GuardFields) -> tuple[int, int]:
 
 
 class CallView:
-    """A tool call prepared for matching. Each part is made when the first guard needs it."""
+    """A tool call prepared for matching. Its paths, which the file system resolves, are read when the first guard needs them."""
 
     def __init__(self, call: Mapping[str, Any], root: str) -> None:
         self._root = root
@@ -138,10 +138,14 @@ class CallView:
         self._given_paths = (
             [path for path in given if isinstance(path, str)] if isinstance(given, (list, tuple)) else []
         )
-        self._commands: list[list[str]] | None = None
-        self._command_texts: list[str] | None = None
+        self._commands = split_command(self._command) if self._command else []
+        # Each with a space after it, the program in lower case, with and without its folder.
+        self._texts = [
+            " ".join([variant[0].lower(), *variant[1:], ""])
+            for words in self._commands
+            for variant in command_variants(words, through_runners=False)
+        ]
         self._paths: tuple[list[str], list[str]] | None = None
-        self._lines: list[str] | None = None
 
     def matches(self, guard: GuardFields) -> bool:
         """Return True if every condition of a guard holds."""
@@ -169,31 +173,13 @@ class CallView:
         literal = _longest_literal(rest)
         # The space after the last word lets `npm *` match `npm`, and `git push *--force *` match a last --force.
         return any(
-            literal in text and (matches_text(folded, text) or matches_text(folded, text[:-1]))
-            for text in self._texts()
+            literal in text and (matches_text(folded, text) or matches_text(folded, text[:-1])) for text in self._texts
         )
-
-    def _texts(self) -> list[str]:
-        """Return each simple command with a space after it, the program in lower case, with and without its folder."""
-        if self._command_texts is None:
-            self._command_texts = [
-                " ".join([variant[0].lower(), *variant[1:], ""])
-                for words in self._simple_commands()
-                for variant in command_variants(words, through_runners=False)
-            ]
-        return self._command_texts
-
-    def _simple_commands(self) -> list[list[str]]:
-        if self._commands is None:
-            self._commands = split_command(self._command) if self._command else []
-        return self._commands
 
     def _matches_content(self, pattern: str) -> bool:
         if not self._content or _longest_literal(pattern) not in self._content:
             return False
-        if self._lines is None:
-            self._lines = self._content.split("\n")
-        return any(matches_text(f"*{pattern}*", line) for line in self._lines)
+        return any(matches_text(f"*{pattern}*", line) for line in self._content.split("\n"))
 
     def _matches_any_path(self, pattern: str) -> bool:
         if self._paths is None:
@@ -206,9 +192,7 @@ class CallView:
 
     def _collect_paths(self) -> tuple[list[str], list[str]]:
         """Return the call's paths in lower case: relative to the project if they lie in it, and from the system's root."""
-        given = self._given_paths
-        if self._command:
-            given = [*given, *written_paths(self._simple_commands(), "")]
+        given = [*self._given_paths, *written_paths(self._commands, "")]
         inside: list[str] = []
         absolute: list[str] = []
         for path in given[:_MAX_PATHS]:
@@ -317,7 +301,17 @@ def fold_events(events: Iterable[GuardEvent]) -> dict[str, GuardFields]:
         guard = guards.get(identity)
         if kind == "add":
             if guard is None:
-                guards[identity] = _new_guard(event)
+                guards[identity] = {
+                    **{name: event.get(name, "") for name in _TEXT_FIELDS},
+                    **dict.fromkeys(("created", "changed"), event["at"]),
+                    "id": identity,
+                    "created_by": event["by"],
+                    "approved": False,
+                    "state": OFF,
+                    "dismissals": 0,
+                    "paths": list(event.get("paths", ())),
+                    "action": event.get("action", WARN),
+                }
         elif guard is not None and may_change(guard, event["by"]):
             if kind == "remove":
                 del guards[identity]
@@ -329,21 +323,6 @@ def fold_events(events: Iterable[GuardEvent]) -> dict[str, GuardFields]:
 def may_change(guard: GuardFields, by: str) -> bool:
     """Return True for a person, and for an agent if no person wrote or approved the guard."""
     return by == PERSON or (guard["created_by"] == AGENT and not guard["approved"])
-
-
-def _new_guard(event: GuardEvent) -> GuardFields:
-    return {
-        **{name: event.get(name, "") for name in _TEXT_FIELDS},
-        "id": event["id"],
-        "paths": list(event.get("paths", ())),
-        "action": event.get("action", WARN),
-        "created_by": event["by"],
-        "approved": False,
-        "state": OFF,
-        "dismissals": 0,
-        "created": event["at"],
-        "changed": event["at"],
-    }
 
 
 _GUARD_FIELDS = frozenset(

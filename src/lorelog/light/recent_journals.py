@@ -180,23 +180,6 @@ def parse_note(lines: list[str]) -> dict[str, list[str]]:
     return fields
 
 
-def clean_line(text: str) -> str:
-    """Return a text on one line, without tags that could end the surrounding block."""
-    line = escape_tags(" ".join(text.split()))
-    while (position := line.lower().find(MEMORY_TAG)) >= 0:
-        line = line[:position] + line[position + len(MEMORY_TAG) :]
-    return line
-
-
-def shorten_line(text: str, max_chars: int) -> str:
-    """Return at most `max_chars` characters of a line, cut between words if possible."""
-    if len(text) <= max_chars:
-        return text
-    cut = text[: max(max_chars - 1, 0)]
-    space = cut.rfind(" ", max_chars * 2 // 3)
-    return (cut[:space] if space > 0 else cut).rstrip(" ,;:-") + "…"
-
-
 def foreign_origin_label(origin: str) -> str:
     """Return the label of text from an untrusted origin; empty for other text."""
     sources = {"tool": "from a tool", "import": "from an import", "foreign": "from a tool or an import"}

@@ -12,17 +12,22 @@ from __future__ import annotations
 
 import os
 
-from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, is_never_used, read_standing
+from lorelog.light.delivery_files import (
+    CLOSING_TAG,
+    OPENING_TAG,
+    clean_line,
+    is_never_used,
+    read_standing,
+    shorten_line,
+)
 from lorelog.light.recent_journals import (
     FOREIGN_LABEL,
     MAX_SHOWN_TASKS,
     RecentJournals,
-    clean_line,
     foreign_origin_label,
     parse_note,
     quote_line,
     render_open_tasks,
-    shorten_line,
 )
 
 TYPE_CHECKING = False
@@ -124,7 +129,7 @@ def render_session_start(sources: SessionStartSources, budget: int, today: str) 
     if room < 0:
         return ShownMemory()
     is_built = any(os.path.exists(file) for file in sources.files.standing)
-    boxes, sessions, foreign = _SessionReader(standing, is_built=is_built).read(journals)
+    boxes, sessions, foreign = _read_sessions(journals, standing, is_built=is_built)
     decisions = [(f"- {_described(memory)}", memory["id"]) for memory in own if memory["type"] == "decision"]
     blocks = [
         _Block("## Corrections and preferences", rules, 0.4),
@@ -221,54 +226,38 @@ def _foreign_lines(memories: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(line, id_) for id_, line in lines.items()]
 
 
-class _SessionReader:
-    """Reads the journals once, for unchecked boxes and for a line per session."""
+def _read_sessions(
+    journals: RecentJournals, standing: list[dict[str, Any]], *, is_built: bool
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the open boxes, the lines of the newest sessions, and those of sessions in foreign journals.
 
-    def __init__(self, standing: list[dict[str, Any]], *, is_built: bool) -> None:
-        """`is_built` is False until the list of standing memories has been derived from the journals."""
-        self._is_built = is_built
-        self._standing = {memory["id"] for memory in standing}
-        self._own_standing = {memory["id"] for memory in standing if memory.get("own") is True}
-        self._own: dict[str, list[RecentEntry]] = {}
-        self._foreign: dict[str, list[RecentEntry]] = {}
-        self._boxes: list[str] = []
-        self._done: set[str] = set()
-
-    def read(self, journals: RecentJournals) -> tuple[list[str], list[str], list[str]]:
-        """Return the open boxes, the lines of the newest sessions, and those of sessions in foreign journals."""
-        for entry in journals.entries():
-            if entry.is_own:
-                self._collect_boxes(entry)
-            if self._is_delivered_otherwise(entry):
-                continue
-            sessions, limit = (self._own, _MAX_SESSIONS) if entry.is_own else (self._foreign, _MAX_FOREIGN_SESSIONS)
-            key = self._session_key(entry)
-            if key in sessions or len(sessions) < limit:
-                sessions.setdefault(key, []).append(entry)
-            elif entry.is_own:
-                break
-        return self._boxes, _describe_sessions(self._own), _describe_sessions(self._foreign)
-
-    def _is_delivered_otherwise(self, entry: RecentEntry) -> bool:
-        """Return whether an entry is in the list of standing memories, or was superseded there."""
-        kind = entry.anchor.get("type", "")
-        standing = self._own_standing if entry.is_own else self._standing
-        return entry.memory in standing or (self._is_built and kind in STANDING_TYPES)
-
-    def _session_key(self, entry: RecentEntry) -> str:
-        session, kind = entry.anchor.get("session", ""), entry.anchor.get("type", "turn")
-        if session and kind in ("turn", "plan") and not foreign_origin_label(entry.anchor.get("origin", "")):
-            return f"session {session}"
-        return f"entry {entry.memory or id(entry)}"
-
-    def _collect_boxes(self, entry: RecentEntry) -> None:
-        if foreign_origin_label(entry.anchor.get("origin", "")):
-            return
-        for line in entry.lines:
+    `is_built` is False until the list of standing memories has been derived from the journals.
+    """
+    listed = {memory["id"] for memory in standing}
+    own_listed = {memory["id"] for memory in standing if memory.get("own") is True}
+    own: dict[str, list[RecentEntry]] = {}
+    foreign: dict[str, list[RecentEntry]] = {}
+    boxes: list[str] = []
+    done: set[str] = set()
+    for entry in journals.entries():
+        kind, session = entry.anchor.get("type", ""), entry.anchor.get("session", "")
+        is_quoted = bool(foreign_origin_label(entry.anchor.get("origin", "")))
+        for line in entry.lines if entry.is_own and not is_quoted else ():
             if line.startswith(_DONE_BULLETS):
-                self._done.add(line[6:])
-            elif line.startswith(_OPEN_BULLETS) and line[6:] not in self._done and line not in self._boxes:
-                self._boxes.append(line)
+                done.add(line[6:])
+            elif line.startswith(_OPEN_BULLETS) and line[6:] not in done and line not in boxes:
+                boxes.append(line)
+        # One in the list of standing memories, or superseded there, is delivered otherwise.
+        if entry.memory in (own_listed if entry.is_own else listed) or (is_built and kind in STANDING_TYPES):
+            continue
+        sessions, limit = (own, _MAX_SESSIONS) if entry.is_own else (foreign, _MAX_FOREIGN_SESSIONS)
+        is_turn = session and (kind or "turn") in ("turn", "plan") and not is_quoted
+        key = f"session {session}" if is_turn else f"entry {entry.memory or id(entry)}"
+        if key in sessions or len(sessions) < limit:
+            sessions.setdefault(key, []).append(entry)
+        elif entry.is_own:
+            break
+    return boxes, _describe_sessions(own), _describe_sessions(foreign)
 
 
 def _describe_sessions(sessions: dict[str, list[RecentEntry]]) -> list[str]:

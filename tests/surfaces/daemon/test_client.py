@@ -64,12 +64,6 @@ def test_versions_compare_by_their_numbers(numbers: list[int], others: list[int]
     assert version_key(first + ".dev1+local") == version_key(first)
 
 
-@given(st.text())
-def test_any_text_is_a_version(text: str) -> None:
-    """Text that is not a version can be compared too, and never raises."""
-    assert version_key(text) >= ()
-
-
 @given(st.dictionaries(st.text(), st.text()))
 def test_only_what_is_ours_is_forwarded(environment: dict[str, str]) -> None:
     """Only lorelog's variables and API keys are forwarded, with the resolved home."""

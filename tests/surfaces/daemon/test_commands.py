@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
@@ -159,21 +157,6 @@ def test_doctor_names_what_is_wrong(warm: Warm, shell: Shell) -> None:
     assert sick.status == 1
     assert "fail" in sick.out
     assert "hint:" in sick.out
-
-
-@pytest.mark.slow
-def test_doctor_tells_of_a_daemon_that_hangs(warm: Warm, shell: Shell) -> None:
-    """A hanging daemon fails doctor, with a hint how to stop it."""
-    pid = warm.start()
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        told = shell("doctor", "--daemon-only")
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-    assert told.status == 1
-    assert "fail" in told.out
-    assert "hint:" in told.out
 
 
 def test_doctor_tells_of_a_start_that_failed(warm: Warm, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,17 +9,15 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
-from tests.models.embedding_server import Answer, EmbeddingServer
-from tests.surfaces.daemon.conftest import Warm, eventually, request
+from tests.surfaces.daemon.conftest import Warm, eventually
 
-from lorelog.core.errors import DaemonError, DaemonNotRunning, LorelogError, NotFound, StoreError, UsageError
+from lorelog.core.errors import DaemonError, DaemonNotRunning, LorelogError, StoreError
 from lorelog.light import daemon_client as client
 from lorelog.light.daemon_address import DaemonAddress
-from lorelog.light.daemon_control import last_failure, read_lock_holder, start, stop
+from lorelog.light.daemon_control import last_failure, start, stop
 from lorelog.surfaces.daemon.instance import InstanceLock
 
 STARTER = """
@@ -94,45 +92,6 @@ def test_writes_are_read_by_every_process(warm: Warm) -> None:
     subprocess.run([*cold, "add", "the wombat digs"], env=environment, capture_output=True, check=True)
     assert hits("wombat") == 1
     assert warm.pids() == [warm.status()["pid"]]
-
-
-@pytest.mark.slow
-def test_errors_are_those_of_the_operation(warm: Warm) -> None:
-    """An operation's error is raised unchanged; an unknown operation is answered with similar names."""
-    with pytest.raises(UsageError, match="no operation") as unknown:
-        warm.ask("memory.serch")
-    assert "memory.search" in unknown.value.hint
-    with pytest.raises(NotFound):
-        warm.ask("memory.expand", {"id": "0123456789abcdef"})
-    with pytest.raises(UsageError, match="no field"):
-        warm.ask("memory.search", {"qeury": "x"})
-    with pytest.raises(UsageError):
-        warm.ask("memory.search", {"query": 7})
-
-
-@pytest.mark.slow
-def test_the_caller_chooses_the_settings(warm: Warm) -> None:
-    """The settings of the client's environment and project apply, not those of the daemon's start."""
-    for number in range(4):
-        warm.ask("memory.add", {"text": f"lemur number {number}"})
-    environment = {**os.environ, "LORELOG_SEARCH_K": "2"}
-    asked = {"query": "lemur", "lane": "lexical"}
-
-    assert len(warm.ask("memory.search", asked)["hits"]) == 4
-    assert len(warm.ask("memory.search", asked, environment=environment)["hits"]) == 2
-
-
-@pytest.mark.slow
-def test_it_leaves_when_idle(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After daemon.idle_s without a request the daemon exits and removes its socket; the next call starts another."""
-    monkeypatch.setenv("LORELOG_DAEMON_IDLE_S", "0.5")
-    first = warm.start()
-    warm.wait_gone()
-
-    assert not Path(warm.address.socket).exists()
-    assert not Path(warm.address.pid).exists()
-    assert "idle for too long" in Path(warm.address.log).read_text("utf-8")
-    assert warm.start() != first
 
 
 def delete_home(warm: Warm) -> None:
@@ -225,29 +184,6 @@ def test_an_index_run_that_is_stopped_goes_on_next_time(warm: Warm) -> None:
     assert warm.ask("memory.index", {"paths": ["notes"]})["files"] == 3000
 
 
-@pytest.mark.slow
-def test_a_stopped_process_can_be_ended(warm: Warm) -> None:
-    """`stop` ends a daemon that does not respond."""
-    pid = warm.start()
-    os.kill(pid, signal.SIGSTOP)
-    stop(warm.address)
-
-    assert warm.pids() == []
-
-
-@pytest.mark.slow
-def test_a_stale_socket_is_replaced(warm: Warm) -> None:
-    """The socket file of a killed daemon does not prevent a start."""
-    first = warm.start()
-    warm.kill()
-    assert Path(warm.address.socket).exists()
-    assert read_lock_holder(warm.address) is None
-    with pytest.raises(DaemonNotRunning):
-        client.call_daemon("memory.stats", {}, directory="/")
-
-    assert warm.start() != first
-
-
 def test_a_start_that_failed_is_remembered(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed start is not repeated within a minute, unless forced; each attempt reports the reason."""
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
@@ -304,35 +240,6 @@ def test_a_long_home_has_a_daemon(warm: Warm, tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.slow
-def test_a_hung_embedder_does_not_block_other_requests(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While an embedder hangs, keyword search, status and stop work."""
-    server = EmbeddingServer(lambda _: Answer(delay_s=600))
-    monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "openai")
-    monkeypatch.setenv("LORELOG_EMBEDDING_MODEL", "none-such")
-    monkeypatch.setenv("LORELOG_EMBEDDING_BASE_URL", server.url)
-    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
-    (warm.project / "note.md").write_text("# Note\n\nthe okapi hides\n", "utf-8")
-    try:
-        warm.ask("memory.index", {"paths": ["note.md"], "vectors": False})
-        with warm.connect() as hanging:
-            asked = {"directory": str(warm.project), "environment": _forwarded()}
-            hanging.sendall(request("memory.index", caller=asked))
-            eventually(lambda: server.requests, "the embedder is asked")
-            for _ in range(3):
-                found = warm.ask("memory.search", {"query": "okapi", "lane": "lexical"}, start=None)
-                assert len(found["hits"]) == 1
-            assert [job["op"] for job in warm.status()["at_work"]] == ["memory.index"]
-            warm.stop()
-        warm.wait_gone()
-    finally:
-        server.stop()
-
-
-def _forwarded() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if key.startswith("LORELOG_") or key == "OPENAI_API_KEY"}
-
-
-@pytest.mark.slow
 def test_a_full_disk_does_not_end_it(warm: Warm) -> None:
     """On a full disk a write fails with the reason, reads and status work, and writes work again once there is space."""
     import resource
@@ -352,31 +259,6 @@ def test_a_full_disk_does_not_end_it(warm: Warm) -> None:
     kept = warm.ask("memory.add", {"text": "room again"}, start=None)["memory"]
     _all_there(warm, [kept])
     assert warm.status()["pid"] == pid
-
-
-@pytest.mark.slow
-def test_sixteen_clients_at_once_are_all_answered(warm: Warm) -> None:
-    """Sixteen clients that search and add at once get no error, and every memory is stored once."""
-    warm.ask("memory.add", {"text": "the first of many"})
-    kept: list[str] = []
-    faults: list[BaseException] = []
-
-    def work(number: int) -> None:
-        try:
-            for turn in range(3):
-                warm.ask("memory.search", {"query": f"many {turn}"}, start=None)
-                kept.append(warm.ask("memory.add", {"text": f"many by {number} {turn}"}, start=None)["memory"])
-        except BaseException as error:  # noqa: BLE001
-            faults.append(error)
-
-    clients = [threading.Thread(target=work, args=(number,)) for number in range(16)]
-    for thread in clients:
-        thread.start()
-    for thread in clients:
-        thread.join()
-
-    assert faults == []
-    _all_there(warm, kept)
 
 
 @pytest.mark.slow
@@ -436,15 +318,3 @@ def _all_there(warm: Warm, kept: list[str]) -> None:
     text = "".join(path.read_text("utf-8") for path in (warm.project / ".lorelog" / "memory").glob("*.md"))
     assert [memory for memory in kept if text.count(memory) != 1] == []
     assert [memory for memory in kept if not warm.ask("memory.get", {"id": memory})["found"]] == []
-
-
-@pytest.mark.slow
-def test_time_is_told_by_the_clock_that_never_jumps(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a wall clock that is a century off, a daemon starts, responds and stops."""
-    real = time.time
-    for jump in (-1.5e9, 3.2e9):
-        monkeypatch.setattr(time, "time", lambda jump=jump: real() + jump)
-        assert warm.ask("memory.stats")["documents"] == 0
-        warm.stop()
-        warm.wait_gone()
-    monkeypatch.undo()

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 from tests.models.embedding_server import Answer, EmbeddingServer, Request, well
-from tests.surfaces.daemon.conftest import Warm, answers, eventually, request
+from tests.surfaces.daemon.conftest import Warm, eventually, request
 
 from lorelog.core.errors import DaemonError
-from lorelog.light.daemon_client import call_daemon
 from lorelog.light.daemon_control import spawn_environment
 from lorelog.surfaces.cli.main import main
 from lorelog.surfaces.daemon.process import daemon_environment
@@ -174,16 +173,6 @@ def test_days_and_times_are_the_callers(warm: Warm) -> None:
     assert len(list((warm.project / ".lorelog" / "memory").glob("*.md"))) == 2
 
 
-@pytest.mark.slow
-def test_time_zones_are_compared_by_offset(warm: Warm) -> None:
-    """Time zones are compared by their offsets, not by name."""
-    start_with("", TZ="UTC")
-    told = "from lorelog.light.daemon_client import call_daemon\ncall_daemon('memory.add', {'text': 'same'})"
-    subprocess.run(
-        [sys.executable, "-c", told], cwd=warm.project, env={**os.environ, "TZ": "Etc/GMT"}, check=True, timeout=120
-    )
-
-
 # -- the process -----------------------------------------------------------------------------------------------------
 
 
@@ -323,15 +312,3 @@ def test_waiting_for_another_writer_is_logged_once(warm: Warm) -> None:
 def _new_wait(warm: Warm, known: set[str]) -> str:
     message = str((warm.status()["watch"] or {}).get("waiting_for", ""))
     return "" if message in known else message
-
-
-@pytest.mark.slow
-def test_ask_sends_the_identity_of_the_client(warm: Warm) -> None:
-    """A client that sends neither time zone nor umask, as older ones, is served."""
-    warm.start()
-    with warm.connect() as connection:
-        connection.sendall(request("memory.add", {"text": "from before"}, caller={"directory": str(warm.project)}))
-        replies = answers(connection)
-        assert "working" in next(replies)
-        assert next(reply for reply in replies if "ok" in reply)["ok"]
-    assert call_daemon("daemon.status", {}, directory="/")["calls"] >= 1

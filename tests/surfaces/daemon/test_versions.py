@@ -114,16 +114,3 @@ def test_a_lost_answer_to_a_question_is_asked_again(warm: Warm) -> None:
     with forged(warm, b'{"working":0}', leaves=True) as asked:
         assert warm.ask("memory.stats")["documents"] == 0
         assert [call["op"] for call in asked] == ["memory.stats"]
-
-
-def test_the_environment_that_is_sent_is_ours_only(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only lorelog's variables leave the client's environment."""
-    monkeypatch.setenv("SOME_API_KEY", "k")
-    monkeypatch.setenv("SECRET", "s")
-    with forged(warm, NEW) as asked:
-        warm.ask("memory.stats")
-    sent = asked[0]["caller"]["environment"]
-
-    assert sent["SOME_API_KEY"] == "k"
-    assert sent["LORELOG_HOME"] == warm.address.home
-    assert {name for name in sent if not name.startswith("LORELOG_") and not name.endswith("_API_KEY")} == set()

@@ -11,12 +11,13 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from lorelog.core.errors import StoreBusy, StoreUnwritable
 from lorelog.core.processes import acquire_file_lock
@@ -60,13 +61,11 @@ _DATABASE = DatabaseSchema(
     hint="move it aside: journals also record the captured turns",
     pragmas=("synchronous = FULL",),
 )
-_COLUMNS = ("memory", "host", "session", "turn", "time", "journal", "texts", "calls", "state", "entry")
-_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM turns"  # noqa: S608
 WRITING, DONE, EMPTY, FORGOTTEN = "writing", "done", "empty", "forgotten"
 """States of a turn: being written to a journal, written, without content to remember, or erased permanently."""
 
 
-class CaptureRow(Struct, frozen=True, kw_only=True):
+class CaptureRow(Struct, frozen=True):
     """State of a turn, or of a later part of it."""
 
     memory: str
@@ -82,6 +81,10 @@ class CaptureRow(Struct, frozen=True, kw_only=True):
     state: str
     entry: str = ""
     """Entry being written, as JSON; another process can complete it."""
+
+
+_COLUMNS = ", ".join(CaptureRow.__struct_fields__)
+_SELECT = f"SELECT {_COLUMNS} FROM turns"  # noqa: S608
 
 
 class CaptureStart(Struct, frozen=True):
@@ -143,12 +146,9 @@ class CaptureDatabase:
 
     def capture_start(self, host: str, session: str) -> CaptureStart:
         """Return the times from which to capture a session."""
-        with self._file.translated():
-            host_row = self._connection.execute("SELECT epoch FROM hosts WHERE host = ?", (host,)).fetchone()
-            row = self._connection.execute(
-                "SELECT created FROM sessions WHERE host = ? AND session = ?", (host, session)
-            ).fetchone()
-        return CaptureStart(host_row[0] if host_row else 0, row[0] if row else 0)
+        epochs = self._fetch("SELECT epoch FROM hosts WHERE host = ?", host)
+        created = self._fetch("SELECT created FROM sessions WHERE host = ? AND session = ?", host, session)
+        return CaptureStart(epochs[0][0] if epochs else 0, created[0][0] if created else 0)
 
     def mute(self, host: str, session: str, until: float) -> None:
         """Exclude a session's turns before a time from capture."""
@@ -171,45 +171,31 @@ class CaptureDatabase:
 
     def open_sessions(self, host: str, project: str, before: float) -> list[str]:
         """Return the last events of a project's sessions that have been silent since a time, newest first."""
-        with self._file.translated():
-            rows = self._connection.execute(
-                "SELECT event FROM left_open WHERE host = ? AND project = ? AND at < ? ORDER BY at DESC LIMIT ?",
-                (host, project, before, _MAX_OPEN_SESSIONS),
-            ).fetchall()
-        return [event for (event,) in rows]
+        query = "SELECT event FROM left_open WHERE host = ? AND project = ? AND at < ? ORDER BY at DESC LIMIT ?"
+        return [event for (event,) in self._fetch(query, host, project, before, _MAX_OPEN_SESSIONS)]
 
     def find(self, memory: str) -> CaptureRow | None:
         """Return the state of a turn by the id of its memory."""
-        with self._file.translated():
-            row = self._connection.execute(f"{_SELECT} WHERE memory = ?", (memory,)).fetchone()
-        return _to_row(row) if row else None
+        return next((CaptureRow(*row) for row in self._fetch(f"{_SELECT} WHERE memory = ?", memory)), None)
 
     def last_turn(self, host: str, session: str) -> str:
         """Return the id of a session's last turn in a journal, or an empty string."""
-        with self._file.translated():
-            row = self._connection.execute(
-                "SELECT turn FROM turns WHERE host = ? AND session = ? AND state = ? ORDER BY time DESC LIMIT 1",
-                (host, session, DONE),
-            ).fetchone()
-        return str(row[0]) if row else ""
+        query = "SELECT turn FROM turns WHERE host = ? AND session = ? AND state = ? ORDER BY time DESC LIMIT 1"
+        return next((str(turn) for (turn,) in self._fetch(query, host, session, DONE)), "")
 
     def unfinished(self) -> list[CaptureRow]:
         """Return the turns whose writing was interrupted, in order."""
-        with self._file.translated():
-            rows = self._connection.execute(f"{_SELECT} WHERE state = 'writing' ORDER BY captured_at").fetchall()
-        return [_to_row(row) for row in rows]
+        return [CaptureRow(*row) for row in self._fetch(f"{_SELECT} WHERE state = 'writing' ORDER BY captured_at")]
 
     def save_rows(self, *rows: CaptureRow) -> None:
         """Save the state of turns, all or none."""
         now = time.time()
         with self._write_transaction() as db:
             for number, row in enumerate(rows):
-                values = (
-                    *(row.memory, row.host, row.session, row.turn, row.time, row.journal),
-                    now + number / 1e6,
-                    *(row.texts, row.calls, row.state, row.entry if row.state == WRITING else ""),
-                )
-                db.execute("INSERT OR REPLACE INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+                kept = row if row.state == WRITING else replace(row, entry="")
+                places = ", ".join("?" * len(CaptureRow.__struct_fields__))
+                insert = f"INSERT OR REPLACE INTO turns ({_COLUMNS}, captured_at) VALUES ({places}, ?)"  # noqa: S608
+                db.execute(insert, (*astuple(kept), now + number / 1e6))
                 if row.state == DONE:
                     db.execute("UPDATE hosts SET last_capture = ? WHERE host = ?", (now, row.host))
 
@@ -227,24 +213,20 @@ class CaptureDatabase:
 
     def status(self, since: float) -> tuple[HostCaptures, ...]:
         """Return the captures of each host: in total, and since a time."""
-        with self._file.translated():
-            rows = self._connection.execute(
-                "SELECT h.host, h.epoch, h.last_event, h.last_capture, count(DISTINCT t.session || ' ' || t.turn),"
-                " count(DISTINCT iif(t.captured_at >= ?, t.session || ' ' || t.turn, NULL)) FROM hosts h"
-                " LEFT JOIN turns t ON t.host = h.host AND t.state = ? GROUP BY h.host ORDER BY h.host",
-                (since, DONE),
-            ).fetchall()
+        rows = self._fetch(
+            "SELECT h.host, h.epoch, h.last_event, h.last_capture, count(DISTINCT t.session || ' ' || t.turn),"
+            " count(DISTINCT iif(t.captured_at >= ?, t.session || ' ' || t.turn, NULL)) FROM hosts h"
+            " LEFT JOIN turns t ON t.host = h.host AND t.state = ? GROUP BY h.host ORDER BY h.host",
+            *(since, DONE),
+        )
         return tuple(
-            HostCaptures(host, _format_time(first), _format_time(last), _format_time(captured), int(count), int(today))
+            HostCaptures(host, _format_time(first), _format_time(last), _format_time(captured), count, today)
             for host, first, last, captured, count, today in rows
         )
 
     def shown_memories(self, host: str, session: str) -> frozenset[str]:
         """Return the memories that a session was shown by recall."""
-        with self._file.translated():
-            rows = self._connection.execute(
-                "SELECT memory FROM shown WHERE host = ? AND session = ?", (host, session)
-            ).fetchall()
+        rows = self._fetch("SELECT memory FROM shown WHERE host = ? AND session = ?", host, session)
         return frozenset(memory for (memory,) in rows)
 
     def add_shown(self, host: str, session: str, memories: Iterable[str]) -> frozenset[str]:
@@ -261,28 +243,30 @@ class CaptureDatabase:
                     new.add(memory)
         return frozenset(new)
 
+    def _fetch(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._file.translated():
+            return self._connection.execute(query, values).fetchall()
+
     @contextmanager
     def _write_transaction(self) -> Iterator[sqlite3.Connection]:
         with self._file.translated(), transaction(self._connection) as db:
             yield db
 
 
-@contextmanager
-def open_captures(folder: Path) -> Iterator[CaptureDatabase]:
+def open_captures(folder: Path) -> AbstractContextManager[CaptureDatabase]:
     """Open the captures of a tenant."""
-    with closing(CaptureDatabase(folder)) as captures:
-        yield captures
+    return closing(CaptureDatabase(folder))
 
 
 @contextmanager
 def read_captures(folder: Path) -> Iterator[CaptureDatabase]:
     """Open the captures for reading; a temporary empty database if there are none."""
-    if (folder / "captures.db").exists():
-        with open_captures(folder) as captures:
-            yield captures
-        return
-    with TemporaryDirectory(prefix="lorelog-") as temporary, closing(CaptureDatabase(Path(temporary))) as captures:
-        yield captures
+    exists = (folder / "captures.db").exists()
+    with (
+        TemporaryDirectory(prefix="lorelog-") as temporary,
+        open_captures(folder if exists else Path(temporary)) as opened,
+    ):
+        yield opened
 
 
 def mute_session(folder: Path, host: str, session: str, until: float) -> None:
@@ -293,10 +277,6 @@ def mute_session(folder: Path, host: str, session: str, until: float) -> None:
     if (folder / "captures.db").exists():
         with open_captures(folder) as captures:
             captures.mute(host, session, until)
-
-
-def _to_row(values: tuple[Any, ...]) -> CaptureRow:
-    return CaptureRow(**dict(zip(_COLUMNS, values, strict=True)))
 
 
 def _format_time(seconds: float) -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import queue
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from msgspec import Struct
@@ -131,10 +131,15 @@ class Drainer:
             self._retries.clear()
             self._sessions.clear()
             return DrainReport()
-        with _drain_lock(self._home) as is_locked:
-            if not is_locked:
-                return DrainReport(busy=True, pause_s=_RETRY_MAX_WAIT_S)
-            return self._drain_pass()
+        busy = DrainReport(busy=True, pause_s=_RETRY_MAX_WAIT_S)
+        try:
+            descriptor = os.open(f"{self._home}/spool/.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return busy
+        try:
+            return self._drain_pass() if try_file_lock(descriptor) else busy
+        finally:
+            os.close(descriptor)
 
     def _drain_pass(self) -> DrainReport:
         counts = DrainReport()
@@ -148,11 +153,15 @@ class Drainer:
             for session, paths in pending.items():
                 if session not in blocked and session not in running and len(running) < self._max_sessions:
                     running.add(session)
-                    self._start_session(session, paths)
+                    if self._max_sessions == 1:
+                        self._drain_session(session, paths)
+                    else:
+                        name = f"lorelog-capture-{session[0]}"
+                        Thread(target=self._drain_session, args=(session, paths), name=name, daemon=True).start()
             if not running:
                 break
-            outcome = self._next_outcome()
-            if outcome is not None:
+            with suppress(queue.Empty):  # then it is time to check for new events
+                outcome = self._outcomes.get(timeout=_POLL_S)
                 running.discard(outcome.session)
                 counts += outcome.counts
                 if outcome.error is not None:
@@ -182,20 +191,6 @@ class Drainer:
                 self._sessions[path] = (str(event["host"]), str(event["session"]))
             pending.setdefault(self._sessions[path], []).append(path)
         return pending
-
-    def _start_session(self, session: SessionKey, paths: Sequence[str]) -> None:
-        if self._max_sessions == 1:
-            self._drain_session(session, paths)
-        else:
-            name = f"lorelog-capture-{session[0]}"
-            threading.Thread(target=self._drain_session, args=(session, paths), name=name, daemon=True).start()
-
-    def _next_outcome(self) -> _SessionOutcome | None:
-        """Wait for the next finished session; return None when it is time to check for new events."""
-        try:
-            return self._outcomes.get(timeout=_POLL_S)
-        except queue.Empty:
-            return None
 
     def _drain_session(self, session: SessionKey, paths: Sequence[str]) -> None:
         """Capture the events of one session until none is left or one blocks the rest."""
@@ -232,8 +227,6 @@ class Drainer:
             reply = self._capture(event)
         except (Cancelled, DaemonError):
             raise  # the process is stopping; the event is fine
-        except LorelogError as error:
-            return self._handle_failure(path, error, retry, counts)
         except Exception as error:  # noqa: BLE001  (a bug must not block all other sessions)
             return self._handle_failure(path, error, retry, counts)
         counts.captured += len(reply.get("captured", ()))
@@ -252,7 +245,10 @@ class Drainer:
         if retry.tries == 0:
             self._on_fault("capture", error)
         counts.add_notes(message)
-        if isinstance(error, UsageError) or _file_age(path) > GIVE_UP_S:
+        age = 0.0
+        with suppress(OSError):
+            age = time.time() - Path(path).stat().st_mtime
+        if isinstance(error, UsageError) or age > GIVE_UP_S:
             spool.park_event(path, message)
             counts.parked += 1
             self._retries.pop(path, None)
@@ -267,24 +263,3 @@ def _schedule_retry(retry: _RetryState, first_s: float, max_s: float, *, failed:
     retry.due = time.monotonic() + min(max_s, first_s * 2 ** min(retry.tries, 30))
     retry.tries += 1
     return retry
-
-
-def _file_age(path: str) -> float:
-    try:
-        return time.time() - Path(path).stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-@contextmanager
-def _drain_lock(home: str) -> Iterator[bool]:
-    """Yield True while holding the lock, or False if another process holds it."""
-    try:
-        descriptor = os.open(f"{home}/spool/.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
-        yield False
-        return
-    try:
-        yield try_file_lock(descriptor)
-    finally:
-        os.close(descriptor)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from itertools import takewhile
 from pathlib import Path
 
 from msgspec import Struct, to_builtins
@@ -46,7 +47,9 @@ class FinishedTurns(Struct, frozen=True):
 def select_finished(turns: Sequence[ParsedTurn], event: HookEvent) -> FinishedTurns:
     """Return the finished turns of a main conversation, in order."""
     at = event.at.timestamp()
-    named = _find_named_turn(turns, event.turn)
+    # The last turn with the name: a fork repeats the name of its own first turn.
+    names = [index for index, turn in enumerate(turns) if event.turn and event.turn in {turn.turn.id, *turn.aliases}]
+    named = names[-1] if names else None
     begun = _count_begun(turns, at + CLOCK_SLACK_S)
     if event.moment in _END_MOMENTS:
         return _turns_until_end(turns, event, named, begun)
@@ -74,22 +77,10 @@ def is_answered(turn: ParsedTurn) -> bool:
     return bool(turn.text_count or turn.call_count)
 
 
-def _find_named_turn(turns: Sequence[ParsedTurn], name: str) -> int | None:
-    """Return the index of the last turn with a name: a fork repeats the name of its own first turn."""
-    if not name:
-        return None
-    matches = [index for index, turn in enumerate(turns) if name == turn.turn.id or name in turn.aliases]
-    return matches[-1] if matches else None
-
-
 def _count_begun(turns: Sequence[ParsedTurn], at: float) -> int:
     """Return how many turns had begun by a time. A turn without a time began no later than the next."""
-    count = 0
-    for number, turn in enumerate(turns, 1):
-        if turn.start_time is not None and turn.start_time > at:
-            break
-        count = number
-    return count
+    later = (number for number, turn in enumerate(turns) if turn.start_time is not None and turn.start_time > at)
+    return next(later, len(turns))
 
 
 def _turns_until_end(turns: Sequence[ParsedTurn], event: HookEvent, named: int | None, begun: int) -> FinishedTurns:
@@ -179,12 +170,17 @@ def is_outdated(
     `entries` are journals and memory ids, `text` is the new note.
     """
     bodies = [read_entry_body(path, memory) for path, memory in entries]
-    if not text or not all(bodies):
+    note = "\n".join(bodies)
+    if not text or not all(bodies) or note.split() == text.split():
         return False
-    old = "\n".join(bodies)
-    if old.split() == text.split():
+    if not _LABEL.search(note) or (digest.request.strip() and not _REQUEST.search(note)):
         return False
-    return _is_extract(old, digest, clean)
+    texts = [digest.request, *digest.assistant_texts]
+    for action in digest.actions:
+        texts += (action.tool, action.command, action.error, *action.files)
+    words = {word for said in texts for word in _WORD.findall(f"{said} {clean(said)}".lower())}
+    words |= {word.lower() for word in re.findall(r"(\w+)…", note)}  # the last word of a shortened text may be cut
+    return words.union(_OWN_WORDS).issuperset(_WORD.findall(_LABEL.sub("", note).lower()))
 
 
 def read_entry_body(journal: Path, memory: str) -> str:
@@ -197,28 +193,5 @@ def read_entry_body(journal: Path, memory: str) -> str:
     start = next((number for number, line in enumerate(lines) if line.startswith("<!--") and marker.search(line)), None)
     if start is None:
         return ""
-    body: list[str] = []
-    for line in lines[start + 1 :]:
-        if line.startswith("#"):
-            break
-        if not line.startswith("<!--"):
-            body.append(line)
-    return "\n".join(body).strip()
-
-
-def _is_extract(note: str, digest: TurnDigest, clean: Callable[[str], str]) -> bool:
-    """Return True if a note has the form of an extract, and only words of the turn."""
-    if not _LABEL.search(note) or (digest.request.strip() and not _REQUEST.search(note)):
-        return False
-    words = {word.lower() for text in _texts(digest) for word in _WORD.findall(f"{text} {clean(text)}")}
-    found = [word.lower() for word in _WORD.findall(_LABEL.sub("", note))]
-    # The last word of a shortened text may be cut.
-    cut = {word.lower() for word in re.findall(r"(\w+)…", note)}
-    return all(word in words or word in _OWN_WORDS or word in cut for word in found)
-
-
-def _texts(digest: TurnDigest) -> Iterator[str]:
-    yield digest.request
-    yield from digest.assistant_texts
-    for action in digest.actions:
-        yield from (action.tool, action.command, action.error, *action.files)
+    body = takewhile(lambda line: not line.startswith("#"), lines[start + 1 :])
+    return "\n".join(line for line in body if not line.startswith("<!--")).strip()

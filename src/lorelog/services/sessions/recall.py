@@ -146,25 +146,25 @@ def _search_new(
 ) -> dict[str, Hit]:
     few = replace(options, k=options.k + _SPARE_HITS, token_budget=0)
     reply = sources.search(query, few)
-    new_hits, is_all = _new_hits(prompt, reply, few, seen)
-    if len(new_hits) < options.k and not is_all:  # most of the hits were shown before, or are archive: fetch more
+    new_hits = _new_hits(prompt, reply, few, seen)
+    if (
+        len(new_hits) < options.k and len(reply.hits) >= few.k
+    ):  # most of the hits were shown before, or are archive: fetch more
         has_archive = any(hit.type == ARCHIVE_TYPE for hit in reply.hits)
         many = replace(few, k=few.k + len(seen) + (_ARCHIVE_EXTRA_HITS if has_archive else _EXTRA_HITS))
-        new_hits, _ = _new_hits(prompt, sources.search(query, many), many, seen)
+        new_hits = _new_hits(prompt, sources.search(query, many), many, seen)
     return new_hits
 
 
-def _new_hits(
-    prompt: UserPrompt, reply: SearchReply, options: SearchOptions, seen: frozenset[str]
-) -> tuple[dict[str, Hit], bool]:
-    """Return the relevant hits that are new to the session, by memory key; and whether the search has no more hits."""
+def _new_hits(prompt: UserPrompt, reply: SearchReply, options: SearchOptions, seen: frozenset[str]) -> dict[str, Hit]:
+    """Return the relevant hits that are new to the session, by memory key."""
     new: dict[str, Hit] = {}
     for hit in reply.hits:
         own = prompt.session and hit.anchor is not None and hit.anchor.session == prompt.session
         is_shown = not own and hit.type != ARCHIVE_TYPE and _memory_key(hit) not in seen
         if is_shown and hit.relevance >= options.min_relevance:
             new.setdefault(_memory_key(hit), hit)
-    return new, len(reply.hits) < options.k
+    return new
 
 
 def _prompt_query(text: str) -> str:

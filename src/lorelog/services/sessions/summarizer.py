@@ -187,13 +187,18 @@ class PluginLanguageModel:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             _remove_stale(self._folder)
             _write_json(self._folder / f"{name}.json", request)
-            return _parse_completion(self._wait(name))
+            answer = self._wait(name)
         except OSError as error:
             raise ModelUnavailable(f"{self._folder} cannot be written: {error.strerror}") from error
         finally:
             for ending in ("json", "taken", "answer"):
                 with suppress(OSError):
                     (self._folder / f"{name}.{ending}").unlink()
+        counts = (answer.get(count) for count in ("tokens_in", "tokens_out"))
+        tokens_in, tokens_out = (max(0, count) if isinstance(count, int) else 0 for count in counts)
+        if not isinstance(answer.get("text"), str):
+            raise ModelFault("the plugin answered without text")
+        return Completion(answer["text"], tokens_in, tokens_out)
 
     def _wait(self, name: str) -> dict[str, Any]:
         started = time.monotonic()
@@ -201,8 +206,10 @@ class PluginLanguageModel:
         while time.monotonic() - started < self._timeout_s:
             if answer.exists():
                 return _read_json(answer)
-            if time.monotonic() - started > self._fetch_s and _withdraw_request(pending):
-                raise ModelUnavailable(f"no plugin of {self._host} took the request")
+            if time.monotonic() - started > self._fetch_s:
+                with suppress(FileNotFoundError):  # a plugin has taken it
+                    pending.unlink()
+                    raise ModelUnavailable(f"no plugin of {self._host} took the request")
             time.sleep(_POLL_S)
         raise ModelUnavailable(f"the plugin of {self._host} did not answer within {self._timeout_s:g} s")
 
@@ -243,15 +250,6 @@ def submit_answer(folder: Path, name: str, answer: dict[str, Any]) -> bool:
     return True
 
 
-def _parse_completion(answer: dict[str, Any]) -> Completion:
-    text = answer.get("text")
-    if not isinstance(text, str):
-        raise ModelFault("the plugin answered without text")
-    counts = (answer.get(name, 0) for name in ("tokens_in", "tokens_out"))
-    tokens_in, tokens_out = (count if isinstance(count, int) and count > 0 else 0 for count in counts)
-    return Completion(text, tokens_in, tokens_out)
-
-
 def _write_json(path: Path, content: dict[str, Any]) -> None:
     # Not flushed: after a power failure nobody waits for it any more.
     write_atomic(path, json.dumps(content).encode(), durable=False)
@@ -269,15 +267,6 @@ def _is_expired(request: dict[str, Any]) -> bool:
     """Return True if the process that waited for the answer is gone."""
     until = request.get("until")
     return not isinstance(until, float) or until < time.time()
-
-
-def _withdraw_request(request: Path) -> bool:
-    """Delete a request; return False if a plugin has taken it."""
-    try:
-        request.unlink()
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _oldest_first(folder: Path) -> list[Path]:

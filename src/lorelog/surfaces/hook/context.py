@@ -15,10 +15,10 @@ import time
 from lorelog.core.errors import LorelogError
 from lorelog.core.paths import is_below
 from lorelog.light.daemon_address import find_address
-from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, DeliveryFiles
+from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, DeliveryFiles, clean_line, shorten_line
 from lorelog.light.delivery_log import append_delivery, estimate_tokens
 from lorelog.light.quick_json import dumps, loads
-from lorelog.light.recent_journals import RecentJournals, clean_line, foreign_origin_label, shorten_line
+from lorelog.light.recent_journals import RecentJournals, foreign_origin_label
 from lorelog.light.session_start import (
     RULE_TYPES,
     STALE_VERDICTS,

@@ -321,11 +321,9 @@ def _render(lines: list[str]) -> str:
 
 def _one_line(text: str) -> str:
     """Return a text on one short line that cannot end the surrounding block."""
-    from lorelog.light.delivery_files import MEMORY_TAG, escape_tags
+    from lorelog.light.delivery_files import clean_line
 
-    line = escape_tags(" ".join(text.split()))
-    while (position := line.lower().find(MEMORY_TAG)) >= 0:
-        line = line[:position] + line[position + len(MEMORY_TAG) :]
+    line = clean_line(text)
     return line if len(line) <= _MAX_TEXT_CHARS else f"{line[:_MAX_TEXT_CHARS]} …"
 
 
