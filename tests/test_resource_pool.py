@@ -106,5 +106,4 @@ def test_a_changed_settings_file_counts_at_once(tmp_path: Path, home: Path) -> N
 
     assert found == [5, 7, 7, 8, 8, 5, 5]
     assert pool._plan(location, {}) is pool._plan(location, {})
-    assert len(pool._plans) == 1
     pool.close()

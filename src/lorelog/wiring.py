@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
+from operator import methodcaller
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -251,25 +252,18 @@ def open_engine(location: Location, flags: Mapping[str, object] | None = None) -
     """Build an engine from settings. The store and models open on first use."""
     from lorelog.language.analyser import WordAnalyser
 
-    settings = settings_at(location, flags)
-    options = _embed_options(settings, location)
-    embedder = _open_embedder(options, lazily=True)
-    workspace = _make_workspace(location, settings)
-    analyser = WordAnalyser()
-    reranker = _open_reranker(settings.rerank_options())
-    store = _open_store(workspace, analyser, embedder, _store_options(settings, location))
-    deps = EngineDeps(
+    plan, analyser = _make_plan(location, flags or {}), WordAnalyser()
+    embedder = _open_embedder(plan.embedding, lazily=True)
+    return _make_engine(
+        location,
+        plan,
+        _open_store(plan.workspace, analyser, embedder, plan.store),
         analyser=analyser,
-        embedder=meter_embedder(embedder, options, workspace),
-        reranker=reranker,
-        summarizer=partial(make_summarizer, settings, location.home, location.environment, workspace),
-        records=LazyRecords(lambda: _open_records(settings, location, workspace)),
-        count_tokens=_count_tokens,
-        language=partial(open_language_model, settings, location.home, location.environment, workspace),
-        previous_embedder=partial(_open_previous_embedder, options, workspace),
-        side_databases=SideDatabases(workspace.tenant_folder, settings.trace_options()),
+        embedder=embedder,
+        reranker=_open_reranker(plan.rerank),
+        records=LazyRecords(lambda: _open_records(plan, location, _open_book(location, plan.workspace))),
+        side_databases=SideDatabases(plan.workspace.tenant_folder, plan.settings.trace_options()),
     )
-    return Engine(store=store, deps=deps, workspace=workspace, defaults=_make_defaults(location, settings, options))
 
 
 class _EnginePlan(NamedTuple):
@@ -296,6 +290,49 @@ def _make_plan(location: Location, flags: Mapping[str, object]) -> _EnginePlan:
     )
 
 
+def _make_engine(
+    location: Location, plan: _EnginePlan, store: Store, *, embedder: Embedder | None, **resources: Any
+) -> Engine:
+    """Return an engine over a store and `resources`: dependencies that are opened for it, or shared."""
+    settings, workspace = plan.settings, plan.workspace
+    deps = EngineDeps(
+        embedder=meter_embedder(embedder, plan.embedding, workspace),
+        summarizer=partial(make_summarizer, settings, location.home, location.environment, workspace),
+        count_tokens=_count_tokens,
+        language=partial(open_language_model, settings, location.home, location.environment, workspace),
+        previous_embedder=partial(_open_previous_embedder, plan.embedding, workspace),
+        **resources,
+    )
+    return Engine(store=store, deps=deps, workspace=workspace, defaults=plan.defaults)
+
+
+class _LastUsed(dict[CacheKeyType, CachedType]):
+    """The most recently used resources of one kind by key; others are closed. Threads may share it."""
+
+    def __init__(self, limit: int, close: Callable[[CachedType], object] = lambda _: None) -> None:
+        super().__init__()
+        self._limit, self._close = limit, close
+        self._lock = Lock()
+
+    def use(self, key: CacheKeyType, make: Callable[[], CachedType]) -> CachedType:
+        """Return the resource of a key, made if missing, and close the least recently used beyond the limit."""
+        with self._lock:
+            item = self.pop(key) if key in self else make()
+            self[key] = item
+            evicted = [self.pop(other) for other in list(self)[: max(0, len(self) - self._limit)]]
+        for other in evicted:
+            self._close(other)
+        return item
+
+    def all(self, *, remove: bool = False) -> list[CachedType]:
+        """Return all resources."""
+        with self._lock:
+            items = list(self.values())
+            if remove:
+                self.clear()
+        return items
+
+
 class ResourcePool:
     """Stores, models and caches that a long-running process shares among engines.
 
@@ -307,122 +344,73 @@ class ResourcePool:
     def __init__(self) -> None:
         from lorelog.language.analyser import WordAnalyser
 
+        close = methodcaller("close")
         self._analyser = WordAnalyser()
-        self._lock = Lock()
-        # Dicts in order of last use; the least recently used are evicted.
-        self._stores: dict[object, Store] = {}
-        self._embedders: dict[EmbedOptions, SharedEmbedder] = {}
-        self._rerankers: dict[RerankOptions, Reranker] = {}
-        self._caches: dict[object, Caches] = {}
-        self._books: dict[Path, RecordStore] = {}
-        self._side_databases: dict[tuple[Path, TraceOptions], SideDatabases] = {}
-        self._plans: dict[tuple[object, ...], tuple[tuple[object, ...], _EnginePlan]] = {}
+        self._stores: _LastUsed[object, Store] = _LastUsed(_MAX_STORES, close)
+        # One in use is closed by the engine that holds it.
+        self._embedders: _LastUsed[EmbedOptions, SharedEmbedder] = _LastUsed(
+            _MAX_MODELS, methodcaller("close_if_idle", 0)
+        )
+        self._rerankers: _LastUsed[RerankOptions, Reranker] = _LastUsed(_MAX_MODELS)
+        self._caches: _LastUsed[object, Caches] = _LastUsed(_MAX_STORES)
+        self._books: _LastUsed[Path, RecordStore] = _LastUsed(_MAX_STORES, close)
+        self._side_databases: _LastUsed[tuple[Path, TraceOptions], SideDatabases] = _LastUsed(_MAX_STORES, close)
+        self._plans: _LastUsed[tuple[object, ...], _EnginePlan] = _LastUsed(_MAX_STORES)
 
     def engine(self, location: Location, flags: Mapping[str, object] | None = None) -> Engine:
         """Return an engine over the shared resources; closing it closes none of them."""
         from lorelog.retrieval.cache import Caches
 
         plan = self._plan(location, flags or {})
-        settings, options, rerank, workspace, defaults, store_options = plan
+        options, rerank, workspace, caching = plan.embedding, plan.rerank, plan.workspace, plan.defaults.caching
         update_home(location.home)
-        embedder_key = _embedder_cache_key(options)
-        with self._lock:
-            embedder = None
-            if options.provider != "none":
-                embedder = _get_or_make(
-                    self._embedders, embedder_key, lambda: SharedEmbedder(cast("Embedder", _open_embedder(options)))
-                )
-            model = f"{embedder.provider}/{embedder.model}" if embedder else "none"
-            store_key = (
-                workspace.tenant_folder,
-                model,
-                replace(store_options, token=_secret_digest(store_options.token)),
+        embedder_key = replace(options, api_key=_secret_digest(options.api_key)) if options.api_key else options
+        embedder = None
+        if options.provider != "none":
+            embedder = self._embedders.use(
+                embedder_key, lambda: SharedEmbedder(cast("Embedder", _open_embedder(options)))
             )
-            store = _get_or_make(
-                self._stores, store_key, lambda: _open_store(workspace, self._analyser, embedder, store_options)
-            )
-            reranker = None
-            if rerank.model:
-                reranker = _get_or_make(self._rerankers, rerank, lambda: cast("Reranker", _open_reranker(rerank)))
-            cache_key = (store_key, embedder_key, rerank, defaults.caching)
-            caches = _get_or_make(self._caches, cache_key, lambda: Caches.from_options(defaults.caching))
-            evicted_stores = _pop_least_recent(self._stores, _MAX_STORES)
-            evicted_embedders = _pop_least_recent(self._embedders, _MAX_MODELS)
-            _pop_least_recent(self._caches, _MAX_STORES)
-            _pop_least_recent(self._rerankers, _MAX_MODELS)
-        for evicted_store in evicted_stores:
-            evicted_store.close()
-        for evicted_embedder in evicted_embedders:
-            evicted_embedder.close_if_idle(0)  # one in use is closed by the engine that holds it
-        deps = EngineDeps(
+        model = f"{embedder.provider}/{embedder.model}" if embedder else "none"
+        store_options = replace(plan.store, token=_secret_digest(plan.store.token))
+        store_key = (workspace.tenant_folder, model, store_options)
+        side_key = (workspace.tenant_folder, plan.settings.trace_options())
+
+        def open_records() -> OpenRecords:
+            book = self._books.use(workspace.tenant_folder, lambda: _open_book(location, workspace))
+            return _open_records(plan, location, book)
+
+        return _make_engine(
+            location,
+            plan,
+            self._stores.use(store_key, lambda: _open_store(workspace, self._analyser, embedder, plan.store)),
             analyser=self._analyser,
-            embedder=meter_embedder(embedder, options, workspace),
-            reranker=reranker,
-            caches=caches,
-            summarizer=partial(make_summarizer, settings, location.home, location.environment, workspace),
-            records=LazyRecords(lambda: self._open_records(settings, location, workspace), lent=True),
-            count_tokens=_count_tokens,
-            language=partial(open_language_model, settings, location.home, location.environment, workspace),
-            side_databases=self._open_side_databases(workspace, settings.trace_options()),
-            previous_embedder=partial(_open_previous_embedder, options, workspace),
+            embedder=embedder,
+            reranker=self._rerankers.use(rerank, lambda: cast("Reranker", _open_reranker(rerank)))
+            if rerank.model
+            else None,
+            caches=self._caches.use((store_key, embedder_key, rerank, caching), lambda: Caches.from_options(caching)),
+            records=LazyRecords(open_records, lent=True),
+            side_databases=self._side_databases.use(side_key, lambda: SideDatabases(*side_key)),
         )
-        return Engine(store=store, deps=deps, workspace=workspace, defaults=defaults)
 
     def _plan(self, location: Location, flags: Mapping[str, object]) -> _EnginePlan:
         """Return what settings say about an engine. Kept for a caller's next request, until a settings file changes."""
-        key = (
-            location.home,
-            location.project,
-            location.scope,
-            environment_digest(location.environment),
-            *flags.items(),
-        )
         stamps = tuple(settings_stamp(settings_file(location, of_project=of_project)) for of_project in (False, True))
-        with self._lock:
-            kept = self._plans.get(key)
-            if kept is not None and kept[0] == stamps and None not in stamps:
-                return _get_or_make(self._plans, key, lambda: kept)[1]
-        plan = _make_plan(location, flags)
-        with self._lock:
-            self._plans[key] = (stamps, plan)
-            _pop_least_recent(self._plans, _MAX_STORES)
-        return plan
-
-    def _open_records(self, settings: Settings, location: Location, workspace: Workspace) -> OpenRecords:
-        with self._lock:
-            book = _get_or_make(self._books, workspace.tenant_folder, lambda: _open_book(location, workspace))
-            evicted = _pop_least_recent(self._books, _MAX_STORES)
-        for other in evicted:
-            other.close()
-        return OpenRecords(book, _open_keyring(settings, location), settings.record_options().writer)
-
-    def _open_side_databases(self, workspace: Workspace, tracing: TraceOptions) -> SideDatabases:
-        with self._lock:
-            key = (workspace.tenant_folder, tracing)
-            databases = _get_or_make(self._side_databases, key, lambda: SideDatabases(workspace.tenant_folder, tracing))
-            evicted = _pop_least_recent(self._side_databases, _MAX_STORES)
-        for other in evicted:
-            other.close()
-        return databases
+        if None in stamps:
+            return _make_plan(location, flags)
+        caller = (location.home, location.project, location.scope, environment_digest(location.environment))
+        return self._plans.use((*caller, stamps, *flags.items()), lambda: _make_plan(location, flags))
 
     def unload_idle(self, idle_s: float) -> int:
         """Unload embedders unused for `idle_s` seconds; return how many are still loaded."""
-        with self._lock:
-            embedders = list(self._embedders.values())
-        return sum(not embedder.close_if_idle(idle_s) for embedder in embedders)
+        return sum(not embedder.close_if_idle(idle_s) for embedder in self._embedders.all())
 
     def rest(self) -> None:
         """Close the files of all unused resources, and drop the caches. Everything opens again on the next use."""
-        with self._lock:
-            idle: list[Store | Reranker | RecordStore | SideDatabases] = [
-                *self._books.values(),
-                *self._side_databases.values(),
-                *self._stores.values(),
-                *self._rerankers.values(),
-            ]
-            self._caches = {}
-        for resource in idle:
-            resource.close()
+        for pool in (self._books, self._side_databases, self._stores, self._rerankers):
+            for resource in pool.all():
+                resource.close()
+        self._caches.clear()
         self.unload_idle(0.0)
         _token_counter.cache_clear()
         conversations = sys.modules.get("lorelog.ingest.transcripts.conversation")
@@ -431,23 +419,11 @@ class ResourcePool:
 
     def close(self) -> None:
         """Close everything."""
-        with self._lock:
-            resources: list[Store | Embedder | Reranker | RecordStore | SideDatabases] = [
-                *self._books.values(),
-                *self._side_databases.values(),
-                *self._stores.values(),
-                *self._embedders.values(),
-                *self._rerankers.values(),
-            ]
-            self._stores, self._embedders, self._rerankers, self._caches = {}, {}, {}, {}
-            self._books, self._side_databases, self._plans = {}, {}, {}
-        for resource in resources:
-            resource.close()
-
-
-def _embedder_cache_key(options: EmbedOptions) -> EmbedOptions:
-    """Return the cache key of an embedder: its options, with a hash instead of the API key."""
-    return replace(options, api_key=_secret_digest(options.api_key)) if options.api_key else options
+        for pool in (self._books, self._side_databases, self._stores, self._embedders, self._rerankers):
+            for resource in pool.all(remove=True):
+                resource.close()
+        self._caches.clear()
+        self._plans.clear()
 
 
 def _secret_digest(secret: str) -> str:
@@ -457,20 +433,6 @@ def _secret_digest(secret: str) -> str:
     from hashlib import sha256
 
     return sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _get_or_make(
-    items: dict[CacheKeyType, CachedType], key: CacheKeyType, make: Callable[[], CachedType]
-) -> CachedType:
-    """Return the item of a key, made if missing, and mark it as most recently used."""
-    item = items.pop(key) if key in items else make()
-    items[key] = item
-    return item
-
-
-def _pop_least_recent(items: dict[CacheKeyType, CachedType], limit: int) -> list[CachedType]:
-    """Remove and return the least recently used items beyond `limit`."""
-    return [items.pop(key) for key in list(items)[: max(0, len(items) - limit)]]
 
 
 def update_home(home: Path) -> None:
@@ -619,10 +581,8 @@ def _batch_size(options: EmbedOptions) -> int:
     return max_texts_in_flight(options)
 
 
-def _open_records(settings: Settings, location: Location, workspace: Workspace) -> OpenRecords:
-    return OpenRecords(
-        _open_book(location, workspace), _open_keyring(settings, location), settings.record_options().writer
-    )
+def _open_records(plan: _EnginePlan, location: Location, book: RecordStore) -> OpenRecords:
+    return OpenRecords(book, _open_keyring(plan.settings, location), plan.settings.record_options().writer)
 
 
 def _open_book(location: Location, workspace: Workspace) -> RecordStore:

@@ -41,6 +41,13 @@ _KEPT_VARIABLES = frozenset(
     {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES"},
 )
 """Variables for the location of the user's own settings, which include `safe.directory`."""
+_SAFE_VARIABLES = {
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_PAGER": "cat",
+    "GIT_ASKPASS": "",
+    "GIT_ATTR_NOSYSTEM": "1",
+}
 _TIMEOUT_S = 10.0
 _LIST_TIMEOUT_S = 120.0
 _MAX_OUTPUT_BYTES = 64 << 20
@@ -71,14 +78,15 @@ class Git:
         (`merge-tree` writes some), so that the repository does not change; its own objects are still found.
         `ok_statuses` are exit statuses that are not failures (`grep` exits with 1 if nothing matches).
         """
-        environment = _environment()
+        environment = clean_environment(os.environ, _KEPT_VARIABLES) | _SAFE_VARIABLES
         if objects:
             own = self.run("rev-parse", "--path-format=absolute", "--git-path", "objects")
             if own is None:
                 return None
             environment["GIT_OBJECT_DIRECTORY"] = objects
             environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.fsdecode(own).rstrip("\n")
-        words = [*_SAFE_OPTIONS, *_safe_arguments(args)]
+        safe = ("--no-ext-diff", "--no-textconv") if args[0] in _DIFF_COMMANDS else ()
+        words = [*_SAFE_OPTIONS, args[0], *safe, *args[1:]]
         try:
             done = run_git(words, environment, cwd=self.root, stdin=stdin, timeout_s=timeout_s, max_bytes=max_bytes)
         except (OSError, ValueError):  # no Git, no such directory, a NUL in a name
@@ -101,7 +109,7 @@ class Git:
         pending = [(self, "")]
         while pending:
             git, prefix = pending.pop()
-            listing = git._list(only)  # noqa: SLF001
+            listing = git.own_files(only)
             if listing is None:
                 if git is self:
                     return None
@@ -122,8 +130,8 @@ class Git:
         """Return True for a shallow clone: a commit that is missing may still exist."""
         return self.run_text("rev-parse", "--is-shallow-repository") == "true"
 
-    def _list(self, only: Sequence[str]) -> tuple[list[str], list[str]] | None:
-        """Return the files and the submodules of this repository."""
+    def own_files(self, only: Sequence[str] = ()) -> tuple[list[str], list[str]] | None:
+        """Return the files and the submodules of this repository alone."""
 
         def ls_files(*options: str) -> bytes | None:
             words = ("ls-files", "-z", *options, "--", *only)
@@ -142,22 +150,6 @@ class Git:
         # A name that ends in a slash is a nested repository.
         files += [os.fsdecode(name) for name in (new or b"").split(b"\0") if name and not name.endswith(b"/")]
         return files, submodules
-
-
-def _safe_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
-    if args and args[0] in _DIFF_COMMANDS:
-        return (args[0], "--no-ext-diff", "--no-textconv", *args[1:])
-    return args
-
-
-def _environment() -> dict[str, str]:
-    return clean_environment(os.environ, _KEPT_VARIABLES) | {
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_ALLOW_PROTOCOL": "",
-        "GIT_PAGER": "cat",
-        "GIT_ASKPASS": "",
-        "GIT_ATTR_NOSYSTEM": "1",
-    }
 
 
 class GitResult(NamedTuple):
@@ -220,9 +212,8 @@ def _read_output(
     child: subprocess.Popen[bytes], stdin: memoryview, deadline: float, max_bytes: int
 ) -> tuple[bytes, bytes] | None:
     """Return the output and the error messages of a process; None if it takes too long or prints too much."""
-    assert child.stdin is not None
-    assert child.stdout is not None
-    assert child.stderr is not None
+    if child.stdin is None or child.stdout is None or child.stderr is None:
+        return None
     pieces: dict[int, list[bytes]] = {child.stdout.fileno(): [], child.stderr.fileno(): []}
     size = 0
     with selectors.DefaultSelector() as selector:
@@ -280,19 +271,14 @@ class GitHistory:
         """Return the full id of a commit; empty if no commit, or more than one, has the prefix; None without answer."""
         if len(prefix) < _MIN_ID_LENGTH or not set(prefix) <= _HEX:
             return ""
-        words = ("rev-parse", "--verify", "--quiet", f"{prefix}^{{commit}}")
-        output = self._git.run(*words, timeout_s=self._remaining_s(), ok_statuses=(0, 1))
-        return None if output is None else output.decode("ascii", "replace").strip()
+        return self._text("rev-parse", "--verify", "--quiet", f"{prefix}^{{commit}}", ok_statuses=(0, 1))
 
     def commit_before(self, moment: str) -> str | None:
         """Return the last commit of this branch before a moment (ISO, with its time zone); empty if there is none."""
-        found = self._run_text("rev-list", "-1", f"--before={moment}", "HEAD", "--")
-        return found if found is not None else self._no_commit_yet()
-
-    def _no_commit_yet(self) -> str | None:
-        """Return an empty text if this branch has no commit yet; None otherwise, or without an answer."""
-        words = ("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-        return "" if self._git.run(*words, timeout_s=self._remaining_s(), ok_statuses=(1,)) == b"" else None
+        found = self._text("rev-list", "-1", f"--before={moment}", "HEAD", "--")
+        if found is None:  # this branch may have no commit yet
+            return self._text("rev-parse", "--verify", "--quiet", "HEAD^{commit}", ok_statuses=(1,))
+        return found
 
     def files(self, commit: str) -> Mapping[str, str] | None:
         """Return the files of a commit with the ids of their contents, without links and submodules."""
@@ -309,19 +295,14 @@ class GitHistory:
 
     def contents(self, ids: Iterable[str]) -> dict[str, bytes] | None:
         """Return contents by id, without those that are missing or too large; None if Git gave no answer."""
-        unique_ids = list(dict.fromkeys(ids))
-        if not unique_ids:
-            return {}
-        stdin = "".join(f"{id_}\n" for id_ in unique_ids).encode("ascii")
-        output = self._run("cat-file", "--batch-check=%(objecttype) %(objectsize) %(objectname)", stdin=stdin)
+        stdin = "".join(f"{id_}\n" for id_ in dict.fromkeys(ids)).encode("ascii")
+        check = "--batch-check=%(objecttype) %(objectsize) %(objectname)"
+        output = self._run("cat-file", check, stdin=stdin) if stdin else b""
         if output is None:
             return None
         blobs = (line.split(b" ") for line in output.splitlines() if line.startswith(b"blob "))
-        small = [name.decode("ascii") for _, size, name in blobs if int(size) <= _MAX_BLOB_BYTES]
-        if not small:
-            return {}
-        stdin = "".join(f"{id_}\n" for id_ in small).encode("ascii")
-        output = self._run("cat-file", "--batch", stdin=stdin)
+        stdin = b"".join(name + b"\n" for _, size, name in blobs if int(size) <= _MAX_BLOB_BYTES)
+        output = self._run("cat-file", "--batch", stdin=stdin) if stdin else b""
         return None if output is None else _parse_batch(output)
 
     def lines_with(self, commit: str, words: Sequence[str]) -> list[tuple[str, bytes]] | None:
@@ -331,7 +312,7 @@ class GitHistory:
         if not words:
             return []
         patterns = [part for word in words for part in ("-e", word)]
-        output = self._grep("--full-name", *patterns, commit, "--", names_only=False)
+        output = self._grep("--full-name", *patterns, commit, "--")
         if output is None:
             return None
         prefix = len(commit) + 1
@@ -340,7 +321,7 @@ class GitHistory:
 
     def files_with_now(self, word: str) -> list[str] | None:
         """Return the files of the working tree that contain a word, without ignored files."""
-        return _split_names(self._grep("--untracked", "--full-name", "-e", word, "--", names_only=True))
+        return _split_names(self._grep("-l", "--untracked", "--full-name", "-e", word, "--"))
 
     def files_now(self) -> list[str] | None:
         """Return the files of the working tree, without ignored files."""
@@ -410,10 +391,10 @@ class GitHistory:
         full_id = self.commit(commit)
         if not full_id:
             return None
-        base = self._git.run("merge-base", head, full_id, timeout_s=self._remaining_s(), ok_statuses=(0, 1))
+        base = self._text("merge-base", head, full_id, ok_statuses=(0, 1))
         if not base:  # no common history, as far as it was fetched
             return None if base is None or self._git.is_shallow() else False
-        if base.decode("ascii", "replace").strip() == full_id:
+        if base == full_id:
             return True
         # A squash merge contains the branch as it was at its end, so later commits of the branch count as well.
         results: set[bool | None] = set()
@@ -428,65 +409,56 @@ class GitHistory:
         unmerged = self._count_unmerged(commit, head)
         if unmerged is None or unmerged == "0":
             return None if unmerged is None else True
-        base = self._run_text("merge-base", head, commit)
+        base = self._text("merge-base", head, commit)
         if not base:
             return None
         import tempfile
 
         with tempfile.TemporaryDirectory(prefix="lorelog-") as objects:
-            squashed = self._git.run(
-                *_IDENTITY_OPTIONS, "commit-tree", "-p", base, "-m", "all at once", f"{commit}^{{tree}}",
-                timeout_s=self._remaining_s(), objects=objects,
-            )  # fmt: skip
+            words = ("commit-tree", "-p", base, "-m", "all at once", f"{commit}^{{tree}}")
+            squashed = self._text(*_IDENTITY_OPTIONS, *words, objects=objects)
             if squashed is None:
                 return None
-            unmerged = self._count_unmerged(squashed.decode("ascii", "replace").strip(), head, objects)
+            unmerged = self._count_unmerged(squashed, head, objects)
             return True if unmerged == "0" else self._is_merge_empty(commit, head, objects)
 
     def _count_unmerged(self, commit: str, head: str, objects: str = "") -> str | None:
         """Return the number of commits of a branch whose change no commit of `head` makes."""
-        output = self._git.run(
-            "rev-list", "--cherry-pick", "--right-only", "--no-merges", "--count", f"{head}...{commit}", "--",
-            timeout_s=self._remaining_s(), objects=objects,
-        )  # fmt: skip
-        return None if output is None else output.decode("ascii", "replace").strip()
+        options = ("--cherry-pick", "--right-only", "--no-merges", "--count")
+        return self._text("rev-list", *options, f"{head}...{commit}", "--", objects=objects)
 
     def _is_merge_empty(self, commit: str, head: str, objects: str) -> bool | None:
         """Return whether merging a commit would change nothing."""
-        drivers = self._git.run(
-            "config", "--name-only", "--get-regexp", r"^merge\..*\.driver$",
-            timeout_s=self._remaining_s(), ok_statuses=(0, 1),
-        )  # fmt: skip
-        head_tree = self._run_text("rev-parse", "--verify", "--quiet", f"{head}^{{tree}}")
-        if drivers != b"" or not head_tree:  # a merge would run the drivers
+        drivers = self._text("config", "--name-only", "--get-regexp", r"^merge\..*\.driver$", ok_statuses=(0, 1))
+        head_tree = self._text("rev-parse", "--verify", "--quiet", f"{head}^{{tree}}")
+        if drivers != "" or not head_tree:  # a merge would run the drivers
             return False if head_tree and drivers else None
-        merged = self._git.run(
-            "merge-tree", "--write-tree", head, commit,
-            timeout_s=self._remaining_s(), objects=objects, ok_statuses=(0, 1),
-        )  # fmt: skip
-        return None if merged is None else merged.split(b"\n", 1)[0].decode("ascii", "replace") == head_tree
+        merged = self._text("merge-tree", "--write-tree", head, commit, objects=objects, ok_statuses=(0, 1))
+        return None if merged is None else merged.partition("\n")[0] == head_tree
 
     def _descendants(self, commit: str) -> list[str]:
         """Return commits that are based on a commit: tips of branches, and earlier checkouts from the reflog."""
-        refs = self._run_text(
-            "for-each-ref", "--format=%(objectname)", f"--contains={commit}", f"--count={_MAX_DESCENDANTS}"
-        )
-        logged = self._run_text("rev-list", "--walk-reflogs", f"--max-count={_MAX_REFLOG}", "HEAD", "--") or ""
-        based = self._run_text("rev-list", "--ancestry-path", f"^{commit}", *dict.fromkeys(logged.split()), "--") or ""
+        options = ("--format=%(objectname)", f"--contains={commit}", f"--count={_MAX_DESCENDANTS}")
+        refs = self._text("for-each-ref", *options)
+        logged = self._text("rev-list", "--walk-reflogs", f"--max-count={_MAX_REFLOG}", "HEAD", "--") or ""
+        based = self._text("rev-list", "--ancestry-path", f"^{commit}", *dict.fromkeys(logged.split()), "--") or ""
         descendants = set(based.split())
         candidates = [*(refs or "").split(), *(id_ for id_ in logged.split() if id_ in descendants)]
         return [id_ for id_ in dict.fromkeys(candidates) if id_ != commit][:_MAX_DESCENDANTS]
 
-    def _grep(self, *args: str, names_only: bool) -> bytes | None:
-        output = ("-l",) if names_only else ()
-        words = ("-c", "submodule.recurse=false", "grep", *output, "-z", "-w", "-F", "-I", *args)
-        return self._git.run(*words, timeout_s=self._remaining_s(), ok_statuses=(0, 1))
+    def _grep(self, *args: str) -> bytes | None:
+        words = ("-c", "submodule.recurse=false", "grep", "-z", "-w", "-F", "-I", *args)
+        return self._run(*words, ok_statuses=(0, 1))
 
-    def _run(self, *args: str, stdin: bytes = b"") -> bytes | None:
-        return self._git.run(*args, timeout_s=self._remaining_s(), stdin=stdin)
+    def _run(
+        self, *args: str, stdin: bytes = b"", objects: str = "", ok_statuses: Sequence[int] = (0,)
+    ) -> bytes | None:
+        timeout_s = self._remaining_s()
+        return self._git.run(*args, timeout_s=timeout_s, stdin=stdin, objects=objects, ok_statuses=ok_statuses)
 
-    def _run_text(self, *args: str) -> str | None:
-        return self._git.run_text(*args, timeout_s=self._remaining_s())
+    def _text(self, *args: str, objects: str = "", ok_statuses: Sequence[int] = (0,)) -> str | None:
+        output = self._run(*args, objects=objects, ok_statuses=ok_statuses)
+        return None if output is None else os.fsdecode(output).strip()
 
 
 def _split_names(output: bytes | None) -> list[str] | None:

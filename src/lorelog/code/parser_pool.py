@@ -12,12 +12,12 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Full, Queue
 from threading import Event, Lock, Thread
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from lorelog.code.parsed_file import ParsedFile, ParseRequest, receive, send
 
@@ -34,6 +34,9 @@ _WORKER_CODE = (
 )
 _MAX_PROCESSES = 8
 _MAX_FAILURES = 20
+
+
+Item = TypeVar("Item")
 
 
 class _PoolStopped(Exception):
@@ -73,7 +76,8 @@ class ParserPool:
 
     def parse(self, requests: Sequence[ParseRequest]) -> Iterator[ParsedFile]:
         """Yield the result of each request as it is finished. Raise OSError if no process can be started."""
-        batches = list(_batches(requests))
+        # Each batch keeps a process busy for a moment.
+        batches = list(weighted_batches(requests, lambda request: request.size, _MAX_BATCH_FILES, _MAX_BATCH_BYTES))
         for batch in batches:
             self._requests.put(batch)
         count = min(self._count, len(batches))
@@ -209,16 +213,18 @@ class _ParserProcess:
         return self.process.stdin.fileno(), self.process.stdout.fileno()
 
 
-def _batches(requests: Sequence[ParseRequest]) -> Iterator[list[ParseRequest]]:
-    """Group requests so that each batch keeps a process busy for a moment."""
-    batch: list[ParseRequest] = []
-    size = 0
-    for request in requests:
-        batch.append(request)
-        size += request.size
-        if len(batch) >= _MAX_BATCH_FILES or size >= _MAX_BATCH_BYTES:
+def weighted_batches(
+    items: Iterable[Item], weight: Callable[[Item], int], max_items: int, max_weight: int
+) -> Iterator[list[Item]]:
+    """Group items, so that each group but the last has a number or a total weight that is not less than a limit."""
+    batch: list[Item] = []
+    total = 0
+    for item in items:
+        batch.append(item)
+        total += weight(item)
+        if len(batch) >= max_items or total >= max_weight:
             yield batch
-            batch, size = [], 0
+            batch, total = [], 0
     if batch:
         yield batch
 

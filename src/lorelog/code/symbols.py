@@ -10,7 +10,9 @@ finds the container of each definition, the symbol around each use, and the name
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -44,8 +46,8 @@ _SYMBOL_KINDS = frozenset(SymbolKind)
 _USE_KINDS = {str(kind): kind for kind in UseKind}
 _STRUCT_TAG = "struct "
 """Prefix of type names in languages where a variable and a type may have the same name."""
+_IMPORT_PARTS = ("import.module", "import.name", "import.alias")
 _USE_RANK = {"use.call": 0, "use.write": 1, "use.type": 2, "use.read": 3}
-_KIND_BY_CAPTURE = {key: key.removeprefix("use.") for key in _USE_RANK}
 _DOTTED_PATH = re.compile(r"[\w$@]+(?:\.[\w$@]+)*\Z")
 _PATH_SEPARATORS = re.compile(r"\s*(?:::|->|\?\.|!!?\.|\\)\s*")
 _TYPE_ARGUMENTS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
@@ -81,22 +83,21 @@ def run_query(query: Query, root: Node, source: SourceText, hooks: LanguageHooks
                 if key in _USE_RANK:
                     _add_use(matches, key, nodes[0], captures.get("receiver"))
                 elif key == "import":
-                    _add_imports(matches, captures, source, hooks)
+                    statements = list(hooks.read_imports(captures, source))
+                    matches.imports += statements
+                    parts = _IMPORT_PARTS if statements else ()
+                    matches.excluded += [
+                        (node.start_byte, node.end_byte) for part in parts for node in captures.get(part, ())
+                    ]
                 elif key == CONTAINER or key.startswith("def."):
                     _add_definition(matches, key, captures, source, pattern)
-                else:
-                    _add_scope_capture(matches, key, nodes)
+                elif key == "local":
+                    matches.bound.update((node.start_byte, node) for node in nodes)
+                elif key == "scope":
+                    matches.scopes.add((nodes[0].start_byte, nodes[0].end_byte))
+                elif key == "skip":
+                    matches.excluded += [(node.start_byte, node.end_byte) for node in nodes]
     return matches
-
-
-def _add_scope_capture(matches: QueryMatches, key: str, nodes: list[Node]) -> None:
-    if key == "local":
-        for node in nodes:
-            matches.bound[node.start_byte] = node
-    elif key == "scope":
-        matches.scopes.add((nodes[0].start_byte, nodes[0].end_byte))
-    elif key == "skip":
-        matches.excluded += [(node.start_byte, node.end_byte) for node in nodes]
 
 
 def _code_ranges(root: Node) -> list[tuple[int, int]]:
@@ -142,26 +143,13 @@ def strip_type_arguments(text: str) -> str:
 
 
 def _add_use(matches: QueryMatches, key: str, node: Node, receivers: list[Node] | None) -> None:
-    start, rank = node.start_byte, _USE_RANK[key]
-    existing = matches.uses.get(start)
+    rank, existing = _USE_RANK[key], matches.uses.get(node.start_byte)
+    receiver = receivers[0] if receivers else None
     if existing is None or rank < existing[0] or (rank == existing[0] and existing[3] is None):
-        receiver = receivers[0] if receivers else None
-        if receiver is None and existing is not None:
-            receiver = existing[3]
-        matches.uses[start] = (rank, _KIND_BY_CAPTURE[key], node, receiver)
-    elif existing[3] is None and receivers:
-        matches.uses[start] = (*existing[:3], receivers[0])
-
-
-def _add_imports(
-    matches: QueryMatches, captures: dict[str, list[Node]], source: SourceText, hooks: LanguageHooks
-) -> None:
-    statements = list(hooks.read_imports(captures, source))
-    if not statements:
-        return
-    matches.imports += statements
-    for key in ("import.module", "import.name", "import.alias"):
-        matches.excluded += [(node.start_byte, node.end_byte) for node in captures.get(key, ())]
+        kept = existing[3] if existing is not None else None
+        matches.uses[node.start_byte] = (rank, key.removeprefix("use."), node, receiver or kept)
+    elif existing[3] is None:
+        matches.uses[node.start_byte] = (*existing[:3], receiver)
 
 
 def _add_definition(
@@ -272,11 +260,16 @@ def _containers_of(
     name = candidate.name_node.start_byte
     if candidate.is_global:
         return []
+    around = _enclosing_candidates(region)
     if candidate.is_member:
-        around = _member_containers(candidate, _enclosing_candidates(region), members)
-        if not around:
+        while around and around[-1].kind not in CLASSES:
+            around.pop()
+        key = (around[-1].node.start_byte, candidate.name) if around else (0, "")
+        if not around or key in members:
             matches.definitions.pop(name, None)
-        return around or None
+            return None
+        members.add(key)
+        return around
     owner = _owner_region(region)
     if candidate.kind in VARIABLES and owner is not None and owner.is_scope:
         matches.bound.setdefault(name, candidate.name_node)
@@ -285,7 +278,7 @@ def _containers_of(
         return None
     if candidate.kind == "function" and _is_class(owner):
         candidate.kind = "method"
-    return _enclosing_candidates(region)
+    return around
 
 
 def _build_regions(matches: QueryMatches, source: SourceText, hooks: LanguageHooks) -> list[_Region]:
@@ -357,19 +350,6 @@ def _owner_region(region: _Region) -> _Region | None:
     return cls if cls is not None and parent.start <= _name_start(cls) < parent.end else parent
 
 
-def _member_containers(
-    candidate: SymbolCandidate, around: list[SymbolCandidate], members: set[tuple[int, str]]
-) -> list[SymbolCandidate]:
-    """Return the containers of a member that a method assigns; nothing if the class already has it."""
-    while around and around[-1].kind not in CLASSES:
-        around = around[:-1]
-    key = (around[-1].node.start_byte, candidate.name) if around else (0, "")
-    if not around or key in members:
-        return []
-    members.add(key)
-    return around
-
-
 def _is_class(region: _Region | None) -> bool:
     return region is not None and region.candidate is not None and region.candidate.kind in CLASSES
 
@@ -414,19 +394,33 @@ def _collect_uses(
     matches: QueryMatches, regions: list[_Region], source: SourceText, hooks: LanguageHooks
 ) -> list[NameUse]:
     """Return the uses of a file in order, including imports."""
-    excluded = _ExcludedRanges(matches.excluded)
+    excluded = sorted(matches.excluded)
+    excluded_starts, excluded_ends = (
+        [start for start, _ in excluded],
+        list(accumulate((end for _, end in excluded), max)),
+    )
     offsets = sorted({*matches.uses, *matches.bound})
     inside = dict(zip(offsets, _innermost_regions(offsets, regions), strict=True))
     _bind_names(matches, inside, source, hooks)
     is_adjusted = type(hooks).adjust_use is not LanguageHooks.adjust_use
-    uses = [_import_use(statement) for statement in matches.imports if statement.name and statement.name != "*"]
+    uses = [
+        NameUse(statement.name, UseKind.IMPORT, statement.line, statement.column, -1, statement.module)
+        for statement in matches.imports
+        if statement.name and statement.name != "*"
+    ]
     for start in offsets:
-        if start not in matches.uses or start in matches.definitions or excluded.covers(start):
+        before = bisect_right(excluded_starts, start)
+        is_excluded = before > 0 and start < excluded_ends[before - 1]
+        if start not in matches.uses or start in matches.definitions or is_excluded:
             continue
         _rank, kind, node, receiver_node = matches.uses[start]
         if start in matches.bound and kind != "write":
             continue
-        use: UseParts | None = (source.text(node), kind, _receiver_text(receiver_node, source))
+        receiver = ""
+        if receiver_node is not None:
+            is_short = receiver_node.end_byte - receiver_node.start_byte <= MAX_NAME
+            receiver = dotted_receiver(source.text(receiver_node)) if is_short else "?"
+        use: UseParts | None = (source.text(node), kind, receiver)
         if is_adjusted and use is not None:
             use = hooks.adjust_use(use, node, source)
         if use is None or not use[0] or len(use[0]) > MAX_NAME:
@@ -464,16 +458,6 @@ def _bind_names(
         scope.bound.add(_STRUCT_TAG + source.text(node) if is_tag else source.text(node))
 
 
-def _receiver_text(node: Node | None, source: SourceText) -> str:
-    if node is None:
-        return ""
-    return dotted_receiver(source.text(node)) if node.end_byte - node.start_byte <= MAX_NAME else "?"
-
-
-def _import_use(statement: ImportStatement) -> NameUse:
-    return NameUse(statement.name, UseKind.IMPORT, statement.line, statement.column, -1, statement.module)
-
-
 def _innermost_regions(offsets: list[int], regions: list[_Region]) -> Iterable[_Region | None]:
     """Yield the innermost region around each offset; both lists are sorted."""
     stack: list[_Region] = []
@@ -489,23 +473,7 @@ def _innermost_regions(offsets: list[int], regions: list[_Region]) -> Iterable[_
 
 def _is_bound(name: str, region: _Region | None) -> bool:
     for _ in range(_MAX_SCOPES):
-        if region is None:
-            return False
-        if name in region.bound:
-            return True
+        if region is None or name in region.bound:
+            return region is not None
         region = region.parent
     return False
-
-
-class _ExcludedRanges:
-    """Byte ranges without uses; offsets must be queried in ascending order."""
-
-    def __init__(self, ranges: list[tuple[int, int]]) -> None:
-        self._ranges = sorted(ranges)
-        self._next, self._end = 0, -1
-
-    def covers(self, offset: int) -> bool:
-        while self._next < len(self._ranges) and self._ranges[self._next][0] <= offset:
-            self._end = max(self._end, self._ranges[self._next][1])
-            self._next += 1
-        return offset < self._end

@@ -194,7 +194,7 @@ class _Scanner:
         except (OSError, ValueError) as error:
             self._report(root, f"cannot be reached: {os_error_text(error)}", "check the path and its permissions")
             return
-        if not _is_unicode(real):
+        if not is_unicode(real):
             self._report_name(real)
         elif any(is_below(real, excluded) for excluded in self._excluded):
             self._excluded_roots.add(real)
@@ -249,7 +249,7 @@ class _Scanner:
                 continue
             if path in self._excluded or path in self._directories or rules.excludes(path, is_directory=is_directory):
                 continue
-            if not _is_unicode(name):
+            if not is_unicode(name):
                 self._report_name(path)
             elif is_directory:
                 yield path
@@ -316,7 +316,8 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return False  # unknown both from the listing and from the file system
 
 
-def _is_unicode(path: str) -> bool:
+def is_unicode(path: str) -> bool:
+    """Return False for a path that is not valid UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError:

@@ -9,6 +9,10 @@ A line is compact JSON with sorted keys and without empty values. It contains th
 the ledger a chain. `#` comes first and is a checksum of the rest of the line: without it a changed line could only be
 detected through the next one, and a changed last line not at all.
 
+A redacted line keeps the hash of the original line as `redacted`, so that the next line still follows it, and loses its
+signature, which cannot be checked without the text. It counts only if a later record of kind `redaction` names the hash
+of the line it was and the hash of the line it is now.
+
 After a broken link everything counts as unverified: someone who could replace one line could have replaced the following
 ones too. The lines after it are still read and shown.
 """
@@ -24,20 +28,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from lorelog.core.atomic_file import sync_folder
 from lorelog.core.errors import StoreIncompatible, UsageError
 from lorelog.core.record import MAX_NESTING, REDACTION_KIND, Record, RecordDraft, exceeds_max_nesting
 from lorelog.core.serializable import Serializable
-from lorelog.records.redaction import (
-    HASH_PATTERN,
-    REDACTED_KEY,
-    LineRedaction,
-    RedactionIndex,
-    parse_redactions,
-    redact_values,
-)
+from lorelog.records.kinds import REDACTED_KEY, holds_text, redact_values
 
 _SEALED = re.compile(r"ledger-(\d{6,})\.jsonl")
 _BLOCK = 65536
@@ -163,6 +160,8 @@ def _open_regular_file(path: Path) -> int | None:
 LINE_FORMAT_VERSION = 1
 GENESIS_HASH = "0" * 64
 """The previous hash in the first line."""
+MAX_REDACTIONS_PER_RECORD = 1_000
+HASH_PATTERN = re.compile(r"[0-9a-f]{64}")
 MAX_RECORD_BYTES = 4 * 1024 * 1024
 _CHECKSUM_CHARS = 16
 _BODY_OFFSET = len('{"#":"') + _CHECKSUM_CHARS + len('",')
@@ -262,6 +261,34 @@ def _checksum_prefix(rest: bytes) -> bytes:
     return b'{"#":"' + hashlib.sha256(rest).hexdigest()[:_CHECKSUM_CHARS].encode() + b'",'
 
 
+class LineRedaction(Struct, frozen=True):
+    """A line whose texts are removed, as its redaction record names it."""
+
+    id: str
+    seq: int
+    original: str
+    """Hash of the original line."""
+    redacted: str
+    """Hash of the redacted line."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Markers of the removed texts, by their path in the line."""
+
+
+def parse_redactions(record: Record) -> list[LineRedaction]:
+    """Return the entries of a redaction record; none for other records and for entries of another form."""
+    entries = record.fields.get("redactions") if record.kind == REDACTION_KIND else None
+    redactions: list[LineRedaction] = []
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        id_, seq, hashes = entry.get("id"), entry.get("seq"), (entry.get("original"), entry.get("redacted"))
+        original, redacted = (text if isinstance(text, str) and HASH_PATTERN.fullmatch(text) else "" for text in hashes)
+        # It must come after what it names: nothing vouches for a line before that line exists.
+        if isinstance(id_, str) and isinstance(seq, int) and original and redacted and seq < record.seq:
+            redactions.append(LineRedaction(id_, seq, original, redacted))
+    return redactions
+
+
 def redact_line(line: LedgerLine, raw: bytes) -> tuple[bytes, LineRedaction]:
     """Return a line without its texts, and the entry that a redaction record needs for it."""
     values, texts = redact_values(line.values, raw)
@@ -354,7 +381,7 @@ class LedgerEntry(Struct, frozen=True):
 
 def walk_entries(segments: Segments, after: LedgerPosition) -> Iterator[LedgerEntry]:
     """Yield the lines after a position. An incomplete batch at the end is omitted."""
-    chain = _ChainState(after, _RedactionLookup(segments))
+    chain = _ChainState(after, RedactionIndex(segments))
     number = after.segment
     while True:
         is_last = number > segments.last_sealed()
@@ -387,22 +414,34 @@ def _find_resume_offset(descriptor: int, chain: _ChainState) -> int:
     return chain.offset
 
 
-class _RedactionLookup:
-    """The redaction records of a ledger, read when the first redacted line is met."""
+class RedactionIndex:
+    """The entries of a ledger's redaction records, read when the first redacted line is met."""
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self._stamp: object = None
-        self._index = RedactionIndex(())
+        self._entries: dict[tuple[str, str, int], list[str]] = {}
+        """Hashes of redacted lines, by the hash, id and number of the original line."""
 
     def fault(self, line: LedgerLine) -> str:
         """Return why a redacted line does not count; empty if it does."""
-        found = self._index.fault(line.values, line.own_hash)
+        found = self._fault(line)
         if found and (stamp := self._segments.stamp()) != self._stamp:  # never read, or a redaction was added since
             self._stamp = stamp
-            self._index = RedactionIndex(iter_redaction_records(self._segments))
-            found = self._index.fault(line.values, line.own_hash)
+            self._entries = {}
+            for record in iter_redaction_records(self._segments):
+                for entry in parse_redactions(record):
+                    self._entries.setdefault((entry.original, entry.id, entry.seq), []).append(entry.redacted)
+            found = self._fault(line)
         return found
+
+    def _fault(self, line: LedgerLine) -> str:
+        hashes = self._entries.get((line.hash, line.values["id"], line.seq))
+        if not hashes:
+            return "it was redacted, but no later record names its redaction"
+        if line.own_hash not in hashes:
+            return "it is not the line that its redaction record names"
+        return "it is marked as redacted, but holds text" if holds_text(line.values) else ""
 
 
 def iter_redaction_records(segments: Segments) -> Iterator[Record]:
@@ -442,7 +481,7 @@ def _segment_entries(
 class _ChainState:
     """The values that the next line must match."""
 
-    def __init__(self, after: LedgerPosition, redactions: _RedactionLookup) -> None:
+    def __init__(self, after: LedgerPosition, redactions: RedactionIndex) -> None:
         self._redactions = redactions
         self.seq, self.hash, self.last, self.intact = after.seq, after.hash, after.hash, after.intact
         self.offset, self.count = after.offset, 0

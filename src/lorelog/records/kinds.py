@@ -3,13 +3,21 @@
 Fields have the names of memd's artifacts, so that text written for memd can be recorded here. Every kind accepts every
 field except `content`, which is for pages; `usual` lists the typical ones. An unknown name is rejected with the nearest
 known one, where memd ignores it: a misspelt field would be lost silently.
+
+Redaction removes the texts of a line. A text is replaced by a marker, `sha256:` and a hash of the text together with the
+whole original line. Whoever has the original line can prove that it was there; whoever guesses one text must guess all
+the others too. Ids, kinds, times, relations and the writer's name stay. Lines are not padded: their length would tell
+the length of the text.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -207,8 +215,14 @@ def check_fields(kind: str, fields: Mapping[str, Json]) -> None:
     for name in rules.required:
         if not _is_filled(fields.get(name)):
             raise UsageError(f"{with_article(kind)} needs {name!r}", hint=f"{name}: {FIELDS[name].description}")
-    if kind == "wiki_page":
-        _check_page(fields)
+    if kind != "wiki_page":
+        return
+    role = str(fields["artifact_role"])
+    if role not in PAGE_ROLES:
+        raise _unknown_name_error(f"{role!r} is not a role of a page", role, PAGE_ROLES)
+    for name, max_bytes in (("summary", MAX_SUMMARY_BYTES), ("content", MAX_CONTENT_BYTES)):
+        if len(str(fields[name]).encode("utf-8", "replace")) > max_bytes:
+            raise UsageError(f"the {name} of a page is too long", hint=f"the limit is {max_bytes} bytes")
 
 
 def check_kind(kind: str) -> None:
@@ -286,8 +300,8 @@ def _kind_rules(kind: str) -> RecordKindSpec:
 def _check_value(name: str, kind: FieldType, value: Json) -> None:
     if exceeds_max_nesting(value):
         raise UsageError(f"{name!r} is nested too deeply", hint=f"the limit is {MAX_NESTING} levels")
-    if not _TYPE_CHECKS[kind](value):
-        raise UsageError(f"{name!r} cannot be {_format_value(value)}", hint=f"{name}: {_TYPE_DESCRIPTIONS[kind]}")
+    if not _TYPES[kind][1](value):
+        raise UsageError(f"{name!r} cannot be {_format_value(value)}", hint=f"{name}: {_TYPES[kind][0]}")
     if kind in _OBJECT_KEYS:
         for part in value if isinstance(value, list) else [value]:
             _check_parts(name, kind, part)
@@ -296,7 +310,7 @@ def _check_value(name: str, kind: FieldType, value: Json) -> None:
 def _check_parts(name: str, kind: FieldType, part: Json) -> None:
     required, optional = _OBJECT_KEYS[kind]
     if not isinstance(part, dict):
-        raise UsageError(f"{name!r} cannot hold {_format_value(part)}", hint=f"{name}: {_TYPE_DESCRIPTIONS[kind]}")
+        raise UsageError(f"{name!r} cannot hold {_format_value(part)}", hint=f"{name}: {_TYPES[kind][0]}")
     for key, value in part.items():
         if key not in (*required, *optional):
             raise _unknown_name_error(f"{name!r} has no part {key!r}", key, (*required, *optional))
@@ -304,17 +318,7 @@ def _check_parts(name: str, kind: FieldType, part: Json) -> None:
             raise UsageError(f"{key!r} of {name!r} cannot be {_format_value(value)}", hint="it must be a text")
     for key in required:
         if not _is_filled(part.get(key)):
-            raise UsageError(f"{name!r} needs {key!r} in each of its parts", hint=f"{name}: {_TYPE_DESCRIPTIONS[kind]}")
-
-
-def _check_page(fields: Mapping[str, Json]) -> None:
-    if fields["artifact_role"] not in PAGE_ROLES:
-        raise _unknown_name_error(
-            f"{fields['artifact_role']!r} is not a role of a page", str(fields["artifact_role"]), PAGE_ROLES
-        )
-    for name, max_bytes in (("summary", MAX_SUMMARY_BYTES), ("content", MAX_CONTENT_BYTES)):
-        if len(str(fields[name]).encode("utf-8", "replace")) > max_bytes:
-            raise UsageError(f"the {name} of a page is too long", hint=f"the limit is {max_bytes} bytes")
+            raise UsageError(f"{name!r} needs {key!r} in each of its parts", hint=f"{name}: {_TYPES[kind][0]}")
 
 
 def _is_filled(value: Json) -> bool:
@@ -336,30 +340,31 @@ def _is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-_TYPE_CHECKS: Mapping[FieldType, Callable[[Json], bool]] = {
-    FieldType.TEXT: lambda value: isinstance(value, str),
-    FieldType.TEXTS: lambda value: _as_texts(value) is not None,
-    FieldType.IDS: lambda value: (ids := _as_texts(value)) is not None and all(map(_IDENTIFIER.fullmatch, ids)),
-    FieldType.NUMBER: _is_number,
-    FieldType.SHARE: lambda value: isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1,
-    FieldType.OBJECT: lambda value: isinstance(value, dict),
-    FieldType.VALUE: lambda value: isinstance(value, str | dict) or _is_number(value),
-    FieldType.DATASETS: lambda value: isinstance(value, list),
-    FieldType.ENTITIES: lambda value: isinstance(value, list),
-    FieldType.PROVENANCE: lambda value: isinstance(value, dict),
+_TYPES: Mapping[FieldType, tuple[str, Callable[[Json], bool]]] = {
+    FieldType.TEXT: ("a text", lambda value: isinstance(value, str)),
+    FieldType.TEXTS: ("a list of texts", lambda value: _as_texts(value) is not None),
+    FieldType.IDS: (
+        "a list of ids of records",
+        lambda value: (ids := _as_texts(value)) is not None and all(map(_IDENTIFIER.fullmatch, ids)),
+    ),
+    FieldType.NUMBER: ("a number", _is_number),
+    FieldType.SHARE: (
+        "a number from 0 to 1",
+        lambda value: isinstance(value, int | float) and _is_number(value) and 0 <= value <= 1,
+    ),
+    FieldType.OBJECT: ("an object", lambda value: isinstance(value, dict)),
+    FieldType.VALUE: (
+        "a text, a number or an object",
+        lambda value: isinstance(value, str | dict) or _is_number(value),
+    ),
+    FieldType.DATASETS: ("a list of objects with name, version and description", lambda value: isinstance(value, list)),
+    FieldType.ENTITIES: ("a list of objects with name, entity_type and role", lambda value: isinstance(value, list)),
+    FieldType.PROVENANCE: (
+        "an object with uri, repo, commit, path, tool_name, tool_version, tool_call_id",
+        lambda value: isinstance(value, dict),
+    ),
 }
-_TYPE_DESCRIPTIONS = {
-    FieldType.TEXT: "a text",
-    FieldType.TEXTS: "a list of texts",
-    FieldType.IDS: "a list of ids of records",
-    FieldType.NUMBER: "a number",
-    FieldType.SHARE: "a number from 0 to 1",
-    FieldType.OBJECT: "an object",
-    FieldType.VALUE: "a text, a number or an object",
-    FieldType.DATASETS: "a list of objects with name, version and description",
-    FieldType.ENTITIES: "a list of objects with name, entity_type and role",
-    FieldType.PROVENANCE: "an object with uri, repo, commit, path, tool_name, tool_version, tool_call_id",
-}
+"""How each type is described, and its check."""
 
 
 def _format_value(value: Json) -> str:
@@ -407,3 +412,81 @@ def _value_text(value: Json) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {text}" for name, part in value.items() if (text := _value_text(part)))
     return "" if value is None or isinstance(value, bool) else str(value).strip()
+
+
+REDACTED_KEY = "redacted"
+"""Key of a redacted line with the hash of the original line."""
+MARKER_PATTERN = re.compile(r"sha256:[0-9a-f]{64}")
+_NAME_PATTERN = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
+USUAL_STATUSES = frozenset(
+    {spec.status for spec in KINDS.values()}
+    | {"completed", "failed", "cancelled", "blocked", "abandoned", "done", "open", "pending", "generated"}
+)
+"""Statuses that say nothing about a record's text; they stay when it is redacted."""
+_RELATIONS = frozenset({spec.relation for spec in KINDS.values()} | {"supersedes", "related"})
+_KEPT_LINE_KEYS = (
+    *("v", "seq", "id", "prev", "at", "kind", "more", "project", "task", "thread", "reply_to", "supersedes"),
+    *("origin", "supports_claim"),
+)
+_KEPT_TEXTS: Mapping[str, Callable[[str], object]] = {
+    "agent": _NAME_PATTERN.fullmatch,  # withdrawals are found by the writer's name
+    "session": _IDENTIFIER.fullmatch,
+    "status": USUAL_STATUSES.__contains__,
+    "relation": _RELATIONS.__contains__,
+}
+"""Texts of a line that stay if they have the form of a name or an id, or are one of the usual words."""
+
+TextReplacer = Callable[[str, str], str]
+"""Returns what stands in place of a text, given its path in the line."""
+
+
+def redact_values(values: Mapping[str, Any], raw: bytes) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of the redacted line and the markers of the removed texts, given the original line."""
+    removed: dict[str, str] = {}
+
+    def replace(path: str, text: str) -> str:
+        removed[path] = "sha256:" + hashlib.sha256(b"\0".join((raw, path.encode(), text.encode()))).hexdigest()
+        return removed[path]
+
+    redacted = _replace_texts(values, replace)
+    redacted[REDACTED_KEY] = hashlib.sha256(raw).hexdigest()
+    return redacted, removed
+
+
+def holds_text(values: Mapping[str, Any]) -> bool:
+    """Return True if a line that claims to be redacted holds anything that a redaction removes."""
+    expected = _replace_texts(values, lambda _, text: text if MARKER_PATTERN.fullmatch(text) else "")
+    expected |= {name: values[name] for name in ("#", REDACTED_KEY) if name in values}
+    return expected != dict(values)
+
+
+def _replace_texts(values: Mapping[str, Any], replace: TextReplacer) -> dict[str, Any]:
+    """Return the values of a line with each text replaced, and without the values of other types that hold text."""
+    kept = {name: values[name] for name in _KEPT_LINE_KEYS if name in values}
+    for name, is_kept in _KEPT_TEXTS.items():
+        if name in values:
+            kept[name] = values[name] if is_kept(values[name]) else replace(name, values[name])
+    replaced = {name: _replace_value(name, value, replace) for name, value in values.get("fields", {}).items()}
+    if fields := {name: value for name, value in replaced.items() if value is not None}:
+        kept["fields"] = fields
+    return kept
+
+
+def _replace_value(name: str, value: Json, replace: TextReplacer) -> Json:
+    """Return a field without its text, in a form that its kind still accepts; None to leave the field out."""
+    type_ = FIELDS[name].type if name in FIELDS else None
+    path = f"fields.{name}"
+    if type_ is FieldType.SHARE and isinstance(value, int | float):
+        return value
+    if type_ is FieldType.IDS and isinstance(value, list):
+        return [item for item in value if isinstance(item, str) and _IDENTIFIER.fullmatch(item)]
+    if isinstance(value, str) and type_ in {FieldType.TEXT, FieldType.VALUE}:
+        is_kept = (name == "artifact_role" and value in PAGE_ROLES) or (
+            name == "parent_task_id" and _IDENTIFIER.fullmatch(value)
+        )
+        return value if is_kept else replace(path, value)
+    if type_ is FieldType.TEXTS and isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return [replace(f"{path}[{place}]", str(item)) for place, item in enumerate(value)]
+    # Numbers, objects and unknown fields: names and values in them are the caller's as well.
+    replace(path, json.dumps(value, ensure_ascii=False, sort_keys=True))
+    return None

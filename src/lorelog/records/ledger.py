@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from lorelog.core.atomic_file import open_to_append, sync_folder, write_all, write_atomic
@@ -26,15 +26,18 @@ from lorelog.core.ids import new_id
 from lorelog.core.processes import FileLock
 from lorelog.core.record import REDACTION_KIND, Json, Record, RecordDraft
 from lorelog.records.chain import (
+    MAX_REDACTIONS_PER_RECORD,
     LedgerEntry,
     LedgerPosition,
     LedgerVerification,
+    LineRedaction,
     Segments,
     chain_hash,
     decode_line,
     encode_line,
     hash_line,
     iter_redaction_records,
+    parse_redactions,
     read_lines,
     read_lines_backward,
     redact_line,
@@ -42,7 +45,6 @@ from lorelog.records.chain import (
     walk_entries,
 )
 from lorelog.records.kinds import check_draft
-from lorelog.records.redaction import MAX_REDACTIONS_PER_RECORD, LineRedaction, parse_redactions
 
 MAX_SEGMENT_BYTES = 64 * 1024 * 1024
 """A segment of this size is sealed before the next write."""
@@ -66,7 +68,7 @@ class RedactionAuthor(Struct, frozen=True):
     def draft(self, redactions: Sequence[LineRedaction]) -> RecordDraft:
         """Return the redaction record for some lines, signed where keys are in use."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        entries: list[Json] = [redaction.to_json() for redaction in redactions]
+        entries: list[Json] = [to_builtins(redaction) for redaction in redactions]
         draft = RecordDraft(
             REDACTION_KIND,
             id=new_id(),

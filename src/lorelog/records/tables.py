@@ -4,6 +4,9 @@ The tables are never the only copy: the file may be deleted at any time, a damag
 replaced, and all tables are rebuilt if the ledger's past differs from what they followed. Nothing that a query can
 compute is stored, least of all trust. Queries for digests are bounded and read only the records that they return, so a
 brief of a large ledger is as fast as one of a small ledger.
+
+Only what queries filter by is a column; a record's other fields are stored as JSON in one column. The past of a ledger
+does not change, so records are only ever added; a task's row has its current state.
 """
 
 from __future__ import annotations
@@ -18,21 +21,210 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, to_builtins
-from msgspec.structs import fields
 
 from lorelog.core.errors import StoreBusy
 from lorelog.core.ids import new_id
-from lorelog.core.record import Record
-from lorelog.core.sqlite_file import SqliteFile, transaction
+from lorelog.core.record import Json, Record
+from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, transaction
 from lorelog.records.chain import LedgerPosition
-from lorelog.records.database import COLUMNS, DATABASE, TABLES, insert_record, row_to_record
 from lorelog.records.ledger import Ledger
 from lorelog.records.trust import source_ids
+
+SCHEMA_VERSION = 3
+APPLICATION_ID = 0x6C6F7265  # "lore"
+SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE records (
+    place INTEGER PRIMARY KEY, id TEXT NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, at TEXT NOT NULL,
+    project TEXT NOT NULL, task TEXT NOT NULL, thread TEXT NOT NULL, agent TEXT NOT NULL, session TEXT NOT NULL,
+    reply_to TEXT NOT NULL, relation TEXT NOT NULL, supports_claim INTEGER, supersedes TEXT NOT NULL, origin TEXT NOT NULL,
+    status TEXT NOT NULL, fields TEXT NOT NULL, signature TEXT NOT NULL, hash TEXT NOT NULL, verified INTEGER NOT NULL,
+    redacted INTEGER NOT NULL
+);
+CREATE INDEX records_by_id ON records (id);
+CREATE INDEX records_by_task ON records (task, place);
+CREATE INDEX records_by_thread ON records (thread, place);
+CREATE INDEX records_by_kind ON records (kind, project, place);
+CREATE INDEX records_by_reply ON records (reply_to, place) WHERE reply_to <> '';
+CREATE INDEX records_by_superseded ON records (supersedes, place) WHERE supersedes <> '';
+CREATE TABLE tasks (
+    id TEXT PRIMARY KEY, project TEXT NOT NULL, parent TEXT NOT NULL, goal TEXT NOT NULL, status TEXT NOT NULL,
+    agent TEXT NOT NULL, started_at TEXT NOT NULL, finished_at TEXT NOT NULL, updated_at TEXT NOT NULL,
+    started_by TEXT NOT NULL, last TEXT NOT NULL, records INTEGER NOT NULL, place INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX tasks_by_project ON tasks (project, place);
+CREATE INDEX tasks_by_status ON tasks (status, place);
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY, task TEXT NOT NULL, agent TEXT NOT NULL, tool TEXT NOT NULL, command TEXT NOT NULL,
+    status TEXT NOT NULL, summary TEXT NOT NULL, started_at TEXT NOT NULL, finished_at TEXT NOT NULL, finish TEXT NOT NULL,
+    place INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX runs_by_task ON runs (task, place);
+CREATE TABLE datasets (name TEXT NOT NULL, version TEXT NOT NULL, task TEXT NOT NULL, project TEXT NOT NULL, place INTEGER NOT NULL);
+CREATE INDEX datasets_by_name ON datasets (name, place);
+CREATE TABLE entities (name TEXT NOT NULL, type TEXT NOT NULL, role TEXT NOT NULL, task TEXT NOT NULL, project TEXT NOT NULL, place INTEGER NOT NULL);
+CREATE INDEX entities_by_name ON entities (name, place);
+CREATE TABLE challenges (id TEXT NOT NULL, task TEXT NOT NULL, project TEXT NOT NULL, place INTEGER NOT NULL);
+CREATE INDEX challenges_by_id ON challenges (id, place);
+CREATE TABLE relations (source TEXT NOT NULL, target TEXT NOT NULL, relation TEXT NOT NULL, place INTEGER NOT NULL);
+CREATE INDEX relations_by_source ON relations (source);
+CREATE INDEX relations_by_target ON relations (target, place);
+"""
+TABLES = ("records", "tasks", "runs", "datasets", "entities", "challenges", "relations", "meta")
+COLUMNS = (
+    *("id", "seq", "kind", "at", "project", "task", "thread", "agent", "session", "reply_to", "relation"),
+    *("supports_claim", "supersedes", "origin", "status", "fields", "signature", "hash", "verified", "redacted"),
+)
+_INSERT = f"INSERT INTO records ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+_ENCODE_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_FIELDS_INDEX = COLUMNS.index("fields")
+_GET_COLUMNS = attrgetter(*COLUMNS)
+_SET_ONCE = ", ".join(
+    f"{column} = CASE WHEN {column} = '' THEN excluded.{column} ELSE {column} END"
+    for column in ("project", "parent", "goal", "agent", "started_at", "started_by")
+)
+_TASK_STATUS_KINDS = frozenset({"task_start", "task_progress", "task_finish"})
+
+
+def insert_record(db: sqlite3.Connection, record: Record) -> None:
+    """Add a record to all tables."""
+    row = list(_GET_COLUMNS(record))
+    row[_FIELDS_INDEX] = _ENCODE_JSON(dict(record.fields))
+    place = db.execute(_INSERT, row).lastrowid or 0
+    if record.task:
+        _update_task(db, record, place)
+    if record.kind == "run_start":
+        _add_run(db, record, place)
+    elif record.kind == "run_finish":
+        _finish_run(db, record, place)
+    related = record.texts("related_artifact_ids")
+    for target in source_ids(record):
+        relations = (
+            (target == record.reply_to, record.relation or "reply_to"),
+            (target == record.supersedes, "supersedes"),
+            (target in related, "related"),
+        )
+        for applies, relation in relations:
+            if applies:
+                db.execute("INSERT INTO relations VALUES (?, ?, ?, ?)", (record.id, target, relation, place))
+    origin = (record.task, record.project, place)
+    for dataset in _iter_texts(record.fields.get("dataset_refs"), "name", "version"):
+        db.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?)", (*dataset, *origin))
+    for entity in _iter_texts(record.fields.get("entity_refs"), "name", "entity_type", "role"):
+        db.execute("INSERT INTO entities VALUES (?, ?, ?, ?, ?, ?)", (*entity, *origin))
+    if record.text("challenge_id"):
+        db.execute("INSERT INTO challenges VALUES (?, ?, ?, ?)", (record.text("challenge_id"), *origin))
+
+
+def row_to_record(row: tuple[object, ...]) -> Record:
+    """Return the record of a row of `COLUMNS`."""
+    values = dict(zip(COLUMNS, row, strict=True))
+    claim = values["supports_claim"]
+    values |= {
+        "supports_claim": None if claim is None else bool(claim),
+        "fields": json.loads(str(values["fields"])),
+        "verified": bool(values["verified"]),
+        "redacted": bool(values["redacted"]),
+    }
+    return Record(**values)  # type: ignore[arg-type]
+
+
+def _update_task(db: sqlite3.Connection, record: Record, place: int) -> None:
+    starts, ends = record.kind == "task_start", record.kind == "task_finish"
+    sets_status = record.kind in _TASK_STATUS_KINDS
+    if (
+        sets_status and record.origin == "import"
+    ):  # it neither ends nor reopens a task that was not started by an import
+        sql = "SELECT 1 FROM tasks t JOIN records r ON r.id = t.started_by WHERE t.id = ? AND r.origin <> 'import'"
+        sets_status = db.execute(sql, (record.task,)).fetchone() is None
+    db.execute(
+        "INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?) ON CONFLICT (id) DO UPDATE SET"
+        f" {_SET_ONCE},"
+        " status = CASE WHEN excluded.status = '' THEN status ELSE excluded.status END,"
+        # Progress on a finished task reopens it.
+        " finished_at = CASE WHEN excluded.status = '' THEN finished_at ELSE excluded.finished_at END,"
+        " updated_at = excluded.updated_at, last = excluded.last, records = records + 1, place = excluded.place",
+        (
+            record.task,
+            record.project,
+            record.text("parent_task_id") if starts else "",
+            record.text("goal"),
+            record.status if sets_status else "",
+            record.agent if starts else "",
+            record.at if starts else "",
+            record.at if ends else "",
+            record.at,
+            record.id if starts else "",
+            record.id,
+            place,
+        ),
+    )
+
+
+def _add_run(db: sqlite3.Connection, record: Record, place: int, *, finished: bool = False) -> None:
+    db.execute(
+        "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            record.id,
+            record.task,
+            record.agent,
+            record.text("tool_name"),
+            record.text("command"),
+            record.status,
+            record.text("summary"),
+            "" if finished else record.at,
+            record.at if finished else "",
+            record.id if finished else "",
+            place,
+        ),
+    )
+
+
+def _finish_run(db: sqlite3.Connection, record: Record, place: int) -> None:
+    """End the run that it replies to, else the last open run of the same task and writer with its tool and command."""
+    row = db.execute("SELECT id FROM runs WHERE id = ? AND finish = ''", (record.reply_to,)).fetchone()
+    if row is None and not record.reply_to:
+        tool, command = record.text("tool_name"), record.text("command")
+        row = db.execute(
+            "SELECT id FROM runs WHERE task = ? AND agent = ? AND finish = '' AND ? IN ('', tool) AND ? IN ('', command)"
+            " ORDER BY place DESC LIMIT 1",
+            (record.task, record.agent, tool, command),
+        ).fetchone()
+    if row is None:
+        _add_run(db, record, place, finished=True)
+        return
+    db.execute(
+        "UPDATE runs SET status = ?, summary = ?, finished_at = ?, finish = ? WHERE id = ?",
+        (record.status, record.text("summary"), record.at, record.id, row[0]),
+    )
+
+
+def _iter_texts(value: Json, *names: str) -> Iterator[tuple[str, ...]]:
+    """Yield the text members with these names of each object in a list; empty where a member is not a text."""
+    for item in value if isinstance(value, list) else ():
+        if isinstance(item, dict):
+            yield tuple(text if isinstance(text := item.get(name), str) else "" for name in names)
+
+
+DATABASE = DatabaseSchema(
+    SCHEMA,
+    SCHEMA_VERSION,
+    application=APPLICATION_ID,
+    is_derived=True,
+    hint="delete that file; it is rebuilt from the ledger",
+    pragmas=(
+        "synchronous = NORMAL",  # derived data: changes lost in a power failure are applied again
+        "secure_delete = ON",  # rows are only deleted by a rebuild, often because text was redacted
+        "cache_size = -32768",  # keeps the indexes cached while a long ledger is replayed
+    ),
+    busy_s=30.0,
+)
+
 
 _MAX_SEQ = 2**62
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class Task(Struct, frozen=True):
     """The current state of a task. Fields are columns of the table."""
 
     id: str
@@ -52,7 +244,7 @@ class Task(Struct, frozen=True, kw_only=True):
     records: int
 
 
-class ToolRun(Struct, frozen=True, kw_only=True):
+class ToolRun(Struct, frozen=True):
     """A tool run of a task. Its id is that of the record that started it. Fields are columns of the table."""
 
     id: str
@@ -116,50 +308,41 @@ class RecordContentFilter(Struct, frozen=True):
     words: Sequence[str] = ()
 
 
-def where_conditions(query: RecordQuery) -> tuple[list[str], list[object]]:
-    """Return the SQL conditions of a query and their values."""
-    conditions, values = ["r.seq < ?"], list[object]([query.before])
-    equal = (("task", query.task), ("thread", query.thread), ("status", query.status), ("agent", query.agent))
-    for column, value in equal:
-        if value:
-            conditions.append(f"r.{column} = ?")
-            values.append(value)
+def where_conditions(query: RecordQuery) -> tuple[str, list[object]]:
+    """Return the SQL condition of a query and its values."""
+    conditions: dict[str, object] = {
+        f"r.{column} = ?": value
+        for column in ("task", "thread", "status", "agent")
+        if (value := getattr(query, column))
+    }
     if query.project is not None:
-        conditions.append("r.project = ?")
-        values.append(query.project)
+        conditions["r.project = ?"] = query.project
     if query.projects is not None:
-        conditions.append(f"r.project IN ({placeholders(query.projects)})")
-        values += query.projects
+        conditions[f"r.project IN {_VALUES}"] = _json_list(query.projects)
     if query.kinds:
-        conditions.append(f"r.kind IN ({placeholders(query.kinds)})")
-        values += query.kinds
-    subjects = (
-        ("challenges", "id", query.challenge),
-        ("datasets", "name", query.dataset),
-        ("entities", "name", query.entity),
-    )
-    for table, column, value in subjects:
+        conditions[f"r.kind IN {_VALUES}"] = _json_list(query.kinds)
+    for (table, column), value in zip(_SUBJECT_TABLES, (query.entity, query.dataset, query.challenge), strict=True):
         if value:
-            conditions.append(f"r.place IN (SELECT place FROM {table} WHERE {column} = ?)")
-            values.append(value)
+            conditions[f"r.place IN (SELECT place FROM {table} WHERE {column} = ?)"] = value
+    where = " AND ".join(("r.seq < ?", *conditions))
     if query.in_force:
-        conditions.append("NOT EXISTS (SELECT 1 FROM records s WHERE s.supersedes = r.id AND s.supersedes <> '')")
-    return conditions, values
+        where += " AND NOT EXISTS (SELECT 1 FROM records s WHERE s.supersedes = r.id AND s.supersedes <> '')"
+    return where, [query.before, *conditions.values()]
 
 
-def placeholders(values: Sequence[str]) -> str:
-    """Return one question mark per value."""
-    return ", ".join("?" * len(values))
+def _json_list(values: Iterable[str]) -> str:
+    """Return the parameter of `_VALUES`: one for any number of texts."""
+    return json.dumps(list(values))
 
 
 _RECORDS_PER_TRANSACTION = 20_000
-_IDS_PER_QUERY = 500
+_VALUES = "(SELECT value FROM json_each(?))"
+"""The texts of a JSON list, as values of `IN`."""
 _SUBJECT_TABLES = (("entities", "name"), ("datasets", "name"), ("challenges", "id"))
 _AFTER_ANY_ID = "\U0010ffff"
 """Sorts after every character of an id."""
 _SELECT_RECORDS = "SELECT " + ", ".join(f"r.{name}" for name in COLUMNS) + " FROM records r"
-_TASK_COLUMNS = tuple(field.name for field in fields(Task))
-_RUN_COLUMNS = tuple(field.name for field in fields(ToolRun))
+_TASK_COLUMNS, _RUN_COLUMNS = (", ".join(kind.__struct_fields__) for kind in (Task, ToolRun))
 
 
 class RecordTables:
@@ -246,9 +429,7 @@ class RecordTables:
 
     def by_ids(self, ids: Iterable[str]) -> list[Record]:
         """Return the existing records with these ids, in ledger order."""
-        records: list[Record] = []
-        for some in _batches(ids):
-            records += self._records(f"WHERE r.id IN ({placeholders(some)}) ORDER BY r.place", some)
+        records = self._records(f"WHERE r.id IN {_VALUES} ORDER BY r.place", (_json_list(ids),))
         return sorted(records, key=attrgetter("seq"))
 
     def by_task(self, task: str) -> list[Record]:
@@ -269,32 +450,23 @@ class RecordTables:
 
     def superseded_by(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the superseded ones among these records, each with the last record that superseded it."""
-        newer: dict[str, str] = {}
-        for some in _batches(ids):
-            rows = self._rows(
-                f"SELECT supersedes, id FROM records WHERE supersedes IN ({placeholders(some)}) AND supersedes <> ''"
-                " ORDER BY place",
-                some,
-            )
-            newer |= {str(old): str(new) for old, new in rows}
-        return newer
+        sql = f"SELECT supersedes, id FROM records WHERE supersedes IN {_VALUES} AND supersedes <> '' ORDER BY place"
+        return {str(old): str(new) for old, new in self._rows(sql, (_json_list(ids),))}
 
     def find(self, query: RecordQuery) -> list[Record]:
         """Return the records that match a query, newest first."""
-        conditions, values = where_conditions(query)
-        return self._records(f"WHERE {' AND '.join(conditions)} ORDER BY r.place DESC LIMIT ?", [*values, query.limit])
+        where, values = where_conditions(query)
+        return self._records(f"WHERE {where} ORDER BY r.place DESC LIMIT ?", [*values, query.limit])
 
     def find_by_content(self, content: RecordContentFilter, query: RecordQuery) -> list[Record]:
         """Return the records that match a query and a content filter, newest first.
 
         If there are more than the limit, those with the most words are returned.
         """
-        conditions, values = where_conditions(query)
+        where, values = where_conditions(query)
         # Most records of a ledger match neither; searching the JSON text of the fields avoids decoding them.
-        either = [*("instr(r.fields, ?)" for _ in content.fields), f"r.kind IN ({placeholders(content.kinds)})"]
-        conditions.append(f"({' OR '.join(either)})")
-        values += [*(f'"{name}":' for name in content.fields), *content.kinds]
-        where = " AND ".join(conditions)
+        where += f" AND ({' OR '.join((*('instr(r.fields, ?)' for _ in content.fields), f'r.kind IN {_VALUES}'))})"
+        values += [*(f'"{name}":' for name in content.fields), _json_list(content.kinds)]
         if not content.words:
             return self._records(f"WHERE {where} ORDER BY r.place DESC LIMIT ?", [*values, query.limit])
         # Lower-case each text once for all words, and sort only places: sorting whole records is slow.
@@ -347,10 +519,7 @@ class RecordTables:
 
     def tasks_by_ids(self, ids: Iterable[str]) -> dict[str, Task]:
         """Return the existing tasks with these ids, by id."""
-        tasks: dict[str, Task] = {}
-        for some in _batches(ids):
-            tasks |= {task.id: task for task in self._tasks(f"WHERE id IN ({placeholders(some)})", some)}
-        return tasks
+        return {task.id: task for task in self._tasks(f"WHERE id IN {_VALUES}", (_json_list(ids),))}
 
     def tasks_with_id_prefix(self, start: str, limit: int = 10) -> list[Task]:
         """Return tasks by the start of their ids, in the order of ids."""
@@ -365,25 +534,23 @@ class RecordTables:
         limit: int = 100,
     ) -> list[Task]:
         """Return tasks, the most recently updated first. `project=""` selects tasks without a project."""
-        single = [project] if project is not None else None
-        where, values = _task_conditions([("project", single), ("project", projects), ("status", statuses or None)])
+        single = [project] if project is not None else projects
+        where, values = _task_conditions(single, statuses)
         return self._tasks(f"WHERE {where} ORDER BY place DESC LIMIT ?", [*values, limit])
 
     def find_tasks(
         self, projects: Sequence[str] | None, *, open_: bool, statuses: Sequence[str] = (), limit: int = 5
     ) -> tuple[list[Task], int]:
         """Return open or finished tasks, the most recently updated first, and their total number."""
-        where, values = _task_conditions([("project", projects), ("status", statuses or None)])
+        where, values = _task_conditions(projects, statuses)
         where = f"WHERE {where} AND finished_at {'=' if open_ else '<>'} ''"
         ((count,),) = self._rows(f"SELECT count(*) FROM tasks {where}", values)
         return self._tasks(f"{where} ORDER BY place DESC LIMIT ?", [*values, limit]), int(count)
 
     def runs(self, task: str, limit: int = 100) -> list[ToolRun]:
         """Return the runs of a task, newest first."""
-        rows = self._rows(
-            f"SELECT {', '.join(_RUN_COLUMNS)} FROM runs WHERE task = ? ORDER BY place DESC LIMIT ?", (task, limit)
-        )
-        return [ToolRun(**dict(zip(_RUN_COLUMNS, row, strict=True))) for row in rows]
+        sql = f"SELECT {_RUN_COLUMNS} FROM runs WHERE task = ? ORDER BY place DESC LIMIT ?"
+        return [ToolRun(*row) for row in self._rows(sql, (task, limit))]
 
     def entity_counts(self, kind: str, project: str | None = None, limit: int = 100) -> dict[str, int]:
         """Return the entities of a kind that records name, with the number of records, the most recently named first."""
@@ -398,15 +565,15 @@ class RecordTables:
         """Return other projects that name the same entities, datasets or challenges, the most shared names first."""
         shared: dict[str, set[str]] = {}
         last: dict[str, int] = {}
-        own = placeholders(projects)
+        own = _json_list(projects)
         for table, column in _SUBJECT_TABLES:
             rows = self._rows(
-                f"WITH mine AS (SELECT DISTINCT {column} AS name FROM {table} WHERE project IN ({own}))"
+                f"WITH mine AS (SELECT DISTINCT {column} AS name FROM {table} WHERE project IN {_VALUES})"
                 f" SELECT t.project, t.{column}, max(t.place) FROM {table} t JOIN mine ON mine.name = t.{column}"
-                f" WHERE t.project <> '' AND t.project NOT IN ({own}) AND NOT EXISTS (SELECT 1 FROM records r"
+                f" WHERE t.project <> '' AND t.project NOT IN {_VALUES} AND NOT EXISTS (SELECT 1 FROM records r"
                 " JOIN records s ON s.supersedes = r.id WHERE r.place = t.place AND s.supersedes <> '')"
                 f" GROUP BY t.project, t.{column}",
-                [*projects, *projects],
+                (own, own),
             )
             for project, name, place in rows:
                 shared.setdefault(str(project), set()).add(str(name))
@@ -436,8 +603,7 @@ class RecordTables:
         return [row_to_record(row) for row in self._rows(f"{_SELECT_RECORDS} {clause}", values)]
 
     def _tasks(self, clause: str, values: Sequence[object]) -> list[Task]:
-        rows = self._rows(f"SELECT {', '.join(_TASK_COLUMNS)} FROM tasks {clause}", values)
-        return [Task(**dict(zip(_TASK_COLUMNS, row, strict=True))) for row in rows]
+        return [Task(*row) for row in self._rows(f"SELECT {_TASK_COLUMNS} FROM tasks {clause}", values)]
 
     def _load_into(self, ids: Iterable[str], records: dict[str, Record]) -> None:
         for record in self.by_ids(ids):
@@ -445,14 +611,8 @@ class RecordTables:
 
     def _referring_ids(self, column: str, ids: Iterable[str], condition: str = "1") -> list[str]:
         """Return the ids of records whose column contains one of these ids and that meet a condition."""
-        referring: list[str] = []
-        for some in _batches(ids):
-            rows = self._rows(
-                f"SELECT id FROM records WHERE {column} IN ({placeholders(some)}) AND {column} <> '' AND {condition}",
-                some,
-            )
-            referring += [str(identity) for (identity,) in rows]
-        return referring
+        sql = f"SELECT id FROM records WHERE {column} IN {_VALUES} AND {column} <> '' AND {condition}"
+        return [str(identity) for (identity,) in self._rows(sql, (_json_list(ids),))]
 
     def _apply(self, ledger: Ledger, after: LedgerPosition, limit: int | None) -> int:
         stamps = self._stamps()
@@ -503,11 +663,8 @@ class RecordTables:
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
         # There is one connection: without the lock, a reader would see a half-written transaction of another thread.
-        with self._lock:
-            try:
-                yield
-            except (sqlite3.Error, OSError) as error:
-                raise self._file.translate(error) from error
+        with self._lock, self._file.translated():
+            yield
 
 
 def _select_stamp(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> tuple[int, ...] | None:
@@ -515,16 +672,7 @@ def _select_stamp(before: tuple[int, ...] | None, after: tuple[int, ...] | None)
     return before if before and after and before[0] != after[0] else after
 
 
-def _batches(ids: Iterable[str]) -> Iterator[list[str]]:
-    unique = list(dict.fromkeys(ids))
-    for start in range(0, len(unique), _IDS_PER_QUERY):
-        yield unique[start : start + _IDS_PER_QUERY]
-
-
-def _task_conditions(filters: Iterable[tuple[str, Sequence[str] | None]]) -> tuple[str, list[object]]:
-    conditions, values = ["1"], list[object]()
-    for column, allowed in filters:
-        if allowed is not None:
-            conditions.append(f"{column} IN ({placeholders(allowed)})")
-            values += allowed
-    return " AND ".join(conditions), values
+def _task_conditions(projects: Sequence[str] | None, statuses: Sequence[str]) -> tuple[str, list[object]]:
+    allowed = {"project": projects, "status": statuses or None}
+    lists = {f"{column} IN {_VALUES}": _json_list(values) for column, values in allowed.items() if values is not None}
+    return " AND ".join(("1", *lists)), list(lists.values())

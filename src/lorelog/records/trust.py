@@ -13,6 +13,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -74,10 +75,13 @@ def no_signing_key(record: Record) -> str:
 def writer_identity(agent: str) -> str:
     """Return a writer's name for comparison: names that look identical are equal."""
     for _ in range(_MAX_FOLDS):  # a fold may enable another: a mark joins its letter once nothing is between them
-        folded = _fold_name(agent)
-        if folded == agent:
-            break
-        agent = folded
+        visible = (
+            letter
+            for letter in agent
+            if ord(letter) not in _INVISIBLE_CHARS and unicodedata.category(letter) not in {"Cf", "Cs", "Cn"}
+        )
+        spaced = "".join(" " if unicodedata.category(letter) == "Cc" else letter for letter in visible)
+        agent = " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", spaced).casefold()).split())
     return agent
 
 
@@ -100,7 +104,13 @@ def assess_trust(
     """Return the trust of a record. `parent` is the record of the same tenant that it replies to."""
     if record.kind == DIGEST_KIND or record.redacted:
         return replace(REDACTED_TRUST if record.redacted else DIGEST_TRUST, tainted=evidence.tainted)
-    promotion, why = _assess_promotion(record, parent, evidence, signer)
+    promotion, why = Promotion.NONE, ""
+    if record.kind in COUNTERSIGNING_KINDS and record.supports_claim is True:
+        refusal = _refusal_reason(record, parent, evidence, signer)
+        promotion = Promotion.REFUSED if refusal else Promotion.GRANTED
+        why = refusal or "it supports another writer's record"
+    elif record.kind in COUNTERSIGNING_KINDS and record.reply_to:
+        why = "it does not state that it supports the record it replies to"
     key = signer(record)
     trust = Trust(
         TrustTier.CANONICAL,
@@ -133,17 +143,19 @@ def assess_records(records: Iterable[Record], signer: SigningKeyLookup = no_sign
     the same id the first counts.
     """
     by_id: dict[str, Record] = {}
-    for record in sorted(records, key=_seq):
+    for record in sorted(records, key=attrgetter("seq")):
         by_id.setdefault(record.id, record)
-    superseding = _first_superseding(by_id.values())
+    superseding: dict[str, Record] = {}
+    for record in by_id.values():
+        if record.supersedes and record.supersedes != record.id:
+            superseding.setdefault(record.supersedes, record)
     withdrawn = _find_withdrawals(by_id, signer)
     tainted = _tainted_ids(by_id)
-    evidence = {
-        record.id: TrustEvidence(
-            _superseding_id_before(record, superseding), withdrawn.get(record.id, ""), tainted=record.id in tainted
-        )
-        for record in by_id.values()
-    }
+    evidence: dict[str, TrustEvidence] = {}
+    for record in by_id.values():
+        newer = superseding.get(record.reply_to) if record.reply_to else None
+        superseded = newer.id if newer is not None and newer.seq < record.seq else ""
+        evidence[record.id] = TrustEvidence(superseded, withdrawn.get(record.id, ""), tainted=record.id in tainted)
     trust = {
         record.id: assess_trust(record, by_id.get(record.reply_to), evidence[record.id], signer)
         for record in by_id.values()
@@ -164,27 +176,6 @@ def source_ids(record: Record) -> tuple[str, ...]:
     """Return the ids of the records from which a record derives."""
     ids = (record.reply_to, record.supersedes, *record.texts("related_artifact_ids"))
     return tuple(dict.fromkeys(identity for identity in ids if identity and identity != record.id))
-
-
-def _fold_name(name: str) -> str:
-    visible = (
-        letter
-        for letter in name
-        if ord(letter) not in _INVISIBLE_CHARS and unicodedata.category(letter) not in {"Cf", "Cs", "Cn"}
-    )
-    spaced = "".join(" " if unicodedata.category(letter) == "Cc" else letter for letter in visible)
-    return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", spaced).casefold()).split())
-
-
-def _assess_promotion(
-    record: Record, parent: Record | None, evidence: TrustEvidence, signer: SigningKeyLookup
-) -> tuple[Promotion, str]:
-    if record.kind not in COUNTERSIGNING_KINDS:
-        return Promotion.NONE, ""
-    if record.supports_claim is not True:
-        return Promotion.NONE, "it does not state that it supports the record it replies to" if record.reply_to else ""
-    refusal = _refusal_reason(record, parent, evidence, signer)
-    return (Promotion.REFUSED, refusal) if refusal else (Promotion.GRANTED, "it supports another writer's record")
 
 
 def _refusal_reason(record: Record, parent: Record | None, evidence: TrustEvidence, signer: SigningKeyLookup) -> str:
@@ -218,20 +209,6 @@ def _refusal_reason(record: Record, parent: Record | None, evidence: TrustEviden
     return next((reason for applies, reason in reasons if applies), "")
 
 
-def _first_superseding(records: Iterable[Record]) -> Mapping[str, Record]:
-    """Return the first superseding record of each superseded one, by its id."""
-    first: dict[str, Record] = {}
-    for record in records:
-        if record.supersedes and record.supersedes != record.id:
-            first.setdefault(record.supersedes, record)
-    return first
-
-
-def _superseding_id_before(record: Record, superseding: Mapping[str, Record]) -> str:
-    first = superseding.get(record.reply_to) if record.reply_to else None
-    return first.id if first is not None and first.seq < record.seq else ""
-
-
 def _find_withdrawals(by_id: Mapping[str, Record], signer: SigningKeyLookup) -> dict[str, str]:
     """Return the records that their own writers withdrew, each with the id of the first withdrawal.
 
@@ -248,7 +225,9 @@ def _find_withdrawals(by_id: Mapping[str, Record], signer: SigningKeyLookup) -> 
         if against and record.kind in COUNTERSIGNING_KINDS and record.supports_claim is True:
             writer = writer_identity(record.agent)
             later = [*against.get((record.reply_to, writer), ()), *against.get((record.id, writer), ())]
-            first = min((other for other in later if _is_withdrawal(other, record, signer)), key=_seq, default=None)
+            first = min(
+                (other for other in later if _is_withdrawal(other, record, signer)), key=attrgetter("seq"), default=None
+            )
             if first is not None:
                 withdrawals[record.id] = first.id
     return withdrawals
@@ -261,10 +240,6 @@ def _is_withdrawal(later: Record, support: Record, signer: SigningKeyLookup) -> 
         return later.origin != "import"
     key = signer(support)
     return signer(later) == key if key else later.origin != "import"
-
-
-def _seq(record: Record) -> int:
-    return record.seq
 
 
 def _tainted_ids(by_id: Mapping[str, Record]) -> set[str]:

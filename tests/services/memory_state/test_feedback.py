@@ -10,7 +10,7 @@ import pytest
 
 from lorelog import Lorelog
 from lorelog.core.errors import NotFound, UsageError
-from lorelog.services.memory_state.feedback import IRRELEVANT_PENALTY
+from lorelog.services.memory_state.lifecycle_index import IRRELEVANT_PENALTY
 
 FAKE = {"embedding.provider": "fake"}
 QUERY = "where do otters sleep"

@@ -23,8 +23,7 @@ from lorelog.light.daemon_connection import PROTOCOL
 from lorelog.light.daemon_control import read_lock_holder, start, stop
 from lorelog.surfaces.daemon.connection import DaemonRequest, OperationRunner
 from lorelog.surfaces.daemon.instance import InstanceLock
-from lorelog.surfaces.daemon.router import DaemonHooks
-from lorelog.surfaces.daemon.server import DaemonServer, ServerLimits
+from lorelog.surfaces.daemon.server import DaemonHooks, DaemonServer, ServerLimits
 
 PATIENCE_S = 60.0
 """How long a test waits for a condition."""

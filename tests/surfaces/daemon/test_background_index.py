@@ -11,9 +11,9 @@ from tests.surfaces.daemon.conftest import Warm, eventually
 
 from lorelog.core.errors import StoreBusy
 from lorelog.light import daemon_client as client
-from lorelog.surfaces.daemon import background
-from lorelog.surfaces.daemon.background import BackgroundIndexThread
+from lorelog.surfaces.daemon import process as background
 from lorelog.surfaces.daemon.connection import OperationRunner
+from lorelog.surfaces.daemon.process import BackgroundIndexThread
 
 
 class Engines:

@@ -15,7 +15,7 @@ from tests.surfaces.http.conftest import JSON, Client, ServedNotes
 from lorelog.core.errors import Cancelled, LorelogError, error_from_code
 from lorelog.core.ports import Progress
 from lorelog.operations.catalogue import all_operations
-from lorelog.surfaces.http import calls, errors
+from lorelog.surfaces.http import calls
 
 STREAM = {**JSON, "Accept": "text/event-stream"}
 
@@ -131,14 +131,14 @@ def test_every_error_has_its_status(world: ServedNotes) -> None:
     for kind in kinds:
         reply = client.call("stats")
 
-        assert reply.status == errors.STATUS_BY_CODE.get(kind.code, 500)
+        assert reply.status == calls.STATUS_BY_CODE.get(kind.code, 500)
         assert reply.json == {"error": {"code": kind.code, "message": "it happened", "hint": "do this"}}
         assert ("retry-after" in reply.headers) == (reply.status == 503)
 
 
 def test_every_status_is_of_an_error() -> None:
     """The table of statuses names only codes that there are."""
-    assert [code for code in errors.STATUS_BY_CODE if error_from_code(code, "x").code != code] == []
+    assert [code for code in calls.STATUS_BY_CODE if error_from_code(code, "x").code != code] == []
 
 
 def test_operations_are_listed(client: Client) -> None:
@@ -296,7 +296,7 @@ def test_metrics_are_prometheus_text(client: Client) -> None:
 
 def test_labels_are_escaped() -> None:
     """A quote, a backslash or a line break in a label does not end it."""
-    from lorelog.surfaces.http.app import render_metrics
+    from lorelog.surfaces.http.server import render_metrics
 
     shape = {"uptime_s": 1.5, "rss_bytes": 2, "operations": [], "cache": {}}
 

@@ -20,7 +20,7 @@ from tests.surfaces.conftest import write
 from tests.surfaces.http.conftest import Client, ServedNotes
 
 from lorelog.surfaces.http import loop
-from lorelog.surfaces.http.errors import HttpRefusalError
+from lorelog.surfaces.http.calls import HttpRefusalError
 
 FILE = "/api/memory/file"
 NOT_OURS = (403, "path is not an indexed memory file\n")

@@ -25,7 +25,7 @@ from msgspec import Struct, field
 from lorelog.code.git import Git
 from lorelog.code.languages.registry import may_be_code
 from lorelog.code.parsed_file import RECIPE, ParsedFile, ParseRequest
-from lorelog.code.parser_pool import ParserPool
+from lorelog.code.parser_pool import ParserPool, weighted_batches
 from lorelog.code.writer import CodeWriter, IndexedFile, open_writer
 from lorelog.core.document import FileStamp
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreUnwritable
@@ -37,6 +37,7 @@ from lorelog.core.ports import Progress
 from lorelog.core.serializable import Serializable
 from lorelog.ingest.files import (
     IgnoreRules,
+    is_unicode,
     os_error_text,
     printable_path,
     read_ignore_file,
@@ -82,11 +83,11 @@ def list_code_files(root: str, parts: Sequence[str], options: ScanOptions, *, on
         listing.files = [path for path in tracked if may_be_code(path) and rules.keeps(path)]
         listing.problems += rules.problems
     selected = sorted(path for path in listing.files if _is_selected(path, parts) and _is_selected(path, only))
-    listing.files = [path for path in selected if _is_unicode(path)]
+    listing.files = [path for path in selected if is_unicode(path)]
     listing.problems += [
         FileProblem(printable_path(f"{root}/{path}"), "has a name that is not valid UTF-8", "rename it")
         for path in selected
-        if not _is_unicode(path)
+        if not is_unicode(path)
     ]
     return listing
 
@@ -164,7 +165,10 @@ class _CodeTreeWalk:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
-                self._add_unreadable(folder, error)
+                self._listing.unreadable.append(folder[len(self._root.rstrip("/")) + 1 :])
+                shown = printable_path(folder)
+                problem = FileProblem(shown, f"{shown} cannot be read: {os_error_text(error)}", "check its permissions")
+                self._listing.problems.append(problem)
                 continue
             pending += [(entry.path, rules) for entry in entries if self._visit(entry, rules)]
         if self._nested_repositories:
@@ -192,27 +196,9 @@ class _CodeTreeWalk:
             self._listing.files.append(entry.path[len(self._root.rstrip("/")) + 1 :])
         return is_folder
 
-    def _add_unreadable(self, folder: str, error: OSError) -> None:
-        self._listing.unreadable.append(folder[len(self._root.rstrip("/")) + 1 :])
-        self._listing.problems.append(
-            FileProblem(
-                printable_path(folder),
-                f"{printable_path(folder)} cannot be read: {os_error_text(error)}",
-                "check its permissions",
-            )
-        )
-
 
 def _is_selected(path: str, parts: Sequence[str]) -> bool:
     return not parts or any(path == part or path.startswith(f"{part}/") for part in parts)
-
-
-def _is_unicode(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 class CodeIndexJob(Struct, frozen=True):
@@ -298,7 +284,7 @@ class _CodeIndexRun:
             listing = list_code_files(job.root, job.parts, job.scan, only=job.only)
             self._problems += listing.problems
             self.notes += listing.notes
-            changed, removed = self._compare(listing, self._indexed_files(writer, root))
+            changed, removed = self._compare(listing, writer, root)
             writer.remove(removed)
             self._counts["removed"] = len(removed)
             self._parse(writer, root, changed)
@@ -308,38 +294,23 @@ class _CodeIndexRun:
 
     # -- compare -----------------------------------------------------------------------------------------------------
 
-    def _indexed_files(self, writer: CodeWriter, root: int) -> Iterator[IndexedFile]:
-        if not self._job.only:
-            return writer.files(root)
-        indexed = {file.path: file for path in self._job.only for file in writer.files_at(root, path)}
-        return iter([indexed[path] for path in sorted(indexed)])
-
-    def _compare(self, listing: CodeListing, indexed: Iterator[IndexedFile]) -> tuple[list[ParseRequest], list[int]]:
-        """Merge the listed and the indexed files, both sorted; return what to parse, and the ids of removed files."""
+    def _compare(self, listing: CodeListing, writer: CodeWriter, root: int) -> tuple[list[ParseRequest], list[int]]:
+        """Compare the listed with the indexed files; return what to parse, and the ids of removed files."""
+        only = self._job.only
+        known = [file for path in only for file in writer.files_at(root, path)] if only else writer.files(root)
+        indexed = {file.path: file for file in known}
         changed: list[ParseRequest] = []
-        removed: list[int] = []
-        old = next(indexed, None)
         for path in listing.files:
-            while old is not None and old.path < path:
-                removed += self._removed_ids(old, listing)
-                old = next(indexed, None)
-            same = old if old is not None and old.path == path else None
-            if same is not None:
-                old = next(indexed, None)
             status = self._status(path)
             if status is None:
-                if same is not None:
-                    removed += self._removed_ids(same, listing)
                 continue
-            request = self._parse_request(path, FileStamp.from_stat(status), same)
+            old = indexed.pop(path, None)
+            request = self._parse_request(path, FileStamp.from_stat(status), old)
             if request is not None:
                 changed.append(request)
-            elif same is not None and (same.language or same.problem):
+            elif old is not None and (old.language or old.problem):
                 self._counts["unchanged"] += 1
-        while old is not None:
-            removed += self._removed_ids(old, listing)
-            old = next(indexed, None)
-        return changed, removed
+        return changed, [old.id for old in indexed.values() if self._is_removed(old, listing)]
 
     def _status(self, path: str) -> os.stat_result | None:
         """Return the status of a regular file; None if it is missing, a link, behind a link, or not a file."""
@@ -368,17 +339,15 @@ class _CodeIndexRun:
             return ParseRequest(path, old.digest, stamp.size)
         return ParseRequest(path, "", stamp.size) if old.problem.startswith(_READ_FAILURE) else None
 
-    def _removed_ids(self, old: IndexedFile, listing: CodeListing) -> list[int]:
-        """Return the id of a file that is deleted or no longer selected; nothing if that cannot be determined."""
+    def _is_removed(self, old: IndexedFile, listing: CodeListing) -> bool:
+        """Return True for a file that is deleted or no longer selected; False if that cannot be determined."""
         if any(is_below(old.path, folder) for folder in listing.unreadable):
-            return []
+            return False
         try:
             os.lstat(f"{self._job.root.rstrip('/')}/{old.path}")
-        except PermissionError:
-            return []
-        except OSError:
-            pass
-        return [old.id]
+        except OSError as error:
+            return not isinstance(error, PermissionError)
+        return True
 
     # -- parse and write ---------------------------------------------------------------------------------------------
 
@@ -388,7 +357,8 @@ class _CodeIndexRun:
         self._progress("code", 0, len(changed))
         with ParserPool(self._job.root, processes=self._job.processes, nice=self._job.nice) as pool:
             try:
-                for batch in _batches(self._with_progress(pool.parse(changed), len(changed))):
+                files = self._with_progress(pool.parse(changed), len(changed))
+                for batch in weighted_batches(files, _row_count, _MAX_BATCH_FILES, _MAX_BATCH_ROWS):
                     self._put(writer, root, batch)
             except OSError as error:
                 raise StoreUnwritable(
@@ -481,14 +451,5 @@ class _CodeIndexRun:
         )
 
 
-def _batches(files: Iterable[ParsedFile]) -> Iterator[list[ParsedFile]]:
-    batch: list[ParsedFile] = []
-    rows = 0
-    for file in files:
-        batch.append(file)
-        rows += len(file.symbols) + len(file.uses) + len(file.imports)
-        if len(batch) >= _MAX_BATCH_FILES or rows >= _MAX_BATCH_ROWS:
-            yield batch
-            batch, rows = [], 0
-    if batch:
-        yield batch
+def _row_count(file: ParsedFile) -> int:
+    return len(file.symbols) + len(file.uses) + len(file.imports)

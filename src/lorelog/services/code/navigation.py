@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from lorelog.code.tables import CodeFile, CodeRoot, CodeTables, StoredDefinition, StoredImport, StoredUse
-from lorelog.core.code import Certainty, CodeVerb, ImportStatement, Symbol, SymbolKind, UseKind
+from lorelog.code.tables import CodeRoot, CodeTables, StoredDefinition, StoredImport, StoredUse
+from lorelog.core.code import Certainty, CodeVerb, Symbol, SymbolKind, UseKind
 from lorelog.core.code_reply import (
     CallerInfo,
     CodeReply,
@@ -54,7 +54,9 @@ def find_importers(tables: CodeTables, root: str, module: str) -> list[StoredImp
 
     `module` is a module name or the path of its file.
     """
-    query = _query_parts(module)
+    query = _name_parts(module)
+    if "/" in module and query and query[-1] in _FOLDER_FILES:
+        query.pop()
     if not query:
         return []
     roots = [root]
@@ -72,13 +74,10 @@ def find_importers(tables: CodeTables, root: str, module: str) -> list[StoredImp
     return [stored for _, stored in ranked]
 
 
-def _query_parts(module: str) -> list[str]:
-    """Split a module name or a file's path into its parts, without the file suffix."""
-    text = _FILE_SUFFIX.sub("", module.strip()) if "/" in module else module.strip()
-    parts = [part for part in _PART_SEPARATORS.split(text) if part and part != "@"]
-    if "/" in module and parts and parts[-1] in _FOLDER_FILES:
-        parts.pop()
-    return parts
+def _name_parts(module: str) -> list[str]:
+    """Split a module's name or a file's path into its parts, without the file suffix."""
+    text = _FILE_SUFFIX.sub("", module.strip("/ ")) if "/" in module else module.strip()
+    return [part for part in _PART_SEPARATORS.split(text) if part and part != "@"]
 
 
 def _import_rank(stored: StoredImport, module: str, query: list[str]) -> int | None:
@@ -86,7 +85,7 @@ def _import_rank(stored: StoredImport, module: str, query: list[str]) -> int | N
     statement = stored.what
     if statement.module == module:
         return 0
-    parts = _absolute_parts(stored.path, statement, stored.language)
+    parts = _absolute_parts(stored.path, statement.module, stored.language)
     if parts[: len(query)] == query:
         return 1
     names = [parts, [*parts, statement.name]] if statement.name and statement.name != "*" else [parts]
@@ -95,19 +94,17 @@ def _import_rank(stored: StoredImport, module: str, query: list[str]) -> int | N
     return 2 if ends else None
 
 
-def _absolute_parts(importer: str, statement: ImportStatement, language: str) -> list[str]:
+def _absolute_parts(importer: str, module: str, language: str) -> list[str]:
     """Return the parts of an imported module's name; a relative import is resolved from the root."""
-    module = statement.module
     folder = posixpath.dirname(importer)
     if language == "python" and module.startswith("."):
         rest = module.lstrip(".")
         for _ in range(len(module) - len(rest) - 1):
             folder = posixpath.dirname(folder)
-        return [*filter(None, folder.split("/")), *filter(None, rest.split("."))]
+        return [part for part in [*folder.split("/"), *rest.split(".")] if part]
     if module.startswith(("./", "../")) or module in {".", ".."}:
-        whole = posixpath.normpath(posixpath.join(folder, module))
-        return [part for part in _FILE_SUFFIX.sub("", whole).split("/") if part not in {"", "."}]
-    return [part for part in _PART_SEPARATORS.split(_FILE_SUFFIX.sub("", module) if "/" in module else module) if part]
+        module = posixpath.normpath(posixpath.join(folder, module)).removeprefix(".") + "/"
+    return _name_parts(module)
 
 
 class SymbolQuery(Struct, frozen=True):
@@ -336,7 +333,7 @@ class CodeNavigator:
             for used, certainty in self._uses(query, targets)
             if (not options.uses or used.use.kind in options.uses) and _is_at_or_below(used.absolute, options.below)
         ]
-        kept, doubtful = self._filter_by_certainty(uses, options, is_defined=bool(targets))
+        kept, doubtful = _filter_by_certainty(uses, options, is_defined=bool(targets))
         kept.sort(key=lambda ranked: _sort_key(ranked, targets))
         lines = LineReader()
         references = tuple(_reference(used, certainty, lines) for used, certainty in kept[: options.limit])
@@ -357,13 +354,15 @@ class CodeNavigator:
         seen = {(target.root, *definition_key(target)) for target in targets}
         callers: list[tuple[StoredUse, Certainty, str, int]] = []
         doubtful = 0
-        callees: list[tuple[str, list[StoredDefinition]]] = [(_callee_name(query, targets), targets)]
+        names = {target.symbol.qualified_name for target in targets}
+        callee_name = names.pop() if len(names) == 1 else query.qualified_name
+        callees: list[tuple[str, list[StoredDefinition]]] = [(callee_name, targets)]
         for step in range(1, depth + 1):
             next_callees: list[tuple[str, list[StoredDefinition]]] = []
             for callee, definitions in callees[:_MAX_FOLLOWED]:
                 group = [*definitions, *self._constructed_classes(definitions)]
                 calls = [ranked for ranked in self._uses(query, group) if ranked[0].use.kind is UseKind.CALL]
-                kept, left_out = self._filter_by_certainty(calls, options, is_defined=bool(targets))
+                kept, left_out = _filter_by_certainty(calls, options, is_defined=bool(targets))
                 doubtful += left_out if step == 1 else 0
                 kept.sort(key=lambda ranked: _sort_key(ranked, definitions))
                 for used, certainty in kept:
@@ -415,7 +414,22 @@ class CodeNavigator:
                 continue
             is_file = len(files) == 1 and files[0].path == relative
             levels = depth or (_MAX_OUTLINE_DEPTH if is_file else 1)
-            outlines = tuple(self._file_outline(file, levels) for file in files[:limit])
+            outlines = tuple(
+                FileOutlineInfo(
+                    file_path=file.absolute,
+                    path=file.path,
+                    language=file.language,
+                    lines=file.lines,
+                    symbols=tuple(
+                        SymbolInfo(**_symbol_fields(symbol))
+                        for symbol in self._tables.symbols_of(file.root, file.path)
+                        if len(symbol.container.split(".") if symbol.container else ()) < levels
+                    ),
+                    broken=file.broken,
+                    problem=file.problem,
+                )
+                for file in files[:limit]
+            )
             return CodeReply(verb=CodeVerb.OUTLINE, subject=path, files=outlines, total=len(files), notes=self._notes)
         if not self._roots or os.path.isdir(path):
             return CodeReply(verb=CodeVerb.OUTLINE, subject=path, total=0, notes=self._notes)
@@ -466,20 +480,6 @@ class CodeNavigator:
                     seen.add(position)
                     yield used, certainty
 
-    @staticmethod
-    def _filter_by_certainty(
-        uses: list[_RankedUse], options: CodeQueryOptions, *, is_defined: bool
-    ) -> tuple[list[_RankedUse], int]:
-        """Return the uses that are certain enough, and the number of the others.
-
-        If the symbol is not defined here and no use is certain enough, all are returned.
-        """
-        max_rank = _CERTAINTY_RANK[options.certainty]
-        kept = [ranked for ranked in uses if _CERTAINTY_RANK[ranked[1]] <= max_rank]
-        if not kept and not is_defined:
-            return uses, 0
-        return kept, len(uses) - len(kept)
-
     def _enclosing_function(self, used: StoredUse) -> list[StoredDefinition]:
         around = used.enclosing
         if around is None or around.kind not in FUNCTIONS:
@@ -503,21 +503,6 @@ class CodeNavigator:
             )
             if cls.symbol.qualified_name == target.symbol.container and cls.symbol.kind in CLASSES
         ]
-
-    def _file_outline(self, file: CodeFile, levels: int) -> FileOutlineInfo:
-        return FileOutlineInfo(
-            file_path=file.absolute,
-            path=file.path,
-            language=file.language,
-            lines=file.lines,
-            symbols=tuple(
-                SymbolInfo(**_symbol_fields(symbol))
-                for symbol in self._tables.symbols_of(file.root, file.path)
-                if _nesting_level(symbol.container) < levels
-            ),
-            broken=file.broken,
-            problem=file.problem,
-        )
 
     def _undefined_notes(self, query: SymbolQuery, *, has_uses: bool) -> list[str]:
         if not self._roots:
@@ -555,36 +540,34 @@ def _searched_roots(scope: CodeScope) -> tuple[list[CodeRoot], tuple[str, ...]]:
     return [], (_NOT_INDEXED,)
 
 
+def _filter_by_certainty(
+    uses: list[_RankedUse], options: CodeQueryOptions, *, is_defined: bool
+) -> tuple[list[_RankedUse], int]:
+    """Return the uses that are certain enough, and the number of the others.
+
+    If the symbol is not defined here and no use is certain enough, all are returned.
+    """
+    max_rank = _CERTAINTY_RANK[options.certainty]
+    kept = [ranked for ranked in uses if _CERTAINTY_RANK[ranked[1]] <= max_rank]
+    return (kept, len(uses) - len(kept)) if kept or is_defined else (uses, 0)
+
+
 def _is_at_or_below(path: str, below: str) -> bool:
     return not below or is_below(path, below)
 
 
 def _sort_key(ranked: _RankedUse, targets: Sequence[StoredDefinition]) -> tuple[int, int, str, str, int, int]:
+    """Sort by certainty, then by distance: the file of a definition, its folder, its top-level folder, elsewhere."""
     used, certainty = ranked
-    rank, distance = _CERTAINTY_RANK[certainty], _distance(used, targets)
-    return rank, distance, used.root, used.path, used.use.line, used.use.column
-
-
-def _distance(used: StoredUse, targets: Sequence[StoredDefinition]) -> int:
-    """Return 0 for a use in the file of a definition, 1 in its folder, 2 in the same top-level folder, 3 elsewhere."""
-    nearest = 3
+    distance = 3
     for target in targets[:50]:
         if used.path == target.path:
-            return 0
-        if os.path.dirname(used.path) == os.path.dirname(target.path):
-            nearest = min(nearest, 1)
+            distance = 0
+        elif posixpath.dirname(used.path) == posixpath.dirname(target.path):
+            distance = min(distance, 1)
         elif used.path.partition("/")[0] == target.path.partition("/")[0]:
-            nearest = min(nearest, 2)
-    return nearest
-
-
-def _nesting_level(container: str) -> int:
-    return container.count(".") + 1 if container else 0
-
-
-def _callee_name(query: SymbolQuery, targets: Sequence[StoredDefinition]) -> str:
-    names = {target.symbol.qualified_name for target in targets}
-    return names.pop() if len(names) == 1 else query.qualified_name
+            distance = min(distance, 2)
+    return _CERTAINTY_RANK[certainty], distance, used.root, used.path, used.use.line, used.use.column
 
 
 def _symbol_fields(symbol: Symbol) -> dict[str, Any]:

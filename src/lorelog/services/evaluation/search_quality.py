@@ -33,7 +33,7 @@ from lorelog.retrieval.ranking_metrics import (
     metric_names,
     paired_difference,
 )
-from lorelog.services.memory_state.feedback import RELEVANT, Feedback
+from lorelog.services.memory_state.lifecycle_index import RELEVANT, Feedback
 from lorelog.services.places.root_selection import real_path
 
 OUR_RANKING = "ours"

@@ -32,7 +32,7 @@ from lorelog.ingest.files import read_text
 from lorelog.ingest.markdown import chunk_markdown
 from lorelog.ingest.outline import read_outline, read_sections
 from lorelog.light.git_location import find_worktree
-from lorelog.records.redaction import USUAL_STATUSES
+from lorelog.records.kinds import USUAL_STATUSES
 from lorelog.services.backup.archive import written_backups
 from lorelog.services.forget.forget_plan import ForgottenEntry
 from lorelog.services.forget.scrub import iter_texts

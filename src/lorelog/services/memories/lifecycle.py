@@ -43,8 +43,7 @@ from lorelog.retrieval.dedupe import normalized_text, split_words, word_shingles
 from lorelog.services.evaluation.search_quality import JudgedQuestions, questions_from_feedback
 from lorelog.services.memories.edit import find_memory, get_memory
 from lorelog.services.memories.extractive import extract_sentences
-from lorelog.services.memory_state.feedback import feedback_key
-from lorelog.services.memory_state.lifecycle_index import LifecycleIndex, MemoryDates, tenant_state
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex, MemoryDates, feedback_key, tenant_state
 from lorelog.services.memory_state.tombstones import Tombstones
 from lorelog.services.places.workspace import Workspace
 

@@ -89,6 +89,11 @@ class AppendLog(Generic[LineT]):
             return (-1, 0, 0)
         return (status.st_size, status.st_mtime_ns, status.st_ino)
 
+    @property
+    def token(self) -> str:
+        """Changes with every line."""
+        return "{}.{}.{}".format(*self.stamp())
+
     def append(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Append lines; they are on disk when this returns."""
         lines = list(lines)

@@ -62,10 +62,11 @@ def authored_digests(anchor: Anchor, text: str) -> tuple[str, str]:
 class AuthoredMemories:
     """The memories of one tenant that were written on this machine."""
 
-    @classmethod
-    def of_tenant(cls, folder: Path) -> AuthoredMemories:
+    @staticmethod
+    @lru_cache(maxsize=4)
+    def of_tenant(folder: Path) -> AuthoredMemories:
         """Return the registry of a tenant. A process keeps it, because reading a long one takes time."""
-        return _open_registry(folder)
+        return AuthoredMemories(folder)
 
     def __init__(self, folder: Path) -> None:
         self._lock = Lock()
@@ -78,7 +79,7 @@ class AuthoredMemories:
     @property
     def token(self) -> str:
         """Changes with every registered memory."""
-        return "{}.{}.{}".format(*self._file.stamp())
+        return self._file.token
 
     def exists(self) -> bool:
         """Return True if anything was ever registered, or older memories were adopted."""
@@ -129,7 +130,7 @@ class AuthoredMemories:
     def wrote_all(self, anchor: Anchor, text: str) -> bool:
         """Return True if a memory was written here with this anchor and exactly this text, markup aside."""
         known = self.find(anchor.memory)
-        if known is None or not self.wrote(anchor, text):
+        if known is None or not known.confirms(authored_digests(anchor, text)):
             return False
         return known.whole == _whole_digest(text) if known.whole else "<!--" not in text
 
@@ -177,11 +178,6 @@ class AuthoredMemories:
             if lines is not self._lines:
                 self._known_texts, self._lines = dict(lines), lines
             return self._known_texts
-
-
-@lru_cache(maxsize=4)
-def _open_registry(folder: Path) -> AuthoredMemories:
-    return AuthoredMemories(folder)
 
 
 def author_digest(text: str) -> str:

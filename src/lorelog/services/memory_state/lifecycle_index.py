@@ -13,19 +13,24 @@ A summary's anchor lists the content hashes it covers, so originals are recogniz
 covered. Originals stay searchable. They rank below their summary if both match and the summary contains all query words that
 the original contains: a general question shows the summary first, and a detail that only the original has keeps its rank. Links
 hold as long as the summary is indexed, within its project or everywhere for a global summary.
+
+Relevance judgements of users are kept in `feedback.jsonl`, readable by its owner only, because questions are private. A
+judgement names a memory by its id, or a section without an id by its content hash, so it survives moved lines; an edited
+section is a new one. The last judgement of a question and memory counts. `lorelog eval --feedback` measures searches by
+them, and results marked irrelevant rank lower when the same question is asked again. Other questions are not affected.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
+from msgspec import Struct, convert
+from msgspec.structs import asdict, replace
 
 from lorelog.core.document import GLOBAL_PROJECT, StoredChunk
 from lorelog.core.errors import plural
@@ -35,7 +40,6 @@ from lorelog.core.ports import Store, SummaryLink, Supersession
 from lorelog.core.query import NO_LIFECYCLE_STATE, LifecycleState, ScorePart
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memory_state.append_log import AppendLog
-from lorelog.services.memory_state.feedback import Feedback, Judgement, is_judged_irrelevant
 from lorelog.services.places.workspace import RECORD_PAGES
 
 if TYPE_CHECKING:
@@ -44,7 +48,6 @@ if TYPE_CHECKING:
 
 
 LIFECYCLE_FILE = "lifecycle.jsonl"
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 MAX_SOURCES_SHOWN = 50
 """Sources of a summary that `expand` lists."""
 _COVERS_PREFIX = "<!-- covers:"
@@ -77,7 +80,7 @@ class SummaryLinks:
         return link.covers if link is not None else ()
 
 
-class MemoryDates(NamedTuple):
+class MemoryDates(Struct, frozen=True):
     """Dates that a user set for a memory. None keeps the previous value, an empty string removes it."""
 
     memory: str
@@ -86,6 +89,10 @@ class MemoryDates(NamedTuple):
     at: str = ""
     reviewed: bool = False
     """True if a person approved a summary or an import, or left a correction as it is."""
+
+    def __post_init__(self) -> None:
+        for day in filter(None, (self.expires, self.review_after)):
+            date.fromisoformat(day)
 
     def merged_over(self, before: MemoryDates) -> MemoryDates:
         """Return the combined dates when these are set after `before`."""
@@ -102,14 +109,14 @@ class MemoryDateTable:
     """Dates of one tenant's memories, by memory id."""
 
     def __init__(self, path: Path) -> None:
-        self._file = AppendLog(path, _parse_dates, is_optional=True)
+        self._file = AppendLog(path, lambda entry: convert(entry, MemoryDates), is_optional=True)
         self._lines: tuple[MemoryDates, ...] = ()
         self._days: dict[str, MemoryDates] = {}
 
     @property
     def token(self) -> str:
         """Changes with every recorded date."""
-        return "{}.{}.{}".format(*self._file.stamp())
+        return self._file.token
 
     def dates(self) -> Mapping[str, MemoryDates]:
         """Return the current dates."""
@@ -123,17 +130,92 @@ class MemoryDateTable:
 
     def record(self, days: MemoryDates) -> None:
         """Record dates; they are on disk when this returns."""
-        fields = {"expires": days.expires, "review_after": days.review_after}
-        marks = {"reviewed": True} if days.reviewed else {}
-        at = datetime.now(UTC).isoformat(timespec="seconds")
-        self._file.append(
-            [{"memory": days.memory, "at": at} | {k: v for k, v in fields.items() if v is not None} | marks]
-        )
+        fields = {"memory": days.memory, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+        more = {"expires": days.expires, "review_after": days.review_after, "reviewed": days.reviewed or None}
+        self._file.append([fields | {name: value for name, value in more.items() if value is not None}])
 
     def due(self, today: str) -> list[str]:
         """Return the ids of memories due for review, the longest due first."""
         due = [entry for entry in self.dates().values() if entry.review_after and entry.review_after <= today]
         return [entry.memory for entry in sorted(due, key=lambda entry: (entry.review_after, entry.memory))]
+
+
+RELEVANT, IRRELEVANT = "relevant", "irrelevant"
+IRRELEVANT_PENALTY = 0.5
+"""Subtracted from the score: about the weight of all words of a question. The result ranks lower and stays findable."""
+
+
+class Judgement(Struct, frozen=True):
+    """A user's judgement of one result."""
+
+    query: str
+    """As returned by `normalize_query`."""
+    key: str
+    """The memory's id, or the content hash of a section."""
+    id: str
+    """The chunk's id when it was judged."""
+    memory: str
+    relevance: str
+    at: str
+
+
+class Feedback:
+    """The judgements of one tenant."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = AppendLog(path, lambda entry: convert(entry, Judgement), is_optional=True)
+        self._lines: tuple[Judgement, ...] = ()
+        self._judged: dict[str, dict[str, Judgement]] = {}
+
+    @property
+    def token(self) -> str:
+        """Changes with every judgement."""
+        return self._file.token
+
+    def judgements(self) -> Mapping[str, Mapping[str, Judgement]]:
+        """Return the current judgements, by question and memory key."""
+        lines = self._file.lines()
+        if lines is not self._lines:
+            judged: dict[str, dict[str, Judgement]] = {}
+            for line in lines:
+                judged.setdefault(line.query, {})[line.key] = line
+            self._judged, self._lines = judged, lines
+        return self._judged
+
+    def record(self, query: str, stored: StoredChunk, relevance: str) -> tuple[Judgement, bool]:
+        """Record a judgement; return it and whether it is new."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        judgement = Judgement(
+            normalize_query(query), feedback_key(stored), stored.id, stored.chunk.memory, relevance, at
+        )
+        previous = self.judgements().get(judgement.query, {}).get(judgement.key)
+        if previous is not None and previous.relevance == relevance:
+            return previous, False
+        self._file.append([asdict(judgement)])
+        return judgement, True
+
+
+def is_judged_irrelevant(judgements: Mapping[str, Mapping[str, Judgement]], query: str, stored: StoredChunk) -> bool:
+    """Return whether this memory was judged irrelevant to exactly this question."""
+    if not judgements:
+        return False
+    judgement = judgements.get(normalize_query(query), {}).get(feedback_key(stored))
+    return judgement is not None and judgement.relevance == IRRELEVANT
+
+
+def normalize_query(query: str) -> str:
+    """Return a question for comparison: case, white space and final punctuation are ignored."""
+    return " ".join(query.casefold().split()).rstrip(" ?!.？！。")
+
+
+def feedback_key(stored: StoredChunk) -> str:
+    """Return the key under which a memory is judged."""
+    return stored.chunk.memory or stored.chunk.content_hash
+
+
+def explain_penalty() -> tuple[ScorePart, ...]:
+    """Return the score part of an irrelevant judgement."""
+    return (ScorePart("feedback", -IRRELEVANT_PENALTY, "judged irrelevant to this question"),)
 
 
 class _TenantState:
@@ -143,22 +225,20 @@ class _TenantState:
         self.expiry = MemoryDateTable(folder / LIFECYCLE_FILE)
         self.feedback = Feedback(folder / "feedback.jsonl")
         self._supersession_rows: Sequence[Supersession] = ()
-        self._supersessions: SupersessionIndex | None = None
+        self._supersessions = SupersessionIndex(())
         self._link_rows: Sequence[SummaryLink] = ()
         self._summary_links = SummaryLinks()
 
     def supersessions(self, store: Store) -> SupersessionIndex:
         rows = store.supersessions()
-        if self._supersessions is None or rows is not self._supersession_rows:
-            self._supersessions = SupersessionIndex(rows)
-            self._supersession_rows = rows
+        if rows is not self._supersession_rows:
+            self._supersessions, self._supersession_rows = SupersessionIndex(rows), rows
         return self._supersessions
 
     def summary_links(self, store: Store) -> SummaryLinks:
         rows = store.summary_links()
         if rows is not self._link_rows:
-            self._summary_links = SummaryLinks(rows)
-            self._link_rows = rows
+            self._summary_links, self._link_rows = SummaryLinks(rows), rows
         return self._summary_links
 
 
@@ -305,29 +385,10 @@ class LifecycleIndex:
 
 def parse_day(text: str) -> str:
     """Return the ISO date that a text begins with, or an empty string: an invalid date hides nothing."""
-    match = _DAY.match(text)
-    if match is None:
-        return ""
     try:
-        return date.fromisoformat(match[0]).isoformat()
+        return date.fromisoformat(text[:10]).isoformat()
     except ValueError:
         return ""
-
-
-def _parse_dates(entry: Any) -> MemoryDates:
-    return MemoryDates(
-        str(entry["memory"]),
-        _check_day(entry.get("expires")),
-        _check_day(entry.get("review_after")),
-        str(entry.get("at", "")),
-        entry.get("reviewed") is True,
-    )
-
-
-def _check_day(value: Any) -> str | None:
-    if value is None or value == "":
-        return value  # type: ignore[no-any-return]
-    return date.fromisoformat(value).isoformat()
 
 
 def rank_below_summaries(
@@ -336,10 +397,9 @@ def rank_below_summaries(
     """Return the ranking with covered chunks below their summary. `words` returns the query words of a text."""
     pieces: dict[str, list[tuple[float, frozenset[str]]]] = {}
     for item in ranked:
-        anchor = item.stored.chunk.anchor
-        if anchor is not None and links.contents_of(anchor.memory):
-            piece = (item.fused.score, words(item.stored.chunk.matched_text))
-            pieces.setdefault(anchor.memory, []).append(piece)
+        chunk = item.stored.chunk
+        if links.contents_of(chunk.memory):
+            pieces.setdefault(chunk.memory, []).append((item.fused.score, words(chunk.matched_text)))
     if not pieces:
         return list(ranked)
     lowered = [_lower_below_summary(item, links, pieces, words) for item in ranked]
@@ -362,23 +422,17 @@ def _lower_below_summary(
     if not candidates:
         return ranked
     score, summary = max(candidates)
-    value = _score_below(ranked.fused.score, score) - ranked.fused.score
-    if value >= 0.0:
+    above = ranked.fused.score - (score - _MARGIN)
+    if above <= 0.0:  # well below it
         return ranked
+    value = score - _MARGIN * _MARGIN / (_MARGIN + above) - ranked.fused.score  # below it, in the same order
     part = ScorePart("covered", value, f"covered by the summary {summary}")
     return replace(ranked, fused=ranked.fused.plus(value, lambda: (part,)))
 
 
-def _score_below(score: float, summary: float) -> float:
-    """Return a score below the summary's that keeps the order; a score well below it is unchanged."""
-    above = score - (summary - _MARGIN)
-    return score if above <= 0.0 else summary - _MARGIN * _MARGIN / (_MARGIN + above)
-
-
 def attach_sources(reply: ExpandReply, store: Store, links: SummaryLinks) -> ExpandReply:
     """Return a section with the sources it covers, or with a note of the summaries that cover it."""
-    anchor = reply.chunk.chunk.anchor
-    covers = links.contents_of(anchor.memory) if anchor is not None and anchor.memory else ()
+    covers = links.contents_of(reply.chunk.chunk.memory)
     if not covers:
         summaries = links.summaries_of(reply.chunk)
         notes = [f"summarized in {summary}: 'lorelog show {summary}' shows it" for summary in summaries]

@@ -19,9 +19,8 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from lorelog.core.document import Chunk, Document, StoredChunk, short_hash
@@ -57,7 +56,7 @@ class Tombstones:
     """The deletions of one tenant. The file is read again whenever another process has changed it."""
 
     def __init__(self, path: Path) -> None:
-        self._file = AppendLog(path, _parse_tombstone, salvage=_salvage_tombstone)
+        self._file = AppendLog(path, lambda entry: convert(entry, Tombstone), salvage=_salvage_tombstone)
         self._lines: tuple[Tombstone, ...] = ()
         self._current: dict[str, Tombstone] = {}
         self._generation = ""
@@ -89,9 +88,7 @@ class Tombstones:
 
     def find_restored(self, identity: str) -> list[Tombstone]:
         """Return the deletions with exactly this chunk or memory id that were undone."""
-        last: dict[str, Tombstone] = {}
-        for stone in self._file.lines():
-            last[stone.key] = stone
+        last = {stone.key: stone for stone in self._file.lines()}
         return [stone for stone in last.values() if not stone.deleted and identity in (stone.memory, *stone.ids)]
 
     def all(self) -> Iterable[Tombstone]:
@@ -123,32 +120,16 @@ class Tombstones:
         return self._current
 
 
-def _parse_tombstone(entry: Any) -> Tombstone:
-    return Tombstone(
-        key=str(entry["key"]),
-        memory=str(entry["memory"]),
-        source=str(entry["source"]),
-        ids=tuple(map(str, entry["ids"])),
-        at=str(entry["at"]),
-        deleted=bool(entry["deleted"]),
-        forgotten=bool(entry.get("forgotten", False)),
-    )
-
-
 def _salvage_tombstone(line: bytes) -> Tombstone | None:
     """Return the deletion that a malformed line still names: what was deleted must stay deleted."""
-    found = dict(_FIELD.findall(line))
-    if b"key" not in found or _RESTORED.search(line):
+    text = line.decode("utf-8", "replace")
+    fields = dict(re.findall(r'"(key|memory|source|at)": "([^"\\]*)"', text))
+    if "key" not in fields or re.search(r'"deleted": *false', text):
         return None
-    fields = {name.decode(): value.decode("utf-8", "replace") for name, value in found.items()}
-    ids = tuple(name.decode() for name in _QUOTED.findall((_IDS.search(line) or [b"", b""])[1]))
+    ids = tuple(re.findall(r'"([^"\\]*)"', text.partition('"ids": [')[2].partition("]")[0]))
     return Tombstone(fields["key"], fields.get("memory", ""), fields.get("source", ""), ids, fields.get("at", ""))
 
 
-_FIELD = re.compile(rb'"(key|memory|source|at)": "([^"\\]*)"')
-_RESTORED = re.compile(rb'"deleted": *false')
-_IDS = re.compile(rb'"ids": \[([^\]]*)\]')
-_QUOTED = re.compile(rb'"([^"\\]*)"')
 _GENERATION_NOTE = "deletions"
 """The name of the store's note that holds the generation."""
 _OMITTED_MARK = " without "

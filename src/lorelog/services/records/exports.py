@@ -44,8 +44,7 @@ from lorelog.ingest.transcripts.json_files import read_members
 from lorelog.ingest.transcripts.turns import TranscriptStats
 from lorelog.records.chain import LINE_FORMAT_VERSION, MAX_RECORD_BYTES, TEXT_FIELDS, content_values, decode_line
 from lorelog.records.digests import strip_control_chars
-from lorelog.records.kinds import FIELDS, search_text
-from lorelog.records.redaction import REDACTED_KEY
+from lorelog.records.kinds import FIELDS, REDACTED_KEY, search_text
 from lorelog.records.trust import assess_records
 from lorelog.services.records.store import RecordStore
 

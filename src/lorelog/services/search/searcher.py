@@ -61,8 +61,12 @@ from lorelog.retrieval.score_features import (
 from lorelog.retrieval.snippet import cut_snippet
 from lorelog.retrieval.time_expressions import TimeHint, find_time_hint
 from lorelog.retrieval.token_estimate import estimate_tokens
-from lorelog.services.memory_state.feedback import IRRELEVANT_PENALTY, explain_penalty
-from lorelog.services.memory_state.lifecycle_index import LifecycleIndex, rank_below_summaries
+from lorelog.services.memory_state.lifecycle_index import (
+    IRRELEVANT_PENALTY,
+    LifecycleIndex,
+    explain_penalty,
+    rank_below_summaries,
+)
 from lorelog.services.search.candidates import MAX_HITS, CandidateSet, SearchQuestion, find_candidates
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from lorelog.core.errors import UsageError
 from lorelog.core.ports import Store
 from lorelog.core.query import BudgetReport, DroppedHit, Hit, HitForm, PackedHit, SearchReply
 from lorelog.ingest.outline import heading_limit, outline_section_bounds, read_outline
-from lorelog.retrieval.knapsack import MAX_HITS_PACKED, FormChoice, HitOffer, SectionOffer, choose_forms, hit_points
+from lorelog.retrieval.knapsack import MAX_HITS_PACKED, HitOffer, SectionOffer, choose_forms, hit_points
 from lorelog.retrieval.token_estimate import estimate_tokens
 from lorelog.services.memories.listing import read_current_text
 from lorelog.services.places.roots import Root
@@ -29,27 +29,45 @@ def pack_hits(reply: SearchReply, budget: int, store: Store) -> SearchReply:
     """
     if budget < 0:
         raise UsageError(f"the token budget must not be negative (got {budget})", hint="0 turns the budget off")
-    sections, homes = _find_sections(reply.hits, store)
-    points = hit_points([hit.score for hit in reply.hits])
-    offers = [
-        HitOffer(value, _citation_tokens(hit), hit.tokens, _chunk_tokens(hit, sections, home), home)
-        for value, hit, home in zip(points, reply.hits, homes, strict=True)
-    ]
+    hits = reply.hits
+    sections, homes = _find_sections(hits, store)
+    offers: list[HitOffer] = []
+    for value, hit, home in zip(hit_points([hit.score for hit in hits]), hits, homes, strict=True):
+        location = f"{hit.source}:{hit.start_line}-{hit.end_line}"
+        labels = f"{hit.date}  {hit.type} {' '.join(f'#{tag}' for tag in hit.tags)}  {hit.id}"
+        others = (f"also in {other}" for other in hit.duplicates)
+        head = [f"10.  {hit.score:.3f}  {location}  {labels}", " > ".join(hit.heading_path), *others, ""]
+        is_section = home is not None and sections[home].lines == (hit.start_line, hit.end_line)
+        chunk = None if is_section else estimate_tokens(hit.content)
+        offers.append(HitOffer(value, estimate_tokens("\n".join(head)), hit.tokens, chunk, home))
+    sizes = {number: section.lines[1] - section.lines[0] for number, section in enumerate(sections)}
+    around = [[number for number, outer in enumerate(sections) if outer.holds(section)] for section in sections]
     plan = choose_forms(
-        offers, [SectionOffer(section.tokens, _find_parent_section(section, sections)) for section in sections], budget
+        offers,
+        [
+            SectionOffer(section.tokens, min(outer, key=sizes.__getitem__, default=None))
+            for section, outer in zip(sections, around, strict=True)
+        ],
+        budget,
     )
     shown: list[Hit] = []
     dropped: list[DroppedHit] = []
     first: dict[int, str] = {}
-    for number, (hit, offer, choice) in enumerate(zip(reply.hits, offers, plan.choices, strict=True)):
+    for number, (hit, offer, choice) in enumerate(zip(hits, offers, plan.choices, strict=True)):
+        lines, within = (hit.start_line, hit.end_line), ""
         if choice is None:
-            dropped.append(_make_dropped(number, hit, offer, budget))
-        elif choice.section is None:
-            shown.append(replace(hit, packed=_pack_alone(hit, offer, choice)))
-        else:
-            within = first.setdefault(choice.section, hit.id)
-            packed = sections[choice.section].pack(offer.citation, "" if within == hit.id else within)
-            shown.append(replace(hit, packed=packed))
+            least = offer.citation + min(offer.snippet, offer.chunk or offer.snippet)
+            reason = "it is larger than the budget" if least > budget else "the budget was used by other hits"
+            if number >= MAX_HITS_PACKED:
+                reason = f"only the best {MAX_HITS_PACKED} hits are considered"
+            dropped.append(DroppedHit(hit.id, hit.source, *lines, least, reason))
+            continue
+        text, cost = (hit.content, offer.chunk or 0) if choice.form is HitForm.CHUNK else (hit.snippet, offer.snippet)
+        if choice.section is not None:
+            section, holder = sections[choice.section], first.setdefault(choice.section, hit.id)
+            lines, within = section.lines, "" if holder == hit.id else holder
+            text, cost = ("", 0) if within else (section.text, section.tokens)
+        shown.append(replace(hit, packed=PackedHit(choice.form, text, offer.citation + cost, *lines, within)))
     notes = list(reply.notes)
     if dropped and not shown:
         shortest = min(hit.tokens for hit in dropped)
@@ -62,17 +80,14 @@ class _SectionText(Struct, frozen=True):
     """The current text of a section."""
 
     source: str
-    start: int
-    end: int
+    lines: tuple[int, int]
+    """The first and the last one."""
     text: str
     tokens: int
 
     def holds(self, other: _SectionText) -> bool:
-        return self != other and self.source == other.source and self.start <= other.start and other.end <= self.end
-
-    def pack(self, citation: int, within: str) -> PackedHit:
-        text, cost = ("", citation) if within else (self.text, citation + self.tokens)
-        return PackedHit(HitForm.SECTION, text, cost, self.start, self.end, within)
+        inside = self.lines[0] <= other.lines[0] and other.lines[1] <= self.lines[1]
+        return self != other and self.source == other.source and inside
 
 
 def _find_sections(hits: Sequence[Hit], store: Store) -> tuple[list[_SectionText], list[int | None]]:
@@ -98,41 +113,4 @@ def _read_sections(source: str, hits: Sequence[Hit], store: Store) -> Iterator[t
         outline = outline or read_outline(text, max_headings=heading_limit(source))
         start, end = outline_section_bounds(outline, hit.start_line, hit.heading_level)
         content = "\n".join(outline.lines[start - 1 : end])
-        yield hit.id, _SectionText(source, start, end, content, estimate_tokens(content))
-
-
-def _find_parent_section(section: _SectionText, sections: Sequence[_SectionText]) -> int | None:
-    """Return the index of the smallest section around a section."""
-    outer = [number for number, other in enumerate(sections) if other.holds(section)]
-    return min(outer, key=lambda number: sections[number].end - sections[number].start, default=None)
-
-
-def _chunk_tokens(hit: Hit, sections: Sequence[_SectionText], home: int | None) -> int | None:
-    """Return the cost of a chunk; None if it is its whole section."""
-    if home is not None and (sections[home].start, sections[home].end) == (hit.start_line, hit.end_line):
-        return None
-    return estimate_tokens(hit.content)
-
-
-def _citation_tokens(hit: Hit) -> int:
-    """Return the cost of a hit's title and location, which every form includes."""
-    location = f"{hit.source}:{hit.start_line}-{hit.end_line}"
-    head = (
-        f"10.  {hit.score:.3f}  {location}  {hit.date}  {hit.type} {' '.join(f'#{tag}' for tag in hit.tags)}  {hit.id}"
-    )
-    others = (f"also in {other}" for other in hit.duplicates)
-    return estimate_tokens("\n".join([head, " > ".join(hit.heading_path), *others, ""]))
-
-
-def _pack_alone(hit: Hit, offer: HitOffer, choice: FormChoice) -> PackedHit:
-    text, cost = (hit.content, offer.chunk or 0) if choice.form is HitForm.CHUNK else (hit.snippet, offer.snippet)
-    return PackedHit(choice.form, text, offer.citation + cost, hit.start_line, hit.end_line)
-
-
-def _make_dropped(number: int, hit: Hit, offer: HitOffer, budget: int) -> DroppedHit:
-    min_tokens = offer.citation + min(offer.snippet, offer.chunk or offer.snippet)
-    if number >= MAX_HITS_PACKED:
-        reason = f"only the best {MAX_HITS_PACKED} hits are considered"
-    else:
-        reason = "it is larger than the budget" if min_tokens > budget else "the budget was used by other hits"
-    return DroppedHit(hit.id, hit.source, hit.start_line, hit.end_line, min_tokens, reason)
+        yield hit.id, _SectionText(source, (start, end), content, estimate_tokens(content))

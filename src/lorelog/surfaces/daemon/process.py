@@ -1,5 +1,8 @@
 """The daemon process: composes the server with its operations, background threads, file watching and HTTP.
 
+One thread turns spooled hook events into memories, one indexes new records. Neither delays a request: a client never waits for a model
+or for Git.
+
 Run as `python -m lorelog.surfaces.daemon.process --home DIRECTORY` by `light/daemon_control.py`. Nothing heavy is imported
 before the socket listens: clients that arrive meanwhile queue there, and do not each try to start a daemon.
 """
@@ -22,14 +25,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from msgspec import Struct
 
 from lorelog.core import VERSION
-from lorelog.core.errors import LorelogError
+from lorelog.core.errors import Cancelled, DaemonError, LorelogError, StoreBusy
+from lorelog.core.paths import cache_folder, tenant_folder
 from lorelog.light.daemon_address import DaemonAddress
 from lorelog.light.daemon_control import READY, start_detached
 from lorelog.operations.operation import resident_bytes
 from lorelog.surfaces.daemon.connection import OperationRunner
 from lorelog.surfaces.daemon.instance import InstanceLock, limit_arenas, trim_memory
-from lorelog.surfaces.daemon.router import DaemonHooks
-from lorelog.surfaces.daemon.server import DaemonServer, ServerLimits
+from lorelog.surfaces.daemon.server import DaemonHooks, DaemonServer, ServerLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,10 +40,8 @@ if TYPE_CHECKING:
     from lorelog.core.options import DaemonOptions, HttpOptions, ScanOptions, WatchOptions
     from lorelog.engine import Engine
     from lorelog.operations.dispatch import ClientIdentity, Dispatcher
-    from lorelog.services.code.index_run import CodeIndexReport
     from lorelog.services.code.watcher import CodeWatcher
     from lorelog.services.watch.watcher import Watcher, WatchPass
-    from lorelog.surfaces.daemon.background import BackgroundIndexThread, SpoolDrainThread
     from lorelog.surfaces.daemon.connection import DaemonRequest
     from lorelog.surfaces.http.server import RunningServer
     from lorelog.wiring import Location, ResourcePool
@@ -63,6 +64,16 @@ _MAX_VISITED = 1_000
 _DAEMON_VARIABLES = ("LORELOG_DAEMON_", "LORELOG_WATCH_", "LORELOG_HTTP_")
 """Prefixes of variables that configure the daemon and are taken from the environment that it was started in."""
 _YIELD_S = 0.2
+_SPOOL_POLL_S = 1.0
+"""How often to read the spool without a wake-up: a hook that cannot reach the daemon still writes its event."""
+_MAX_CONCURRENT_SESSIONS = 4
+"""Sessions captured at a time. A model that summarizes one session delays only that session."""
+_DEBOUNCE_S = 1.0
+"""Changes within this time are indexed together; a search that indexes them itself comes first."""
+_RETRY_S = 5.0
+_WATCHED_CACHE_FILES = ("catalog.db", "catalog.db-wal", "code.db")
+
+TenantStamp = tuple[object, ...]
 _CLOSE_S = 0.5
 """How long to wait for background threads at exit."""
 
@@ -148,6 +159,136 @@ class DaemonSettings(Struct, frozen=True):
     environment: Mapping[str, str]
     """Environment for the daemon's own work: watching, background indexing, HTTP."""
     tenant: str
+
+
+class SpoolDrainThread:
+    """Turns spooled hook events into memories until it is stopped. Failures are recorded and end nothing."""
+
+    def __init__(
+        self, home: str, runner: OperationRunner, environment: Mapping[str, str], wake_event: threading.Event
+    ) -> None:
+        from lorelog.services.sessions.drain import Drainer
+
+        self._home, self._runner, self._environment, self._wake_event = home, runner, environment, wake_event
+        self._drainer = Drainer(home, self._capture, runner.record_failure, _MAX_CONCURRENT_SESSIONS)
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="lorelog-drain", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the current event."""
+        self._stopped = True
+        self._wake_event.set()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._wake_event.clear()
+            pause_s = _SPOOL_POLL_S
+            try:
+                drained = self._drainer.drain()
+                pause_s = _SPOOL_POLL_S if drained.pause_s is None else min(_SPOOL_POLL_S, drained.pause_s)
+            except (Cancelled, DaemonError):
+                pass  # the daemon is stopping; the next one continues
+            except Exception as error:
+                self._runner.record_failure("drain", error)
+            if not self._stopped:
+                self._wake_event.wait(max(pause_s, 0.05))
+
+    def _capture(self, event: dict[str, Any]) -> dict[str, Any]:
+        from lorelog.operations.dispatch import ClientIdentity
+        from lorelog.services.sessions.drain import capture_arguments, event_directory
+
+        variables = event.get("environment")
+        environment = {**self._environment, **(variables if isinstance(variables, dict) else {})}
+        caller = ClientIdentity(event_directory(event, self._home), environment, self._home)
+        return self._runner.call("session.capture", capture_arguments(event), caller)
+
+
+class BackgroundIndexThread:
+    """Indexes new records and finds the code that new memories name, until it is stopped. Failures end nothing.
+
+    It runs after operations and not on a timer: an unchanged tenant costs a few `stat` calls.
+    """
+
+    def __init__(
+        self,
+        home: str,
+        runner: OperationRunner,
+        engine_at: Callable[[str, str], Engine],
+        directories: Mapping[str, str],
+    ) -> None:
+        # `directories`: the directory of each tenant's latest request.
+        self._home = home
+        self._runner, self._engine_at, self._directories = runner, engine_at, directories
+        self._indexed: dict[str, TenantStamp] = {}
+        self._waiting = False
+        self._wake_event, self._stopped = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lorelog-settle", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the current batch."""
+        self._stopped.set()
+        self._wake_event.set()
+
+    def is_idle(self) -> bool:
+        """Return whether everything that was written is indexed."""
+        return self._waiting and not self._wake_event.is_set()
+
+    def wake(self) -> None:
+        """Check for changes soon: an operation has ended and may have written something."""
+        self._wake_event.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._waiting = True
+            self._wake_event.wait()
+            self._waiting = False
+            self._stopped.wait(_DEBOUNCE_S)
+            self._wake_event.clear()
+            directories = list(self._directories.items())  # a copy: other threads add to it
+            done = [self._index_tenant(tenant, directory) for tenant, directory in directories]
+            if not all(done):
+                self._stopped.wait(_RETRY_S)
+                self._wake_event.set()
+
+    def _index_tenant(self, tenant: str, directory: str) -> bool:
+        """Index what a tenant has written since the last pass. Return False if its index is locked."""
+        stamp = self._stamp(tenant, directory)
+        if stamp is None or stamp == self._indexed.get(tenant) or self._stopped.is_set():
+            return True
+        try:
+            self._engine_at(tenant, directory).run_background_work(self._should_continue)
+        except StoreBusy:
+            return False
+        except Exception as error:
+            if not (isinstance(error, LorelogError) and self._stopped.is_set()):
+                self._runner.record_failure("settle", error)
+        self._indexed[tenant] = stamp
+        return True
+
+    def _should_continue(self) -> bool:
+        """Pause briefly while an operation runs. Return False once the thread is stopped."""
+        if self._runner.running():
+            self._stopped.wait(_YIELD_S)
+        return not self._stopped.is_set()
+
+    def _stamp(self, tenant: str, directory: str) -> TenantStamp | None:
+        """Return a value that changes with every record and memory, and with the directory; None without any files."""
+        stamps: list[object] = []
+        folder = tenant_folder(self._home, tenant)
+        cache = cache_folder(folder)
+        for file in (f"{folder}/ledger.jsonl", *(f"{cache}/{name}" for name in _WATCHED_CACHE_FILES)):
+            with suppress(OSError):
+                status = Path(file).stat()
+                stamps += [status.st_ino, status.st_size, status.st_mtime_ns]
+        return (directory, *stamps) if stamps else None
 
 
 class Daemon:
@@ -315,7 +456,7 @@ class Daemon:
             self._wants_restart = False
             if self._server.is_idle() and self._quiet_s() >= self._settings.daemon.model_idle_s:
                 self._server.shut_down(_RESTART)
-        elif self._resources is not None and not self._is_unloading() and self._is_check_due(now):
+        elif self._is_check_due(now):
             # In a thread of its own: closing a model may take long.
             self._models_checked_at = now
             self._unload_thread = threading.Thread(
@@ -326,12 +467,10 @@ class Daemon:
             )
             self._unload_thread.start()
 
-    def _is_unloading(self) -> bool:
-        return self._unload_thread is not None and self._unload_thread.is_alive()
-
     def _is_check_due(self, now: float) -> bool:
         """Return whether to look for memory to give back: now and then, after it grew, and once in a pause."""
-        if self._resources is None or self._settings is None:
+        is_unloading = self._unload_thread is not None and self._unload_thread.is_alive()
+        if self._resources is None or self._settings is None or is_unloading:
             return False
         loaded = self._resources.unload_idle(float("inf"))
         self._had_model = self._had_model or loaded > 0
@@ -382,14 +521,10 @@ class Daemon:
         update_home(Path(self._home))
 
     def _start_draining(self, settings: DaemonSettings) -> None:
-        from lorelog.surfaces.daemon.background import SpoolDrainThread
-
         self._drain_thread = SpoolDrainThread(self._home, self._runner, settings.environment, self._spool_event)
         self._drain_thread.start()
 
     def _start_indexing(self, settings: DaemonSettings) -> None:
-        from lorelog.surfaces.daemon.background import BackgroundIndexThread
-
         self._load_dispatcher()
         engine_at = partial(self._engine_at, settings)
         self._index_thread = BackgroundIndexThread(self._home, self._runner, engine_at, self._directories)
@@ -431,7 +566,7 @@ class Daemon:
             scan_options,
             settings.watch,
             may_continue=self._yield_to_requests,
-            on_run=self._on_code_indexed,
+            on_run=lambda run: self._runner.record_failure("code", run) if isinstance(run, Exception) else None,
         )
         self._code_watcher.start()
 
@@ -440,10 +575,6 @@ class Daemon:
         if self._runner.running():
             time.sleep(_YIELD_S)
         return self._stop_thread is None
-
-    def _on_code_indexed(self, outcome: CodeIndexReport | Exception) -> None:
-        if isinstance(outcome, Exception):
-            self._runner.record_failure("code", outcome)
 
     def _on_watch_pass(self, watch_pass: WatchPass) -> None:
         if watch_pass.busy:  # normal while other processes write
@@ -464,8 +595,7 @@ class Daemon:
             error = missing_extra("serve", "daemon.http")
             self._log.write(f"{error.message}; {error.hint}")
             return
-        from lorelog.surfaces.http.app import lazy_app
-        from lorelog.surfaces.http.server import serve_in_thread
+        from lorelog.surfaces.http.server import LazyApp, serve_in_thread
         from lorelog.surfaces.http.tickets import announce_server, with_token
         from lorelog.surfaces.page.app import PageContext, page_routes, revision_reader
 
@@ -479,7 +609,7 @@ class Daemon:
         options = with_token(settings.http(), self._home)
         revision = revision_reader(self._home, tenant_folder(self._home, settings.tenant))
         page = page_routes(self._runner.call, caller, PageContext("", self._home, revision))
-        server = serve_in_thread(self._runner.call, options, caller, [lazy_app("/mcp", load)], page)
+        server = serve_in_thread(self._runner.call, options, caller, [LazyApp("/mcp", load)], page)
         self._http_server = server
         self._http_record.enter_context(announce_server(self._home, server.url, server.port))
         self._log.write(f"serving {server.url}")

@@ -354,8 +354,7 @@ def _serve(
 
     from lorelog.core.paths import tenant_folder
     from lorelog.operations.dispatch import ClientIdentity
-    from lorelog.surfaces.http.app import build_app, lazy_app
-    from lorelog.surfaces.http.server import serve_app
+    from lorelog.surfaces.http.server import LazyApp, build_app, serve_app
     from lorelog.surfaces.http.tickets import announce_server
     from lorelog.surfaces.page.app import PageContext, page_routes, revision_reader
     from lorelog.wiring import ResourcePool
@@ -385,7 +384,7 @@ def _serve(
         threading.Thread(target=unload, name="lorelog-rest", daemon=True).start()
         revision = revision_reader(home, tenant_folder(home, tenant))
         page = page_routes(call, caller, PageContext(project, home, revision))
-        serve_app(build_app(call, options, caller, [lazy_app("/mcp", load_mcp)], page), options, started=start)
+        serve_app(build_app(call, options, caller, [LazyApp("/mcp", load_mcp)], page), options, started=start)
 
 
 class _FallbackClient:
