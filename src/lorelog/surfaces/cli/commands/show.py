@@ -8,10 +8,9 @@ import sys
 from lorelog.core.errors import LorelogError, NotFound, UsageError
 from lorelog.surfaces.cli.arguments import (
     add_arguments,
-    add_common,
-    add_project_option,
-    add_scope_options,
+    add_flags,
     add_setting_options,
+    add_shared,
     expand_path,
     request_of,
     search_filters,
@@ -70,10 +69,9 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
         "-n", "--lines", type=int, metavar="N", help="show N lines around a memory instead of its section"
     )
     only = parser.add_mutually_exclusive_group()
-    only.add_argument("--history", action="store_true", help="show all records of a record's thread")
-    only.add_argument("--trust", action="store_true", help="show why a record is trusted, or not")
+    add_flags(only, history="show all records of a record's thread", trust="show why a record is trusted, or not")
     add_setting_options(parser)
-    add_common(parser)
+    add_shared(parser, "json", "project", "tenant", "daemon")
 
 
 def run_show(args: argparse.Namespace) -> int:
@@ -302,8 +300,7 @@ def _show_turn(turn: Json, *, focused: bool) -> None:
 def configure_open(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("id", metavar="ID", help="id of a hit or memory, or its first characters")
-    add_project_option(parser)
-    add_scope_options(parser)
+    add_shared(parser, "project", "tenant", "daemon")
 
 
 def run_open(args: argparse.Namespace) -> int:
@@ -349,8 +346,7 @@ def configure_pick(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("query", metavar="QUERY", nargs="*", help="what to search for first")
     add_arguments(parser, search_filters())
-    add_project_option(parser)
-    add_scope_options(parser)
+    add_shared(parser, "project", "tenant", "daemon")
 
 
 def run_pick(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lorelog.core.errors import DaemonError, LorelogError, UsageError
 from lorelog.light.daemon_address import find_address
 from lorelog.light.daemon_connection import is_listening
-from lorelog.surfaces.cli.arguments import add_common, add_setting_options, add_verb
+from lorelog.surfaces.cli.arguments import add_flags, add_setting_options, add_shared, add_verb
 from lorelog.surfaces.cli.client import call_operation, print_reply
 from lorelog.surfaces.cli.render import (
     hang,
@@ -57,7 +57,7 @@ _LABEL_WIDTH = 11
 
 def configure_status_overview(parser: argparse.ArgumentParser) -> None:
     """show everything on one screen (default)"""  # noqa: D403
-    add_common(parser)
+    add_shared(parser, "json", "project", "tenant", "daemon")
 
 
 def run_status_overview(args: argparse.Namespace) -> int:
@@ -340,13 +340,14 @@ _RECENT_ERROR_S = 3600.0
 def configure_doctor(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
     parser.add_argument("--daemon-only", dest="daemon", action="store_true", help="check only the daemon, in detail")
-    parser.add_argument("--store", action="store_true", help="only compare the catalog with the search index")
-    parser.add_argument("--repair", action="store_true", help="with --store: fix the differences")
-    parser.add_argument(
-        "--chaos", action="store_true", help="kill a writer in a temporary home, and check what is left"
+    add_flags(
+        parser,
+        store="only compare the catalog with the search index",
+        repair="with --store: fix the differences",
+        chaos="kill a writer in a temporary home, and check what is left",
     )
     parser.add_argument("--cycles", type=int, metavar="N", help="with --chaos: number of kills (10)")
-    add_common(parser)
+    add_shared(parser, "json", "project", "tenant", "daemon")
 
 
 def run_doctor(args: argparse.Namespace) -> int:
@@ -519,7 +520,7 @@ def configure_daemon(parser: argparse.ArgumentParser) -> None:
         ("restart", "stop the daemon and start another"),
     ):
         verb = add_verb(parser, verbs, name, help_text)
-        verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+        add_shared(verb, "json")
 
 
 def run_daemon(args: argparse.Namespace) -> int:
