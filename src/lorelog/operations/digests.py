@@ -218,8 +218,6 @@ class BriefReply(_DigestReply, frozen=True, kw_only=True):
 
 @OPERATIONS.declare(
     "task.resume",
-    ResumeRequest,
-    ResumeReply,
     errors=(NotFound,),
     commands=(ShellCommand("task resume", ("task_id?",), hidden=("query", "k"), helps={"task_id": TASK_HELP}),),
 )
@@ -246,25 +244,25 @@ def resume(engine: Engine, request: ResumeRequest, call: RequestContext) -> Resu
     return ResumeReply(resume=view, **_digest_parts(compiled))
 
 
-@OPERATIONS.declare("artifact.find_failures", LibraryRequest, LibraryReply)
+@OPERATIONS.declare("artifact.find_failures")
 def find_failures(engine: Engine, request: LibraryRequest, call: RequestContext) -> LibraryReply:
     """List failed attempts and blockers, newest first."""
     return _library(engine, request, DigestRole.FAILURES)
 
 
-@OPERATIONS.declare("artifact.find_decisions", LibraryRequest, LibraryReply)
+@OPERATIONS.declare("artifact.find_decisions")
 def find_decisions(engine: Engine, request: LibraryRequest, call: RequestContext) -> LibraryReply:
     """List decisions in force: first those recorded as decisions, then those that other records imply."""
     return _library(engine, request, DigestRole.DECISIONS)
 
 
-@OPERATIONS.declare("artifact.find_evidence", LibraryRequest, LibraryReply)
+@OPERATIONS.declare("artifact.find_evidence")
 def find_evidence(engine: Engine, request: LibraryRequest, call: RequestContext) -> LibraryReply:
     """List evidence for and against claims, and how things were validated, newest first."""
     return _library(engine, request, DigestRole.EVIDENCE)
 
 
-@OPERATIONS.declare("artifact.find_highlights", LibraryRequest, LibraryReply)
+@OPERATIONS.declare("artifact.find_highlights")
 def find_highlights(engine: Engine, request: LibraryRequest, call: RequestContext) -> LibraryReply:
     """List the most important lessons: decisions, warnings, and tactics that worked more than once.
 
@@ -276,8 +274,6 @@ def find_highlights(engine: Engine, request: LibraryRequest, call: RequestContex
 
 @OPERATIONS.declare(
     "context.brief_project",
-    BriefRequest,
-    BriefReply,
     commands=(
         ShellCommand(
             "brief",
@@ -309,7 +305,7 @@ def brief_project(engine: Engine, request: BriefRequest, call: RequestContext) -
     return BriefReply(brief=view, **_digest_parts(compiled))
 
 
-@OPERATIONS.declare("artifact.read_wiki", WikiRequest, WikiReply, errors=(NotFound,))
+@OPERATIONS.declare("artifact.read_wiki", errors=(NotFound,))
 def read_wiki(engine: Engine, request: WikiRequest, call: RequestContext) -> WikiReply:
     """Show a page of the wiki in Markdown, compiled now: 'lorelog wiki build' writes the same pages to files.
 
