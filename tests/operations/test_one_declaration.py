@@ -6,15 +6,18 @@ import asyncio
 import inspect
 import json
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 from msgspec import Meta
+from msgspec.structs import replace
 from scripts.generate_reference import render_operations
 
 from lorelog import AsyncLorelog, Lorelog
 from lorelog.core.errors import UsageError
+from lorelog.core.options import HttpOptions
 from lorelog.engine import Engine
 from lorelog.operations import catalogue
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
@@ -24,7 +27,7 @@ from lorelog.surfaces.cli import commands
 from lorelog.surfaces.cli.derive import render_options
 from lorelog.surfaces.cli.main import main
 from lorelog.surfaces.cli.parser import command_parser
-from lorelog.surfaces.http.openapi import describe_api
+from lorelog.surfaces.http.server import serve_in_thread
 from lorelog.surfaces.mcp.calls import call_tool
 from lorelog.surfaces.python.methods import Awaited, Blocking, ModeT, OperationMethods, method
 
@@ -44,7 +47,7 @@ class Greeting(OperationReply, frozen=True, kw_only=True):
     text: str
 
 
-@OPERATIONS.declare("made.greet", GreetRequest, Greeting, commands=(ShellCommand("greet", ("name",)),))
+@OPERATIONS.declare("made.greet", commands=(ShellCommand("greet", ("name",)),))
 def greet(engine: Engine, request: GreetRequest, call: RequestContext) -> Greeting:
     """Greet a person."""
     return Greeting(text=" ".join([f"hello {request.name}"] * request.times))
@@ -57,6 +60,11 @@ class MadeNamespace(OperationMethods[ModeT]):
 
 
 FAKE = {"embedding.provider": "fake"}
+
+
+def _client(directory: Path) -> ClientIdentity:
+    environment = {"LORELOG_EMBEDDING_PROVIDER": "fake", "LORELOG_HOME": str(directory / "home")}
+    return ClientIdentity(str(directory), environment)
 
 
 @pytest.fixture(autouse=True)
@@ -104,13 +112,27 @@ def test_the_shell_has_a_command_with_typed_options(
     monkeypatch.setenv("LORELOG_EMBEDDING_PROVIDER", "fake")
     assert main(["--daemon", "off", "call", "made.greet", "--json", json.dumps({"name": "Mara"})]) == 0
     assert json.loads(capsys.readouterr().out) == {"text": "hello Mara"}
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text(json.dumps({"op": "made.greet", "arguments": {"name": "Odo"}}), "utf-8")
+    assert main(["--daemon", "off", "batch", "--jsonl", str(batch)]) == 0
+    assert json.loads(capsys.readouterr().out)["result"] == {"text": "hello Odo"}
 
 
-def test_http_has_a_route_with_schemas() -> None:
-    """OpenAPI describes the route, its request and its reply."""
-    described = describe_api(secured=False)
+def test_http_has_a_route_with_schemas(tmp_path: Path) -> None:
+    """A server answers at the operation's route, and OpenAPI describes the route, its request and its reply."""
+    remote = replace(_client(tmp_path), own=False)
+    server = serve_in_thread(Dispatcher().call, HttpOptions(port=0), remote)
+    connection = HTTPConnection("127.0.0.1", server.port)
+    try:
+        body = json.dumps({"name": "Mara", "times": 2})
+        connection.request("POST", "/api/call/made.greet", body, {"Content-Type": "application/json"})
+        assert json.load(connection.getresponse()) == {"text": "hello Mara hello Mara"}
+        connection.request("GET", "/openapi.json")
+        described = json.load(connection.getresponse())
+    finally:
+        connection.close()
+        server.stop()
     schemas = described["components"]["schemas"]
-
     assert described["paths"]["/api/call/made.greet"]["post"]["summary"] == "Greet a person."
     assert schemas["GreetRequest"]["properties"]["times"]["description"] == "Number of greetings."
     assert schemas["Greeting"]["required"] == ["text"]
@@ -118,13 +140,10 @@ def test_http_has_a_route_with_schemas() -> None:
 
 def test_agents_reach_it_over_mcp(tmp_path: Path) -> None:
     """`memory_call` calls it, and explains its arguments."""
-    client = ClientIdentity(
-        str(tmp_path), {"LORELOG_EMBEDDING_PROVIDER": "fake", "LORELOG_HOME": str(tmp_path / "home")}
-    )
     dispatcher = Dispatcher()
 
     def call(op: str, arguments: dict[str, object]) -> dict[str, object]:
-        return dispatcher.call(op, arguments, client)
+        return dispatcher.call(op, arguments, _client(tmp_path))
 
     reply = call_tool("memory_call", {"op": "made.greet", "arguments": {"name": "Mara"}}, call)
     explained = call_tool("memory_call", {"op": "help", "arguments": {"op": "made.greet"}}, call)

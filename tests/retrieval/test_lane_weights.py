@@ -102,35 +102,17 @@ def test_the_reason_names_the_evidence() -> None:
     assert reason == "words cover 25% of 2 terms; the best vector leads by 1.50; texts of about 400 characters"
 
 
-@given(st.lists(st.sampled_from(PROSE)), EVIDENCE, st.floats(0.0, 2.0), NUMBERS)
-def test_more_coverage(words: list[str], evidence: LaneEvidence, more: float, numbers: LaneNumbers) -> None:
-    """More coverage never raises the dense lane's weight, for any encoder."""
-    query = " ".join(words)
-    better = replace(evidence, coverage=evidence.coverage + more)
-    assert weigh_lanes(query, better, numbers).dense <= weigh_lanes(query, evidence, numbers).dense
-
-
-@given(st.lists(st.sampled_from(PROSE)), EVIDENCE, st.floats(0.0, 20_000.0), NUMBERS)
-def test_rarer_words(words: list[str], evidence: LaneEvidence, more: float, numbers: LaneNumbers) -> None:
-    """More or rarer words of which the same share is found never raise the dense lane's weight."""
-    query = " ".join(words)
-    longer = replace(evidence, rarity=evidence.rarity + more)
-    assert weigh_lanes(query, longer, numbers).dense <= weigh_lanes(query, evidence, numbers).dense
-
-
-@given(st.lists(st.sampled_from(PROSE + LITERAL)), EVIDENCE, st.floats(0.0, 5.0), NUMBERS)
-def test_a_larger_lead(words: list[str], evidence: LaneEvidence, more: float, numbers: LaneNumbers) -> None:
-    """A larger lead never lowers the dense lane's weight."""
-    query = " ".join(words)
-    surer = replace(evidence, lead=evidence.lead + more)
-    assert weigh_lanes(query, surer, numbers).dense >= weigh_lanes(query, evidence, numbers).dense
-
-
-@given(st.sampled_from(PROSE), EVIDENCE, st.floats(0.0, 40.0), NUMBERS)
-def test_a_wider_reach(query: str, evidence: LaneEvidence, more: float, numbers: LaneNumbers) -> None:
-    """Cosines that are further apart never lower the dense lane's weight."""
-    wider = replace(evidence, reach=evidence.reach + more)
-    assert weigh_lanes(query, wider, numbers).dense >= weigh_lanes(query, evidence, numbers).dense
+@given(st.lists(st.sampled_from(PROSE)), EVIDENCE, st.floats(0.0, 1.0), NUMBERS)
+@pytest.mark.parametrize(
+    "case", [("coverage", 2.0, -1), ("rarity", 20_000.0, -1), ("lead", 5.0, 1), ("reach", 40.0, 1)]
+)
+def test_more_evidence_speaks_for_its_lane(
+    case: tuple[str, float, int], words: list[str], evidence: LaneEvidence, more: float, numbers: LaneNumbers
+) -> None:
+    """More coverage or rarer words never raise the dense lane's weight, a larger lead or reach never lowers it."""
+    name, most, sign = case
+    query, more_evidence = " ".join(words), replace(evidence, **{name: getattr(evidence, name) + more * most})
+    assert sign * weigh_lanes(query, more_evidence, numbers).dense >= sign * weigh_lanes(query, evidence, numbers).dense
 
 
 @pytest.mark.parametrize("terms", [2, 12])

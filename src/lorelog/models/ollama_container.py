@@ -143,7 +143,14 @@ class OllamaContainer:
                 run_docker("rm", "-f", name)
                 self._run(name, parts.hostname or "", parts.port or 80)
             (self._folder / "started").write_text(f"{name}\n", "utf-8")
-            self._wait_until_ready()
+            deadline = time.monotonic() + READY_TIMEOUT_S
+            while not self.is_reachable():
+                if time.monotonic() >= deadline:
+                    raise ModelUnavailable(
+                        f"Ollama in the container {name} did not become ready within {READY_TIMEOUT_S:g} s",
+                        hint=f"see: docker logs {name}",
+                    )
+                time.sleep(_POLL_S)
             names = {
                 line.split()[0] for line in run_docker("exec", name, "ollama", "list")[1].splitlines() if line.strip()
             }
@@ -159,16 +166,6 @@ class OllamaContainer:
                 f"Docker could not start {self._options.image}: {error_line or status}",
                 hint="check that Docker is running and that the port is free (docker ps)",
             )
-
-    def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while not self.is_reachable():
-            if time.monotonic() >= deadline:
-                raise ModelUnavailable(
-                    f"Ollama in the container {self._options.container} did not become ready within {READY_TIMEOUT_S:g} s",
-                    hint=f"see: docker logs {self._options.container}",
-                )
-            time.sleep(_POLL_S)
 
     def _pull(self, model: str) -> None:
         self._pulled.add(model)
@@ -225,15 +222,8 @@ class OllamaContainer:
             finally:
                 os.close(descriptor)
             words = (str(self._folder), self._options.container, f"{self._options.idle_s:g}")
-            _spawn_detached([sys.executable, "-P", "-m", KEEPER_MODULE, *words])
-
-
-def _spawn_detached(words: list[str]) -> None:
-    """Start a process that is not waited for and has no output."""
-    null_files = [
-        (os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY, 0) for number in range(3)
-    ]
-    spawn_detached(words, _child_environment(), null_files)
+            null_files = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+            spawn_detached([sys.executable, "-P", "-m", KEEPER_MODULE, *words], _child_environment(), null_files)
 
 
 def _child_environment() -> dict[str, str]:

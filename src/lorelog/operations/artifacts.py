@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, structs
 
 from lorelog.core.caller import checked_origin
-from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreIncompatible, StoreUnwritable, UsageError
+from lorelog.core.errors import ModelError, NotFound, StoreIncompatible, UsageError
 from lorelog.core.query import TrustFilter
 from lorelog.core.record import RecordDraft, VerificationHint
 from lorelog.core.serializable import to_json
@@ -112,23 +112,16 @@ _GROUNDING_REASONS = {
 
 
 def _declare_writer(
-    name: str, request: type[RequestT], *commands: ShellCommand
+    name: str, *commands: ShellCommand
 ) -> Callable[[Handler[RequestT, WrittenArtifact]], Handler[RequestT, WrittenArtifact]]:
     """Declare an operation that writes a record; its commands offer the fields that every record has, too."""
     return OPERATIONS.declare(
-        name,
-        request,
-        WrittenArtifact,
-        errors=(NotFound, StoreUnwritable, StoreBusy),
-        writes=True,
-        once=True,
-        commands=tuple(map(_offer_record_fields, commands)),
+        name, errors=(NotFound,), writes=True, once=True, commands=tuple(map(_offer_record_fields, commands))
     )
 
 
 @_declare_writer(
     "task.start",
-    TaskStartRequest,
     ShellCommand(
         "task start",
         ("goal",),
@@ -153,7 +146,6 @@ def start_task(engine: Engine, request: TaskStartRequest, call: RequestContext) 
 
 @_declare_writer(
     "task.progress",
-    TaskProgressRequest,
     ShellCommand(
         "task progress",
         ("task_id?", "summary"),
@@ -168,7 +160,6 @@ def add_progress(engine: Engine, request: TaskProgressRequest, call: RequestCont
 
 @_declare_writer(
     "task.run_start",
-    RunStartRequest,
     ShellCommand(
         "task run-start",
         ("task_id?",),
@@ -183,7 +174,6 @@ def start_run(engine: Engine, request: RunStartRequest, call: RequestContext) ->
 
 @_declare_writer(
     "task.run_finish",
-    RunFinishRequest,
     ShellCommand(
         "task run-finish",
         ("task_id?", "notes"),
@@ -199,7 +189,6 @@ def finish_run(engine: Engine, request: RunFinishRequest, call: RequestContext) 
 
 @_declare_writer(
     "task.add_evidence",
-    AddEvidenceRequest,
     ShellCommand(
         "task evidence",
         ("task_id?", "summary"),
@@ -217,7 +206,6 @@ def add_evidence(engine: Engine, request: AddEvidenceRequest, call: RequestConte
 
 @_declare_writer(
     "task.finish",
-    TaskFinishRequest,
     ShellCommand(
         "task finish",
         ("task_id?",),
@@ -231,7 +219,7 @@ def finish_task(engine: Engine, request: TaskFinishRequest, call: RequestContext
     return _write_record(engine, "task_finish", request, call)
 
 
-@_declare_writer("artifact.create", ArtifactCreateRequest)
+@_declare_writer("artifact.create")
 def create_artifact(engine: Engine, request: ArtifactCreateRequest, call: RequestContext) -> WrittenArtifact:
     """Write a record of any kind.
 
@@ -240,13 +228,13 @@ def create_artifact(engine: Engine, request: ArtifactCreateRequest, call: Reques
     return _write_record(engine, request.artifact_kind, request, call)
 
 
-@_declare_writer("artifact.review", ReviewRequest)
+@_declare_writer("artifact.review")
 def write_review(engine: Engine, request: ReviewRequest, call: RequestContext) -> WrittenArtifact:
     """Review a record."""
     return _write_record(engine, "review", request, call)
 
 
-@_declare_writer("artifact.revision", RevisionRequest)
+@_declare_writer("artifact.revision")
 def write_revision(engine: Engine, request: RevisionRequest, call: RequestContext) -> WrittenArtifact:
     """Revise a record: the new record supersedes the one it replies to."""
     return _write_record(engine, "revision", request, call)
@@ -254,7 +242,6 @@ def write_revision(engine: Engine, request: RevisionRequest, call: RequestContex
 
 @_declare_writer(
     "artifact.decision",
-    DecisionRequest,
     ShellCommand(
         "decide",
         ("summary!",),
@@ -271,7 +258,6 @@ def write_decision(engine: Engine, request: DecisionRequest, call: RequestContex
 
 @_declare_writer(
     "artifact.verification",
-    VerificationRequest,
     ShellCommand(
         "verify",
         ("reply_to_artifact_id!", "summary"),
@@ -295,11 +281,7 @@ def write_verification(engine: Engine, request: VerificationRequest, call: Reque
 
 
 @OPERATIONS.declare(
-    "task.get",
-    TaskGetRequest,
-    TaskGetReply,
-    errors=(NotFound,),
-    commands=(ShellCommand("task show", ("task_id?",), helps={"task_id": TASK_HELP}),),
+    "task.get", errors=(NotFound,), commands=(ShellCommand("task show", ("task_id?",), helps={"task_id": TASK_HELP}),)
 )
 def get_task(engine: Engine, request: TaskGetRequest, call: RequestContext) -> TaskGetReply:
     """Show a task: its status, and all its records, oldest first."""
@@ -323,8 +305,6 @@ def get_task(engine: Engine, request: TaskGetRequest, call: RequestContext) -> T
 
 @OPERATIONS.declare(
     "task.search",
-    TaskSearchRequest,
-    TaskSearchReply,
     errors=(NotFound, ModelError),
     warms=True,
     commands=(
@@ -356,7 +336,7 @@ def search_tasks(engine: Engine, request: TaskSearchRequest, call: RequestContex
     return TaskSearchReply(query=request.query, hits=tuple(map(task_hit_info, result.tasks)), notes=tuple(result.notes))
 
 
-@OPERATIONS.declare("artifact.get", ArtifactGetRequest, ArtifactGetReply)
+@OPERATIONS.declare("artifact.get")
 def get_artifact(engine: Engine, request: ArtifactGetRequest, call: RequestContext) -> ArtifactGetReply:
     """Show a record, its replies, and the records that supersede it; or report that it does not exist."""
     from lorelog.services.records.record_scope import rate_records, resolve_record
@@ -377,7 +357,7 @@ def get_artifact(engine: Engine, request: ArtifactGetRequest, call: RequestConte
     )
 
 
-@OPERATIONS.declare("artifact.list_thread", ListThreadRequest, ThreadReply, errors=(NotFound,))
+@OPERATIONS.declare("artifact.list_thread", errors=(NotFound,))
 def list_thread(engine: Engine, request: ListThreadRequest, call: RequestContext) -> ThreadReply:
     """Show a thread, named by its id or by one of its records, oldest record first."""
     from lorelog.services.records.record_scope import rate_records, resolve_record, resolve_task_id
@@ -400,9 +380,7 @@ def list_thread(engine: Engine, request: ListThreadRequest, call: RequestContext
     return ThreadReply(thread_id=thread, artifacts=tuple(map(artifact_info, rate_records(store, records))))
 
 
-@OPERATIONS.declare(
-    "artifact.search", ArtifactSearchRequest, ArtifactSearchReply, errors=(NotFound, ModelError), warms=True
-)
+@OPERATIONS.declare("artifact.search", errors=(NotFound, ModelError), warms=True)
 def search_artifacts(engine: Engine, request: ArtifactSearchRequest, call: RequestContext) -> ArtifactSearchReply:
     """Search records, best first; without a query, newest first.
 
@@ -442,32 +420,28 @@ def _fit_artifact_hits(
     return hits, f"token budget of {request.token_budget:,}: {', '.join(parts)}" if parts else ""
 
 
-@OPERATIONS.declare(
-    "artifact.find_related",
-    FindRelatedRequest,
-    RelatedReply,
-    errors=(NotFound, ModelError, StoreUnwritable, StoreBusy),
-    writes=True,
-    once=True,
-    warms=True,
-)
+@OPERATIONS.declare("artifact.find_related", errors=(NotFound, ModelError), writes=True, once=True, warms=True)
 def find_related(engine: Engine, request: FindRelatedRequest, call: RequestContext) -> RelatedReply:
     """Find the records that support a claim and those that contradict it, and rate how well the claim is grounded.
 
     With `create_artifact` the result is recorded as a verification; it does not raise the trust of any record.
     """
     from lorelog.services.records.record_scope import RecordFilter, resolve_task_id
-    from lorelog.services.records.search import ClaimQuery, ClaimRecordTarget, find_claim_evidence
+    from lorelog.services.records.search import find_claim_evidence, record_claim_evidence
 
     archive = engine.records()
-    filters = RecordFilter(
+    claim = RecordFilter(
+        query=request.claim,
         k=request.k,
         task=resolve_task_id(archive.records.tables(), request.task_id) if request.task_id else "",
         thread=request.thread_id,
         projects=_projects_in_scope(engine, None, all_projects=request.all_projects),
     )
-    target = ClaimRecordTarget(request.record_task_id, request.writer) if request.create_artifact else None
-    related = find_claim_evidence(archive, ClaimQuery(request.claim, filters, request.candidate_artifact_ids), target)
+    related = find_claim_evidence(archive, claim, request.candidate_artifact_ids)
+    written = None
+    if request.create_artifact:
+        task = request.record_task_id or claim.task
+        written = record_claim_evidence(archive, related, task=task, agent=request.writer)
     status = str(related.status)
     grounds = {ground.record: ground for hit in (*related.supporting, *related.conflicting) for ground in hit.grounding}
     return RelatedReply(
@@ -480,7 +454,7 @@ def find_related(engine: Engine, request: FindRelatedRequest, call: RequestConte
         verification_hint=VerificationHint(
             requires_verification=status != "verified_record", reason=_GROUNDING_REASONS[status]
         ),
-        verification_artifact=None if related.written is None else written_artifact(related.written),
+        verification_artifact=None if written is None else written_artifact(written),
         notes=tuple(related.notes),
     )
 
@@ -586,11 +560,7 @@ class VerifyReply(OperationReply, frozen=True, kw_only=True):
 
 
 @OPERATIONS.declare(
-    "ledger.verify",
-    VerifyRequest,
-    VerifyReply,
-    errors=(StoreIncompatible,),
-    commands=(ShellCommand("ledger check", hidden=("limit",)),),
+    "ledger.verify", errors=(StoreIncompatible,), commands=(ShellCommand("ledger check", hidden=("limit",)),)
 )
 def verify(engine: Engine, request: VerifyRequest, call: RequestContext) -> VerifyReply:
     """Check the ledger: list every line that was altered, and every signature that does not prove its writer.

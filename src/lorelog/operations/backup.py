@@ -102,12 +102,7 @@ _MAX_MEMORIES = 1_000_000
 
 
 @OPERATIONS.declare(
-    "backup.create",
-    BackupRequest,
-    BackupReply,
-    errors=(StoreUnwritable, StoreBusy),
-    absent=_ABSENT,
-    commands=(ShellCommand("backup", ("file",)),),
+    "backup.create", errors=(StoreUnwritable, StoreBusy), absent=_ABSENT, commands=(ShellCommand("backup", ("file",)),)
 )
 def create(engine: Engine, request: BackupRequest, call: RequestContext) -> BackupReply:
     """Write a backup: journals of all known projects, ledger, settings, feedback and all else that cannot be rebuilt.
@@ -121,22 +116,14 @@ def create(engine: Engine, request: BackupRequest, call: RequestContext) -> Back
     return _backup_reply(file, manifest, dry_run=request.dry_run)
 
 
-@OPERATIONS.declare("backup.verify", BackupFileRequest, BackupReply, errors=(NotFound, StoreDamaged), absent=_ABSENT)
+@OPERATIONS.declare("backup.verify", errors=(NotFound, StoreDamaged), absent=_ABSENT)
 def verify(engine: Engine, request: BackupFileRequest, call: RequestContext) -> BackupReply:
     """Check that a backup is complete: every file in it against the SHA-256 in its manifest."""
     file = _resolve_path(request.file, call)
     return _backup_reply(file, read_backup(file), dry_run=False)
 
 
-@OPERATIONS.declare(
-    "backup.restore",
-    RestoreRequest,
-    RestoreReport,
-    errors=(NotFound, StoreDamaged, StoreUnwritable, StoreBusy),
-    writes=True,
-    once=True,
-    absent=_ABSENT,
-)
+@OPERATIONS.declare("backup.restore", errors=(NotFound, StoreDamaged), writes=True, once=True, absent=_ABSENT)
 def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> RestoreReport:
     """Restore a backup into this home, empty or not: what is missing is added, and what is here stays.
 
@@ -161,8 +148,6 @@ def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> Re
 
 @OPERATIONS.declare(
     "memory.export",
-    ExportRequest,
-    ExportReply,
     errors=(StoreUnwritable,),
     absent=_ABSENT,
     commands=(

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from lorelog.core.errors import UsageError
+from lorelog.core.errors import StoreBusy, StoreUnwritable, UsageError
 from lorelog.operations.operation import SURFACES, Json, Operation, OperationFamily
 
 FAMILIES = {
@@ -76,6 +76,7 @@ _REF_TEMPLATE = "#/$defs/{name}"
 
 def describe_operation(operation: Operation[Any, Any]) -> Json:
     """Return the description of one operation: help text, request and reply schemas, errors, surfaces."""
+    errors = operation.errors + ((StoreUnwritable, StoreBusy) if operation.writes else ())
     return {
         "name": operation.name,
         "summary": operation.summary,
@@ -83,7 +84,7 @@ def describe_operation(operation: Operation[Any, Any]) -> Json:
         "writes": operation.writes,
         "request": request_schema(operation),
         "reply": _standalone_schema(operation.json_type, complete=True),
-        "errors": sorted({"usage", "config", "store", *(kind.code for kind in operation.errors)}),
+        "errors": sorted({"usage", "config", "store", *(kind.code for kind in errors)}),
         "surfaces": {surface: operation.absent.get(surface, True) for surface in SURFACES},
     }
 

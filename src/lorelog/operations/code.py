@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from lorelog.core.code import Certainty, SymbolKind, UseKind
 from lorelog.core.code_reply import CallerInfo, DefinitionInfo, FileOutlineInfo, ImportInfo, ReferenceInfo
-from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
@@ -221,9 +221,7 @@ class CodeSearchReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, k
 
 @OPERATIONS.declare(
     "code.index",
-    CodeIndexRequest,
-    CodeIndexReport,
-    errors=(NotFound, StoreBusy, StoreUnwritable),
+    errors=(NotFound,),
     writes=True,
     absent={"mcp": _ABSENT_CHOOSES_CODE},
     commands=(ShellCommand("code index", ("path",)),),
@@ -245,12 +243,7 @@ def index_tree(engine: Engine, request: CodeIndexRequest, call: RequestContext) 
 
 
 @OPERATIONS.declare(
-    "code.forget",
-    CodeForgetRequest,
-    CodeForgetReply,
-    errors=(NotFound, StoreBusy, StoreUnwritable),
-    writes=True,
-    absent={"http": _ABSENT_CHOOSES_CODE, "mcp": _ABSENT_CHOOSES_CODE},
+    "code.forget", errors=(NotFound,), writes=True, absent={"http": _ABSENT_CHOOSES_CODE, "mcp": _ABSENT_CHOOSES_CODE}
 )
 def forget_tree(engine: Engine, request: CodeForgetRequest, call: RequestContext) -> CodeForgetReply:
     """Delete the index of a working tree's code and stop updating it. The files stay."""
@@ -261,7 +254,7 @@ def forget_tree(engine: Engine, request: CodeForgetRequest, call: RequestContext
     return CodeForgetReply(root=root, files=files)
 
 
-@OPERATIONS.declare("code.status", EmptyRequest, CodeStatusReply, commands=(ShellCommand("code status"),))
+@OPERATIONS.declare("code.status", commands=(ShellCommand("code status"),))
 def tree_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> CodeStatusReply:
     """List the indexed working trees: files, symbols, languages, and skipped files."""
     trees = _open_trees(engine)
@@ -269,10 +262,7 @@ def tree_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> 
 
 
 @OPERATIONS.declare(
-    "code.find_definition",
-    SymbolRequest,
-    DefinitionsReply,
-    commands=(ShellCommand("code def", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS),),
+    "code.find_definition", commands=(ShellCommand("code def", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS),)
 )
 def find_definition(engine: Engine, request: SymbolRequest, call: RequestContext) -> DefinitionsReply:
     """Find where a symbol is defined: file, exact span, signature and docstring of each definition, nearest first."""
@@ -282,10 +272,7 @@ def find_definition(engine: Engine, request: SymbolRequest, call: RequestContext
 
 
 @OPERATIONS.declare(
-    "code.find_references",
-    ReferencesRequest,
-    ReferencesReply,
-    commands=(ShellCommand("code refs", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS),),
+    "code.find_references", commands=(ShellCommand("code refs", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS),)
 )
 def find_references(engine: Engine, request: ReferencesRequest, call: RequestContext) -> ReferencesReply:
     """Find where a symbol is used: calls, reads, writes, types and imports.
@@ -306,10 +293,7 @@ def find_references(engine: Engine, request: ReferencesRequest, call: RequestCon
 
 
 @OPERATIONS.declare(
-    "code.find_callers",
-    CallersRequest,
-    CallersReply,
-    commands=(ShellCommand("code callers", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS),),
+    "code.find_callers", commands=(ShellCommand("code callers", ("name",), _SYMBOL_OPTIONS, metavars=_SYMBOL_METAVARS),)
 )
 def find_callers(engine: Engine, request: CallersRequest, call: RequestContext) -> CallersReply:
     """Find the functions, methods and files that call a symbol, up to three calls away."""
@@ -322,9 +306,7 @@ def find_callers(engine: Engine, request: CallersRequest, call: RequestContext) 
     return reply_from(reply, CallersReply, name=reply.subject)
 
 
-@OPERATIONS.declare(
-    "code.find_imports", ImportsRequest, ImportsReply, commands=(ShellCommand("code imports", ("module",)),)
-)
+@OPERATIONS.declare("code.find_imports", commands=(ShellCommand("code imports", ("module",)),))
 def find_imports(engine: Engine, request: ImportsRequest, call: RequestContext) -> ImportsReply:
     """Find the files that import a module, or a name from one."""
     from lorelog.services.code.navigation import CodeQueryOptions
@@ -334,13 +316,7 @@ def find_imports(engine: Engine, request: ImportsRequest, call: RequestContext) 
     return reply_from(reply, ImportsReply, module=reply.subject)
 
 
-@OPERATIONS.declare(
-    "code.outline",
-    OutlineRequest,
-    OutlineReply,
-    errors=(NotFound,),
-    commands=(ShellCommand("code outline", ("path",)),),
-)
+@OPERATIONS.declare("code.outline", errors=(NotFound,), commands=(ShellCommand("code outline", ("path",)),))
 def outline(engine: Engine, request: OutlineRequest, call: RequestContext) -> OutlineReply:
     """List the symbols of a file, or of the files in a folder."""
     path = _path_filter(engine, request.path, call)
@@ -348,12 +324,7 @@ def outline(engine: Engine, request: OutlineRequest, call: RequestContext) -> Ou
     return reply_from(reply, OutlineReply, path=reply.subject)
 
 
-@OPERATIONS.declare(
-    "code.search",
-    CodeSearchRequest,
-    CodeSearchReply,
-    commands=(ShellCommand("code search", ("query",), metavars={"kind": "KIND"}),),
-)
+@OPERATIONS.declare("code.search", commands=(ShellCommand("code search", ("query",), metavars={"kind": "KIND"}),))
 def search(engine: Engine, request: CodeSearchRequest, call: RequestContext) -> CodeSearchReply:
     """Find symbols by part of their name, its initials, or a misspelling of it."""
     from lorelog.services.code.navigation import CodeQueryOptions, SymbolQuery

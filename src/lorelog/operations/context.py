@@ -147,7 +147,7 @@ class AgentContextReply(OperationReply, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-@OPERATIONS.declare("context.get_hot_context", HotContextRequest, HotContext)
+@OPERATIONS.declare("context.get_hot_context")
 def get_hot_context(engine: Engine, request: HotContextRequest, call: RequestContext) -> HotContext:
     """Return the memories that are marked as hot, newest first.
 
@@ -158,7 +158,7 @@ def get_hot_context(engine: Engine, request: HotContextRequest, call: RequestCon
     return HotContext(results=hot_hits(engine.context(all_projects=request.all_projects), request.k))
 
 
-@OPERATIONS.declare("context.list_subsystems", SubsystemsRequest, SubsystemsReply)
+@OPERATIONS.declare("context.list_subsystems")
 def list_subsystems(engine: Engine, request: SubsystemsRequest, call: RequestContext) -> SubsystemsReply:
     """List the subsystems of a project, with the number of memories, records and files of each.
 
@@ -171,7 +171,7 @@ def list_subsystems(engine: Engine, request: SubsystemsRequest, call: RequestCon
     return SubsystemsReply(subsystems=tuple(subsystems), total=total)
 
 
-@OPERATIONS.declare("context.get_files_for_subsystem", SubsystemRequest, SubsystemFiles)
+@OPERATIONS.declare("context.get_files_for_subsystem")
 def get_files_for_subsystem(engine: Engine, request: SubsystemRequest, call: RequestContext) -> SubsystemFiles:
     """Return the files of a subsystem.
 
@@ -182,9 +182,7 @@ def get_files_for_subsystem(engine: Engine, request: SubsystemRequest, call: Req
     return find_subsystem_files(engine.context(all_projects=request.all_projects), request.subsystem_key)
 
 
-@OPERATIONS.declare(
-    "context.find_relevant_context", RelevantContextRequest, RelevantContext, errors=(ModelError,), warms=True
-)
+@OPERATIONS.declare("context.find_relevant_context", errors=(ModelError,), warms=True)
 def find_relevant_context(engine: Engine, request: RelevantContextRequest, call: RequestContext) -> RelevantContext:
     """Find context for a task: hot memories, then documents, research, decisions, plans, summaries and records."""
     from lorelog.services.context.relevance import find_relevant
@@ -194,7 +192,7 @@ def find_relevant_context(engine: Engine, request: RelevantContextRequest, call:
     return find_relevant(scope, request.task, request.k, keys, include_hot=request.include_hot)
 
 
-@OPERATIONS.declare("context.suggest_agent", SuggestAgentRequest, SuggestAgentReply)
+@OPERATIONS.declare("context.suggest_agent")
 def suggest_agent(engine: Engine, request: SuggestAgentRequest, call: RequestContext) -> SuggestAgentReply:
     """Suggest which agent should do a task, with reasons.
 
@@ -210,8 +208,6 @@ def suggest_agent(engine: Engine, request: SuggestAgentRequest, call: RequestCon
 
 @OPERATIONS.declare(
     "context.agent_context",
-    AgentContextRequest,
-    AgentContextReply,
     errors=(ModelError,),
     warms=True,
     commands=(ShellCommand("agent-context", options={"k": "-k --k -n --limit --top-k"}),),

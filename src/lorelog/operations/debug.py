@@ -432,8 +432,6 @@ _END_OF_DAY = time(23, 59, 59, 999_000)
 
 @OPERATIONS.declare(
     "debug.find_tool_calls",
-    ToolCallsRequest,
-    ToolCallsReply,
     commands=(
         ShellCommand(
             "debug calls",
@@ -457,8 +455,6 @@ def find_tool_calls(engine: Engine, request: ToolCallsRequest, call: RequestCont
 
 @OPERATIONS.declare(
     "debug.find_errors",
-    ErrorsRequest,
-    ErrorsReply,
     commands=(
         ShellCommand(
             "debug errors",
@@ -493,8 +489,6 @@ def find_errors(engine: Engine, request: ErrorsRequest, call: RequestContext) ->
 
 @OPERATIONS.declare(
     "debug.why",
-    WhyRequest,
-    WhyReply,
     errors=(ModelError,),
     warms=True,
     commands=(ShellCommand("why", ("text...",), helps={"text": "the error as printed; '-' reads standard input"}),),

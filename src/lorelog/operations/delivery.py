@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.memory import GetReply, NewMemory
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 OPERATIONS = OperationFamily()
 _ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
-_WRITE_ERRORS = (NotFound, StoreUnwritable, StoreBusy)
 _CONDITION_METAVARS = {"tool": "NAME", "paths": "PATTERN", "command": "PATTERN", "content": "PATTERN"}
 _Identity = Annotated[str, Meta(max_length=512)]
 _AllProjects = Annotated[bool, Meta(description="Include all projects of the tenant.")]
@@ -184,7 +183,7 @@ ACTIONS = (
 )
 
 
-@OPERATIONS.declare("delivery.list", DeliveryListRequest, DeliveryListReply, commands=(ShellCommand("deliveries"),))
+@OPERATIONS.declare("delivery.list", commands=(ShellCommand("deliveries"),))
 def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContext) -> DeliveryListReply:
     """List the memories that agents were shown, newest first: when, why, their tokens, and whether they were used.
 
@@ -209,7 +208,7 @@ def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContex
     )
 
 
-@OPERATIONS.declare("delivery.unused", UnusedRequest, UnusedReply)
+@OPERATIONS.declare("delivery.unused")
 def list_unused(engine: Engine, request: UnusedRequest, call: RequestContext) -> UnusedReply:
     """List memories that were delivered repeatedly and never used, for review.
 
@@ -305,7 +304,7 @@ def _visible_projects(engine: Engine, *, all_projects: bool) -> tuple[str, ...] 
 _PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 
 
-@OPERATIONS.declare("delivery.inbox", InboxRequest, InboxReply)
+@OPERATIONS.declare("delivery.inbox")
 def list_inbox(engine: Engine, request: InboxRequest, call: RequestContext) -> InboxReply:
     """List what waits for a person's word, newest first.
 
@@ -332,9 +331,7 @@ def list_inbox(engine: Engine, request: InboxRequest, call: RequestContext) -> I
 
 @OPERATIONS.declare(
     "delivery.approve",
-    ApproveRequest,
-    InboxDecision,
-    errors=_WRITE_ERRORS,
+    errors=(NotFound,),
     writes=True,
     once=True,
     absent={"http": _ABSENT_DECIDES, "mcp": _ABSENT_DECIDES},
@@ -360,9 +357,7 @@ def approve_item(engine: Engine, request: ApproveRequest, call: RequestContext) 
 
 @OPERATIONS.declare(
     "delivery.refuse",
-    RefuseRequest,
-    InboxDecision,
-    errors=_WRITE_ERRORS,
+    errors=(NotFound,),
     writes=True,
     once=True,
     absent={"http": _ABSENT_DECIDES, "mcp": _ABSENT_DECIDES},

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
@@ -96,9 +96,7 @@ class ForgetReceiptJson(OperationReply, frozen=True, kw_only=True):
 
 @OPERATIONS.declare(
     "memory.forget",
-    ForgetRequest,
-    ForgetReply,
-    errors=(NotFound, StoreBusy, StoreUnwritable),
+    errors=(NotFound,),
     writes=True,
     once=True,
     absent={"mcp": _ABSENT_AGENTS},
@@ -147,9 +145,7 @@ def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> Forg
     return engine.forgetter().forget(query, edit_files=request.edit_files, host_transcripts=request.host_transcripts)
 
 
-@OPERATIONS.declare(
-    "memory.forget_verify", VerifyForgetRequest, ForgetProof, errors=(NotFound,), absent={"mcp": _ABSENT_MCP}
-)
+@OPERATIONS.declare("memory.forget_verify", errors=(NotFound,), absent={"mcp": _ABSENT_MCP})
 def verify_forget(engine: Engine, request: VerifyForgetRequest, call: RequestContext) -> ForgetProof:
     """Search again for text that was forgotten, by its receipt.
 
@@ -161,7 +157,7 @@ def verify_forget(engine: Engine, request: VerifyForgetRequest, call: RequestCon
     return ForgetProof(receipt=receipt, report=report)
 
 
-@OPERATIONS.declare("memory.forget_receipts", EmptyRequest, ReceiptsReply, absent={"mcp": _ABSENT_MCP})
+@OPERATIONS.declare("memory.forget_receipts", absent={"mcp": _ABSENT_MCP})
 def list_receipts(engine: Engine, request: EmptyRequest, call: RequestContext) -> ReceiptsReply:
     """List the receipts of forgotten text, newest first."""
     return ReceiptsReply(receipts=tuple(engine.forgetter().receipts()))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, structs
 
-from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 OPERATIONS = OperationFamily()
 _ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
-_WRITE_ERRORS = (NotFound, StoreUnwritable, StoreBusy)
 _CONDITION_METAVARS = {"tool": "NAME", "paths": "PATTERN", "command": "PATTERN", "content": "PATTERN"}
 
 
@@ -167,7 +166,7 @@ class GuardEnableReply(GuardChange, frozen=True, kw_only=True):
     replay: GuardReplay
 
 
-@OPERATIONS.declare("guard.list", GuardListRequest, GuardListReply, commands=(ShellCommand("guard list"),))
+@OPERATIONS.declare("guard.list", commands=(ShellCommand("guard list"),))
 def list_guards(engine: Engine, request: GuardListRequest, call: RequestContext) -> GuardListReply:
     """List the guards of this project and those of all projects, with notices about guards that retired."""
     from lorelog.light.guard_check import guard_notices
@@ -181,9 +180,7 @@ def list_guards(engine: Engine, request: GuardListRequest, call: RequestContext)
     return GuardListReply(guards=tuple(guards), notices=notices)
 
 
-@OPERATIONS.declare(
-    "guard.show", GuardIdRequest, GuardDetails, errors=(NotFound,), commands=(ShellCommand("guard show", ("id",)),)
-)
+@OPERATIONS.declare("guard.show", errors=(NotFound,), commands=(ShellCommand("guard show", ("id",)),))
 def show_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardDetails:
     """Show a guard, the correction it comes from, and its history."""
     log = _open_log(engine)
@@ -195,12 +192,7 @@ def show_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) ->
     return reply_from(guard, GuardDetails, correction=correction, history=history)
 
 
-@OPERATIONS.declare(
-    "guard.propose",
-    GuardProposeRequest,
-    GuardProposalsReply,
-    commands=(ShellCommand("guard propose", defaults={"limit": 20}),),
-)
+@OPERATIONS.declare("guard.propose", commands=(ShellCommand("guard propose", defaults={"limit": 20}),))
 def propose_guards(engine: Engine, request: GuardProposeRequest, call: RequestContext) -> GuardProposalsReply:
     """Derive candidates for guards from the user's corrections. Nothing is switched on."""
     own = sum(memory.may_become_guard for memory in _standing_memories(engine))
@@ -208,11 +200,7 @@ def propose_guards(engine: Engine, request: GuardProposeRequest, call: RequestCo
 
 
 @OPERATIONS.declare(
-    "guard.test",
-    GuardTestRequest,
-    GuardReplay,
-    errors=(NotFound,),
-    commands=(ShellCommand("guard test", ("id",), metavars=_CONDITION_METAVARS),),
+    "guard.test", errors=(NotFound,), commands=(ShellCommand("guard test", ("id",), metavars=_CONDITION_METAVARS),)
 )
 def test_guard(engine: Engine, request: GuardTestRequest, call: RequestContext) -> GuardReplay:
     """Replay a guard over all captured tool calls, and show which it would have hit and which the user corrected."""
@@ -233,9 +221,7 @@ def test_guard(engine: Engine, request: GuardTestRequest, call: RequestContext) 
 
 @OPERATIONS.declare(
     "guard.add",
-    GuardAddRequest,
-    GuardChange,
-    errors=_WRITE_ERRORS,
+    errors=(NotFound,),
     writes=True,
     commands=(ShellCommand("guard add", hidden=("action",), metavars={**_CONDITION_METAVARS}),),
 )
@@ -280,9 +266,7 @@ def add_guard(engine: Engine, request: GuardAddRequest, call: RequestContext) ->
 
 @OPERATIONS.declare(
     "guard.enable",
-    GuardEnableRequest,
-    GuardEnableReply,
-    errors=_WRITE_ERRORS,
+    errors=(NotFound,),
     writes=True,
     commands=(ShellCommand("guard enable", ("id",), hidden=("action",)),),
 )
@@ -310,12 +294,7 @@ def enable_guard(engine: Engine, request: GuardEnableRequest, call: RequestConte
 
 
 @OPERATIONS.declare(
-    "guard.disable",
-    GuardIdRequest,
-    GuardChange,
-    errors=_WRITE_ERRORS,
-    writes=True,
-    commands=(ShellCommand("guard disable", ("id",)),),
+    "guard.disable", errors=(NotFound,), writes=True, commands=(ShellCommand("guard disable", ("id",)),)
 )
 def disable_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChange:
     """Switch a guard off; `guard.enable` switches it on again."""
@@ -324,13 +303,7 @@ def disable_guard(engine: Engine, request: GuardIdRequest, call: RequestContext)
 
 
 @OPERATIONS.declare(
-    "guard.dismiss",
-    GuardIdRequest,
-    GuardChange,
-    errors=_WRITE_ERRORS,
-    writes=True,
-    once=True,
-    commands=(ShellCommand("guard dismiss", ("id",)),),
+    "guard.dismiss", errors=(NotFound,), writes=True, once=True, commands=(ShellCommand("guard dismiss", ("id",)),)
 )
 def dismiss_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChange:
     """Report that a guard was wrong. The third dismissal retires it."""
@@ -338,14 +311,7 @@ def dismiss_guard(engine: Engine, request: GuardIdRequest, call: RequestContext)
     return log.dismiss(log.find(request.id), _author(call))
 
 
-@OPERATIONS.declare(
-    "guard.remove",
-    GuardIdRequest,
-    GuardChange,
-    errors=_WRITE_ERRORS,
-    writes=True,
-    commands=(ShellCommand("guard remove", ("id",)),),
-)
+@OPERATIONS.declare("guard.remove", errors=(NotFound,), writes=True, commands=(ShellCommand("guard remove", ("id",)),))
 def remove_guard(engine: Engine, request: GuardIdRequest, call: RequestContext) -> GuardChange:
     """Remove a guard."""
     log = _open_log(engine)

@@ -9,28 +9,13 @@ from typing import Annotated
 from msgspec import Meta
 
 from lorelog.core.document import GLOBAL_PROJECT
-from lorelog.core.errors import (
-    NotFound,
-    StoreBusy,
-    StoreUnreachable,
-    StoreUnwritable,
-    UsageError,
-)
-from lorelog.core.memory import (
-    HealthReply,
-    IndexReport,
-)
+from lorelog.core.errors import NotFound, StoreBusy, StoreUnreachable, StoreUnwritable, UsageError
+from lorelog.core.memory import HealthReply, IndexReport
 from lorelog.core.ports import StoreComparison
 from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
-from lorelog.operations.requests import (
-    EmptyRequest,
-    FilePaths,
-    OperationRequest,
-    Words,
-    resolve_path,
-)
+from lorelog.operations.requests import EmptyRequest, FilePaths, OperationRequest, Words, resolve_path
 from lorelog.services.places.root_selection import IndexTargets
 from lorelog.services.places.roots import RootStatus
 
@@ -127,8 +112,6 @@ def root_json(status: RootStatus) -> RootJson:
 
 @OPERATIONS.declare(
     "memory.index",
-    IndexRequest,
-    IndexReport,
     errors=(NotFound, StoreUnwritable, StoreBusy),
     warms=True,
     commands=(
@@ -234,7 +217,7 @@ def _switch_vectors(engine: Engine, request: IndexRequest) -> IndexReport:
     return drop_old_vectors(engine.store) if request.forget_old else roll_back(engine.store)
 
 
-@OPERATIONS.declare("memory.health", HealthRequest, HealthReply)
+@OPERATIONS.declare("memory.health")
 def health(engine: Engine, request: HealthRequest, call: RequestContext) -> HealthReply:
     """Check the index and report what needs attention."""
 
@@ -246,9 +229,6 @@ def health(engine: Engine, request: HealthRequest, call: RequestContext) -> Heal
 
 @OPERATIONS.declare(
     "memory.reset",
-    EmptyRequest,
-    ResetReply,
-    errors=(StoreBusy,),
     writes=True,
     absent={"http": _ABSENT_DELETES_INDEX, "mcp": _ABSENT_DELETES_INDEX},
     commands=(ShellCommand("reset"),),
@@ -259,7 +239,7 @@ def reset(engine: Engine, request: EmptyRequest, call: RequestContext) -> ResetR
     return ResetReply(deleted=str(engine.place.cache_folder))
 
 
-@OPERATIONS.declare("roots.list", EmptyRequest, RootsReply)
+@OPERATIONS.declare("roots.list")
 def list_roots(engine: Engine, request: EmptyRequest, call: RequestContext) -> RootsReply:
     """List the files and directories that are indexed and watched by the daemon."""
     return RootsReply(roots=tuple(engine.maintenance().list_roots()))
@@ -267,8 +247,6 @@ def list_roots(engine: Engine, request: EmptyRequest, call: RequestContext) -> R
 
 @OPERATIONS.declare(
     "roots.add",
-    IndexRequest,
-    IndexReport,
     errors=(StoreUnwritable, StoreBusy),
     warms=True,
     absent={"http": _ABSENT_CHOOSES_FILES, "mcp": _ABSENT_CHOOSES_FILES},
@@ -282,9 +260,7 @@ def add_roots(engine: Engine, request: IndexRequest, call: RequestContext) -> In
 
 @OPERATIONS.declare(
     "roots.remove",
-    RootsRequest,
-    RemovedRoots,
-    errors=(NotFound, StoreBusy),
+    errors=(NotFound,),
     writes=True,
     absent={"http": _ABSENT_CHOOSES_FILES, "mcp": _ABSENT_CHOOSES_FILES},
 )
@@ -302,9 +278,7 @@ class StoreRequest(OperationRequest, frozen=True, kw_only=True):
 
 @OPERATIONS.declare(
     "memory.check_store",
-    StoreRequest,
-    StoreComparison,
-    errors=(StoreUnreachable, StoreBusy, StoreUnwritable),
+    errors=(StoreUnreachable,),
     writes=True,
     absent={"http": _ABSENT_MAINTENANCE, "mcp": _ABSENT_MAINTENANCE},
 )

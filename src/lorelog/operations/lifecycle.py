@@ -9,15 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
 from lorelog.core.caller import checked_origin
-from lorelog.core.errors import (
-    DailyLimitReached,
-    ModelError,
-    NotFound,
-    SourceChanged,
-    StoreBusy,
-    StoreUnwritable,
-    UsageError,
-)
+from lorelog.core.errors import DailyLimitReached, ModelError, NotFound, SourceChanged, UsageError
 from lorelog.core.memory import (
     CompactReply,
     Duplicate,
@@ -222,9 +214,7 @@ def _duplicate_json(duplicate: Duplicate, *, keep: bool) -> DuplicateJson:
 
 @OPERATIONS.declare(
     "memory.supersede",
-    SupersedeRequest,
-    SupersedeReply,
-    errors=(NotFound, StoreUnwritable, StoreBusy),
+    errors=(NotFound,),
     writes=True,
     once=True,
     warms=True,
@@ -244,9 +234,7 @@ def supersede(engine: Engine, request: SupersedeRequest, call: RequestContext) -
 
 @OPERATIONS.declare(
     "memory.edit",
-    EditRequest,
-    EditReply,
-    errors=(NotFound, SourceChanged, StoreUnwritable, StoreBusy),
+    errors=(NotFound, SourceChanged),
     writes=True,
     once=True,
     warms=True,
@@ -267,9 +255,7 @@ def edit(engine: Engine, request: EditRequest, call: RequestContext) -> EditRepl
 
 @OPERATIONS.declare(
     "memory.set_expiry",
-    ExpiryRequest,
-    ExpiryReply,
-    errors=(NotFound, StoreUnwritable),
+    errors=(NotFound,),
     writes=True,
     commands=(
         ShellCommand(
@@ -292,9 +278,7 @@ def set_expiry(engine: Engine, request: ExpiryRequest, call: RequestContext) -> 
 
 @OPERATIONS.declare(
     "memory.feedback",
-    FeedbackRequest,
-    FeedbackReply,
-    errors=(NotFound, StoreUnwritable),
+    errors=(NotFound,),
     writes=True,
     commands=(ShellCommand("feedback", ("query", "id", "relevance")),),
 )
@@ -307,9 +291,7 @@ def feedback(engine: Engine, request: FeedbackRequest, call: RequestContext) -> 
     return engine.lifecycle().judge(request.query, request.id, request.relevance)
 
 
-@OPERATIONS.declare(
-    "memory.find_near_duplicates", NearDuplicatesRequest, DuplicatesReply, commands=(ShellCommand("duplicates"),)
-)
+@OPERATIONS.declare("memory.find_near_duplicates", commands=(ShellCommand("duplicates"),))
 def find_near_duplicates(engine: Engine, request: NearDuplicatesRequest, call: RequestContext) -> DuplicatesReply:
     """Find memories that say nearly the same, and suggest which one to keep. Changes nothing."""
     from lorelog.services.memories.lifecycle import NearDuplicateOptions
@@ -318,15 +300,7 @@ def find_near_duplicates(engine: Engine, request: NearDuplicatesRequest, call: R
     return engine.lifecycle().near_duplicates(options, all_projects=request.all_projects)
 
 
-@OPERATIONS.declare(
-    "memory.consolidate_episode",
-    EpisodeRequest,
-    EpisodeReply,
-    errors=(NotFound, StoreUnwritable, StoreBusy),
-    writes=True,
-    once=True,
-    warms=True,
-)
+@OPERATIONS.declare("memory.consolidate_episode", errors=(NotFound,), writes=True, once=True, warms=True)
 def consolidate_episode(engine: Engine, request: EpisodeRequest, call: RequestContext) -> EpisodeReply:
     """Summarize the memories of an episode in one memory, with one sentence of each. Uses no model.
 
@@ -339,9 +313,7 @@ def consolidate_episode(engine: Engine, request: EpisodeRequest, call: RequestCo
 
 @OPERATIONS.declare(
     "memory.compact",
-    CompactRequest,
-    CompactReply,
-    errors=(NotFound, ModelError, DailyLimitReached, StoreUnwritable, StoreBusy),
+    errors=(NotFound, ModelError, DailyLimitReached),
     writes=True,
     once=True,
     warms=True,

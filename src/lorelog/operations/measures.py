@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 from msgspec.structs import replace
 
-from lorelog.core.errors import (
-    NotFound,
-    SourceError,
-    UsageError,
-)
-from lorelog.core.memory import (
-    FileProblem,
-)
+from lorelog.core.errors import NotFound, SourceError, UsageError
+from lorelog.core.memory import FileProblem
 from lorelog.core.options import ListOptions
 from lorelog.core.query import Filters, Lane, VectorCoverage
 from lorelog.core.serializable import ReplyItems, shows_as_json, to_json
@@ -155,12 +149,7 @@ def evaluate_json(reply: EvaluateReply) -> EvaluateJson:
     return reply_from(reply, EvaluateJson, rankings=rankings, unknown=missing, failed=len(reply.problems))
 
 
-@OPERATIONS.declare(
-    "memory.stats",
-    EmptyRequest,
-    StatsReply,
-    commands=(ShellCommand("status index", summary="show the sizes of the index"),),
-)
+@OPERATIONS.declare("memory.stats", commands=(ShellCommand("status index", summary="show the sizes of the index"),))
 def stats(engine: Engine, request: EmptyRequest, call: RequestContext) -> StatsReply:
     """Show the size of the index and the tokens of delivered memories: documents, chunks, vectors, bytes, days.
 
@@ -197,7 +186,7 @@ def _delivery_stats(engine: Engine) -> DeliveryStats:
     )
 
 
-@OPERATIONS.declare("memory.metrics", EmptyRequest, MetricsReply)
+@OPERATIONS.declare("memory.metrics")
 def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> MetricsReply:
     """Show the counters of this process: calls, failures, durations, caches.
 
@@ -229,8 +218,6 @@ def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> Metr
 
 @OPERATIONS.declare(
     "memory.evaluate",
-    EvaluateRequest,
-    EvaluateReply,
     errors=(NotFound, SourceError),
     warms=True,
     absent={"http": _ABSENT_READS_FILES, "mcp": _ABSENT_READS_FILES},
@@ -309,8 +296,6 @@ class GrowthReply(ReplyItems[GrowthDay], OperationReply, frozen=True, kw_only=Tr
 
 @OPERATIONS.declare(
     "memory.cost",
-    CostRequest,
-    CostReply,
     commands=(ShellCommand("status cost", metavars={"since": "DAY"}, summary="show calls and tokens of models"),),
 )
 def report_cost(engine: Engine, request: CostRequest, call: RequestContext) -> CostReply:
@@ -331,7 +316,7 @@ def report_cost(engine: Engine, request: CostRequest, call: RequestContext) -> C
     return replace(reply, notes=(*reply.notes, *engine.defaults.warnings))
 
 
-@OPERATIONS.declare("memory.growth", GrowthRequest, GrowthReply)
+@OPERATIONS.declare("memory.growth")
 def report_growth(engine: Engine, request: GrowthRequest, call: RequestContext) -> GrowthReply:
     """Show how the index and the journals grew: documents, chunks and bytes of Markdown by the day of the document.
 

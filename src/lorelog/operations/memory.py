@@ -11,22 +11,8 @@ from msgspec.structs import replace
 
 from lorelog.core.caller import checked_origin
 from lorelog.core.document import Document, StoredChunk
-from lorelog.core.errors import (
-    NotFound,
-    SourceError,
-    StoreBusy,
-    StoreUnwritable,
-    UsageError,
-)
-from lorelog.core.memory import (
-    AddReply,
-    CoveredChunk,
-    DeleteReply,
-    ExpandReply,
-    GetReply,
-    ListReply,
-    NewMemory,
-)
+from lorelog.core.errors import NotFound, SourceError, UsageError
+from lorelog.core.memory import AddReply, CoveredChunk, DeleteReply, ExpandReply, GetReply, ListReply, NewMemory
 from lorelog.core.options import ListOptions
 from lorelog.core.query import FreshnessVerdict, LifecycleState
 from lorelog.core.record import Trust
@@ -284,7 +270,7 @@ def document_json(document: Document) -> DocumentJson:
     return reply_from(document, DocumentJson, chunks=document.chunk_count, bytes=document.stamp.size)
 
 
-@OPERATIONS.declare("memory.expand", ExpandRequest, ExpandReply, errors=(NotFound,))
+@OPERATIONS.declare("memory.expand", errors=(NotFound,))
 def expand(engine: Engine, request: ExpandRequest, call: RequestContext) -> ExpandReply:
     """Show the whole section around a hit, read from its file."""
     reply = engine.memories().expand(request.id, lines=request.lines)
@@ -300,7 +286,7 @@ def expand(engine: Engine, request: ExpandRequest, call: RequestContext) -> Expa
     return describe_transcript(reply, checked_follow(engine.transcript_access(call.environment)))
 
 
-@OPERATIONS.declare("memory.get", IdentityRequest, GetReply)
+@OPERATIONS.declare("memory.get")
 def get(engine: Engine, request: IdentityRequest, call: RequestContext) -> GetReply:
     """Return one memory by its id, or report that it is deleted or unknown."""
     return engine.memories().get(request.id)
@@ -308,8 +294,6 @@ def get(engine: Engine, request: IdentityRequest, call: RequestContext) -> GetRe
 
 @OPERATIONS.declare(
     "memory.transcript",
-    TranscriptRequest,
-    TranscriptReply,
     errors=(NotFound, SourceError),
     commands=(ShellCommand("transcript", ("place",), {"context": "-c --context"}),),
 )
@@ -330,7 +314,7 @@ def transcript(engine: Engine, request: TranscriptRequest, call: RequestContext)
     return read_transcript(request.place, sources, turn=request.turn, context=request.context)
 
 
-@OPERATIONS.declare("memory.list", ListRequest, ListReply, commands=(ShellCommand("list", hidden=("projects",)),))
+@OPERATIONS.declare("memory.list", commands=(ShellCommand("list", hidden=("projects",)),))
 def list_memories(engine: Engine, request: ListRequest, call: RequestContext) -> ListReply:
     """List memories or documents, newest first."""
     if request.documents and request.due:
@@ -346,9 +330,6 @@ def list_memories(engine: Engine, request: ListRequest, call: RequestContext) ->
 
 @OPERATIONS.declare(
     "memory.add",
-    AddRequest,
-    AddReply,
-    errors=(StoreUnwritable, StoreBusy),
     writes=True,
     once=True,
     warms=True,
@@ -370,15 +351,7 @@ def add(engine: Engine, request: AddRequest, call: RequestContext) -> AddReply:
     )[0]
 
 
-@OPERATIONS.declare(
-    "memory.add_batch",
-    AddBatchRequest,
-    AddBatchReply,
-    errors=(StoreUnwritable, StoreBusy),
-    writes=True,
-    once=True,
-    warms=True,
-)
+@OPERATIONS.declare("memory.add_batch", writes=True, once=True, warms=True)
 def add_batch(engine: Engine, request: AddBatchRequest, call: RequestContext) -> AddBatchReply:
     """Add several memories at once: all of them are written, or none. Secrets in them are redacted."""
     _check_project_known(engine, request, call)
@@ -388,14 +361,7 @@ def add_batch(engine: Engine, request: AddBatchRequest, call: RequestContext) ->
     return AddBatchReply(memories=tuple(added))
 
 
-@OPERATIONS.declare(
-    "memory.delete",
-    IdentityRequest,
-    DeleteReply,
-    errors=(NotFound, StoreUnwritable, StoreBusy),
-    writes=True,
-    commands=(ShellCommand("delete", ("id",)),),
-)
+@OPERATIONS.declare("memory.delete", errors=(NotFound,), writes=True, commands=(ShellCommand("delete", ("id",)),))
 def delete(engine: Engine, request: IdentityRequest, call: RequestContext) -> DeleteReply:
     """Hide a memory from every search and list; its file is not changed.
 
@@ -404,9 +370,7 @@ def delete(engine: Engine, request: IdentityRequest, call: RequestContext) -> De
     return engine.memories().delete(request.id)
 
 
-@OPERATIONS.declare(
-    "memory.restore", IdentityRequest, DeleteReply, errors=(NotFound, StoreUnwritable, StoreBusy), writes=True
-)
+@OPERATIONS.declare("memory.restore", errors=(NotFound,), writes=True)
 def restore(engine: Engine, request: IdentityRequest, call: RequestContext) -> DeleteReply:
     """Show a deleted memory again, with the current text of its file."""
     return engine.memories().restore(request.id)

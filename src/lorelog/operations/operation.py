@@ -168,7 +168,8 @@ class Operation(Struct, Generic[RequestT, ValueT], frozen=True):
     """Type of the value."""
     handler: Callable[[Engine, RequestT, RequestContext], ValueT]
     errors: tuple[type[LorelogError], ...] = ()
-    """Errors besides those of every operation: an invalid request, invalid settings, an unreadable index."""
+    """Errors besides those of every operation: an invalid request, invalid settings, an unreadable index, and of every
+    write: an index that is busy or cannot be written."""
     writes: bool = False
     """True if calls wait for the write slot of their tenant."""
     once: bool = False
@@ -216,11 +217,13 @@ class OperationFamily(dict[str, Operation[Any, Any]]):
     """The operations of one module by name, each declared at its handler."""
 
     def declare(
-        self, name: str, request: type[RequestT], reply: type[ValueT], **properties: Unpack[OperationProperties]
+        self, name: str, **properties: Unpack[OperationProperties]
     ) -> Callable[[Handler[RequestT, ValueT]], Handler[RequestT, ValueT]]:
-        """Declare the operation whose handler follows."""
+        """Declare the operation whose handler follows: its annotations name the request and the reply."""
 
         def add(handler: Handler[RequestT, ValueT]) -> Handler[RequestT, ValueT]:
+            known, annotations = handler.__globals__, handler.__annotations__
+            request, reply = known[annotations["request"]], known[annotations["return"]]
             self[name] = Operation(name, request, reply, handler, **properties)
             return handler
 

@@ -153,8 +153,6 @@ _OPTION_ENUMS = {"lane": Lane, "fusion": Fusion, "trust": TrustFilter}
 
 @OPERATIONS.declare(
     "memory.search",
-    SearchRequest,
-    SearchReply,
     errors=(ModelError,),
     warms=True,
     commands=(ShellCommand("search", ("query...",), hidden=("projects", "one_per_memory")),),

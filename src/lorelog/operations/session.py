@@ -220,12 +220,7 @@ _MAX_HINT_CHARS = 300
 
 
 @OPERATIONS.declare(
-    "session.capture",
-    CaptureRequest,
-    CaptureReply,
-    errors=(StoreUnwritable, StoreBusy),
-    writes=True,
-    absent={"http": _ABSENT_READS_SESSIONS, "mcp": _ABSENT_READS_SESSIONS},
+    "session.capture", writes=True, absent={"http": _ABSENT_READS_SESSIONS, "mcp": _ABSENT_READS_SESSIONS}
 )
 def capture_session(engine: Engine, request: CaptureRequest, call: RequestContext) -> CaptureReply:
     """Write the finished turns of an agent's session to the journals of their days, each once.
@@ -254,7 +249,7 @@ def capture_session(engine: Engine, request: CaptureRequest, call: RequestContex
     return capture_turns(event, context, backfill, progress=call.progress)
 
 
-@OPERATIONS.declare("session.status", EmptyRequest, SessionStatus, errors=(StoreUnwritable, StoreBusy))
+@OPERATIONS.declare("session.status", errors=(StoreUnwritable, StoreBusy))
 def get_session_status(engine: Engine, request: EmptyRequest, call: RequestContext) -> SessionStatus:
     """Show the last capture of each host, the number of turns captured today, and the events still waiting."""
     from lorelog.services.sessions.capture import session_status
@@ -262,7 +257,7 @@ def get_session_status(engine: Engine, request: EmptyRequest, call: RequestConte
     return session_status(engine.place)
 
 
-@OPERATIONS.declare("session.timeline", TimelineRequest, TimelineReply)
+@OPERATIONS.declare("session.timeline")
 def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext) -> TimelineReply:
     """List sessions by day, newest first: requests, outcomes, and what they were shown.
 
@@ -289,7 +284,7 @@ def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext
     return TimelineReply(sessions=tuple(sessions), more=found.more)
 
 
-@OPERATIONS.declare("session.hosts", EmptyRequest, HostsReply, errors=(StoreUnwritable, StoreBusy))
+@OPERATIONS.declare("session.hosts", errors=(StoreUnwritable, StoreBusy))
 def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> HostsReply:
     """Show the agents' hosts on this machine: whether lorelog is installed, what is left to approve, the last capture."""
     from lorelog.hosts import HOSTS
@@ -322,12 +317,7 @@ def _format_time(seconds: float) -> str:
 
 
 @OPERATIONS.declare(
-    "session.recall",
-    RecallRequest,
-    RecallReply,
-    errors=(ModelError, StoreUnwritable, StoreBusy),
-    warms=True,
-    absent={"mcp": _ABSENT_FOR_HOOKS},
+    "session.recall", errors=(ModelError, StoreUnwritable, StoreBusy), warms=True, absent={"mcp": _ABSENT_FOR_HOOKS}
 )
 def recall_memories(engine: Engine, request: RecallRequest, call: RequestContext) -> RecallReply:
     """Return the few memories that match a prompt, each at most once per session.
@@ -351,9 +341,7 @@ def recall_memories(engine: Engine, request: RecallRequest, call: RequestContext
     return RecallReply(hits=tuple(hits))
 
 
-@OPERATIONS.declare(
-    "session.why", WhyHintRequest, WhyHintReply, errors=(StoreUnwritable, StoreBusy), absent={"mcp": _ABSENT_WHY}
-)
+@OPERATIONS.declare("session.why", errors=(StoreUnwritable, StoreBusy), absent={"mcp": _ABSENT_WHY})
 def find_why_hints(engine: Engine, request: WhyHintRequest, call: RequestContext) -> WhyHintReply:
     """Return what fixed the same error in an earlier session, in a few words.
 
@@ -393,9 +381,7 @@ def _why_hint(hint: ErrorHint) -> WhyHint:
 
 @OPERATIONS.declare(
     "session.handoff",
-    HandoffRequest,
-    HandoffReply,
-    errors=(NotFound, StoreUnwritable, StoreBusy),
+    errors=(NotFound,),
     writes=True,
     once=True,
     commands=(ShellCommand("handoff", metavars={"to": "HOST"}),),

@@ -93,9 +93,7 @@ MODEL_KEYS = frozenset({"embedding.provider", "embedding.model", "embedding.dime
 """Settings after whose change vectors are missing."""
 
 
-@OPERATIONS.declare(
-    "settings.list", EmptyRequest, SettingsReply, absent={"http": _ABSENT_FOR_PERSONS, "mcp": _ABSENT_FOR_PERSONS}
-)
+@OPERATIONS.declare("settings.list", absent={"http": _ABSENT_FOR_PERSONS, "mcp": _ABSENT_FOR_PERSONS})
 def list_settings(engine: Engine, request: EmptyRequest, call: RequestContext) -> SettingsReply:
     """List every setting with its value, the origin of the value, and the values that it accepts."""
     location = _location(engine, request, call)
@@ -108,11 +106,7 @@ def list_settings(engine: Engine, request: EmptyRequest, call: RequestContext) -
 
 
 @OPERATIONS.declare(
-    "settings.set",
-    SettingRequest,
-    SettingReply,
-    errors=(ConfigError,),
-    absent={"http": _ABSENT_FOR_PERSONS, "mcp": _ABSENT_FOR_PERSONS},
+    "settings.set", errors=(ConfigError,), absent={"http": _ABSENT_FOR_PERSONS, "mcp": _ABSENT_FOR_PERSONS}
 )
 def set_setting(engine: Engine, request: SettingRequest, call: RequestContext) -> SettingReply:
     """Change a setting in your settings file or the project's, or remove it from there.

@@ -10,16 +10,7 @@ from typing import Annotated
 from msgspec import Meta, structs
 
 from lorelog.core.document import GLOBAL_PROJECT
-from lorelog.core.errors import (
-    LorelogError,
-    NotFound,
-    StoreBusy,
-    StoreDamaged,
-    StoreError,
-    StoreUnreachable,
-    StoreUnwritable,
-    UsageError,
-)
+from lorelog.core.errors import LorelogError, NotFound, StoreDamaged, StoreError, StoreUnreachable, UsageError
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext
 from lorelog.operations.requests import OperationRequest
@@ -91,14 +82,7 @@ class SyncStatusReply(OperationReply, frozen=True, kw_only=True):
     """The user who wrote the memory that was asked for; empty if it is not known."""
 
 
-@OPERATIONS.declare(
-    "sync.exchange",
-    SyncRequest,
-    SyncReply,
-    errors=(NotFound, StoreBusy, StoreDamaged, StoreUnreachable, StoreUnwritable),
-    writes=True,
-    absent=_ABSENT,
-)
+@OPERATIONS.declare("sync.exchange", errors=(NotFound, StoreDamaged, StoreUnreachable), writes=True, absent=_ABSENT)
 def run(engine: Engine, request: SyncRequest, call: RequestContext) -> SyncReply:
     """Exchange memories, records and their state with your other machines, over a Git remote of yours.
 
@@ -157,9 +141,7 @@ def _copy_folder(engine: Engine, settings: SyncSettings) -> Path:
     return engine.place.cache_folder / SYNC_COPIES / f"{settings.name}.git"
 
 
-@OPERATIONS.declare(
-    "sync.status", SyncStatusRequest, SyncStatusReply, errors=(NotFound, StoreDamaged, StoreUnreachable), absent=_ABSENT
-)
+@OPERATIONS.declare("sync.status", errors=(NotFound, StoreDamaged, StoreUnreachable), absent=_ABSENT)
 def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> SyncStatusReply:
     """Show the exchanges of this machine, their projects and what waits; and who wrote a memory. Only `who` uses the network."""
     _check_person(call)

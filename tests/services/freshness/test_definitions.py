@@ -59,7 +59,7 @@ FORMATTED = 'function show(a) {\n  // why\n  const b = a.map((x) => x + "one", [
 
 def test_formatting_of_scripts_is_not_a_change() -> None:
     """Quotes, semicolons, trailing commas, comments and the parentheses of a parameter are layout."""
-    assert definition_shape("a.ts", [SCRIPT], "show") == definition_shape("a.ts", [FORMATTED], "show") != ""
+    assert definition_shape("a.ts", (SCRIPT,), "show") == definition_shape("a.ts", (FORMATTED,), "show") != ""
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_formatting_of_scripts_is_not_a_change() -> None:
 )
 def test_other_changes_of_scripts_are_changes(old: str, new: str) -> None:
     """Another value, name or operator is another shape."""
-    assert definition_shape("a.ts", [SCRIPT], "show") != definition_shape("a.ts", [SCRIPT.replace(old, new)], "show")
+    assert definition_shape("a.ts", (SCRIPT,), "show") != definition_shape("a.ts", (SCRIPT.replace(old, new),), "show")
 
 
 NAMES = st.sampled_from(["alpha", "beta", "gamma"])
@@ -89,8 +89,8 @@ def test_a_shape_is_that_of_the_syntax(first: str, second: str) -> None:
         f"    def run(alpha, beta, gamma):\n        '''What.'''\n        return {value}\n" for value in (first, second)
     ]
     plain = [ast.unparse(ast.parse(f"def run(alpha, beta, gamma):\n    return {value}")) for value in (first, second)]
-    shapes = [definition_shape("a.py", [source], "run") for source in sources]
+    shapes = [definition_shape("a.py", (source,), "run") for source in sources]
     assert all(shapes)
     same = ast.dump(ast.parse(first)) == ast.dump(ast.parse(second))
     assert (shapes[0] == shapes[1]) is same
-    assert (definition_shape("a.py", [plain[0]], "run") == definition_shape("a.py", [plain[1]], "run")) is same
+    assert (definition_shape("a.py", (plain[0],), "run") == definition_shape("a.py", (plain[1],), "run")) is same

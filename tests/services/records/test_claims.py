@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from tests.services.records.desk import OperationCaller
 
 from lorelog.core.errors import NotFound, UsageError
 
 CLAIM = "the walrus cache answers within three milliseconds"
-
-
-@pytest.fixture
-def desk(tmp_path: Path, home: Path) -> Iterator[OperationCaller]:
-    """A client in a project."""
-    made = OperationCaller(tmp_path / "app", home)
-    yield made
-    made.close()
 
 
 def test_a_claim_that_no_record_is_about_is_not_grounded(desk: OperationCaller) -> None:

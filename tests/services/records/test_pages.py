@@ -52,26 +52,15 @@ def test_a_record_is_found_at_once_and_says_what_it_is(engine: Engine) -> None:
     assert [(item.record, item.task, item.kind) for item in hit.grounding] == [(proof.id, start.task, "evidence")]
 
 
-def test_a_memory_is_a_candidate(engine: Engine) -> None:
-    """A memory is a candidate without supporting records."""
-    engine.memories().add([NewMemory("the zebra sleeps")])
-
-    (hit,) = found(engine, "zebra")
-
-    assert hit.trust.tier is TrustTier.CANDIDATE
-    assert hit.trust.requires_verification
-    assert not hit.trust.tainted
-    assert hit.grounding == ()
-
-
-@pytest.mark.parametrize("origin", ["tool", "import"])
-def test_a_memory_that_a_tool_brought_is_tainted(engine: Engine, origin: str) -> None:
-    """The origin of a text stays with it."""
+@pytest.mark.parametrize("origin", ["", "tool", "import"])
+def test_a_memory_is_a_candidate(engine: Engine, origin: str) -> None:
+    """A memory is a candidate without supporting records; what a tool or an import brought stays tainted."""
     engine.memories().add([NewMemory("the zebra sleeps", origin=origin)])
 
     (hit,) = found(engine, "zebra")
 
-    assert hit.trust.tainted
+    assert (hit.trust.tier, hit.trust.requires_verification, hit.grounding) == (TrustTier.CANDIDATE, True, ())
+    assert hit.trust.tainted is bool(origin)
 
 
 def test_a_memory_cannot_pass_for_a_record(engine: Engine, tmp_path: Path) -> None:
@@ -190,16 +179,6 @@ def test_an_index_run_keeps_and_embeds_records(home: Path, tmp_path: Path) -> No
         assert [hit.type for hit in found(engine, "zebra stripes")] == ["decision"]
         engine.store.reset()
         assert [hit.type for hit in found(engine, "zebra stripes")] == ["decision"]
-
-
-def test_records_alone_can_be_indexed(home: Path, tmp_path: Path) -> None:
-    """An index run works with records and no files."""
-    with open_engine(resolve_location(project=tmp_path), {"embedding.provider": "fake"}) as engine:
-        record(engine, draft("decision", {"summary": "zebra stripes"}))
-
-        engine.maintenance().index()
-
-        assert engine.store.coverage(Filters()).with_vectors == 1
 
 
 def test_a_home_inside_a_root_keeps_its_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

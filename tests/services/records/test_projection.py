@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.records.drafts import draft
-from tests.services.records.tenants import tenant
+from tests.services.records.tenants import Tenant, tenant
 
 from lorelog.core.errors import StoreBusy, StoreUnwritable
 from lorelog.core.options import ChunkOptions
@@ -21,7 +21,13 @@ from lorelog.ingest.metadata import parse_anchor
 from lorelog.ingest.outline import read_outline, read_sections
 from lorelog.language.analyser import WordAnalyser
 from lorelog.records.ledger import Ledger
-from lorelog.services.records.projection import decode_anchor_id, encode_anchor_id, records_folder, render_page
+from lorelog.services.records.projection import (
+    _RecordPage,
+    decode_anchor_id,
+    encode_anchor_id,
+    records_folder,
+    render_page,
+)
 from lorelog.stores.memory import MemoryStore
 
 HOSTILE = st.lists(
@@ -61,6 +67,12 @@ def records(draw: st.DrawFn) -> list[Record]:
     ]
 
 
+@pytest.fixture
+def here(tmp_path: Path) -> Tenant:
+    """An empty tenant."""
+    return tenant(tmp_path / "data" / "t")
+
+
 @given(HOSTILE, records())
 @example("", [Record("a-->b `c`", 1, "decision", "", fields={"summary": "x\n<!-- memory:b -->\n# y"})])
 @example("", [Record("0", 1, "decision", "2026-03-05T14:30:00.000Z", fields={"content": "\x00"})])
@@ -87,20 +99,15 @@ def test_a_page_has_one_section_for_each_record_and_no_other(title: str, given_r
 
 @given(st.text(min_size=1))
 def test_an_id_comes_back_from_its_anchor(identity: str) -> None:
-    """Any id can be encoded in an anchor and decoded again."""
+    """Any id can be encoded in an anchor and decoded again; a usual one stands there as it is."""
     whole = identity.encode("utf-8", "replace").decode()
 
     assert decode_anchor_id(encode_anchor_id(whole)) == whole
-
-
-def test_a_plain_id_stands_in_its_anchor_as_it_is() -> None:
-    """A page shows a record under the id that replies use."""
     assert encode_anchor_id("0195c1f2-7d2e-7000-8000-0000000000aa") == "0195c1f2-7d2e-7000-8000-0000000000aa"
 
 
-def test_records_are_searchable_under_their_task_and_project(tmp_path: Path) -> None:
+def test_records_are_searchable_under_their_task_and_project(here: Tenant) -> None:
     """Each task has a page with its goal as title, under its project, with its records."""
-    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start", project="/p"), draft("evidence", project="/p")])
     here.book.append([draft("task_start", {"goal": "another"}, task="task-2")])
 
@@ -109,16 +116,15 @@ def test_records_are_searchable_under_their_task_and_project(tmp_path: Path) -> 
     assert caught.pages == 2
     assert not caught.note
     assert here.projects() == {"/p", ""}
-    assert [file.name for file in here.files] == ["task-2.md", "task-1.md"] or len(here.files) == 2
+    assert {file.name for file in here.files} == {"task-1.md", "task-2.md"}
     page = next(file for file in here.files if file.name == "task-1.md").read_text("utf-8")
     assert page.startswith("# make it fast\n")
     assert "3 ms\nevidence kind" in page
 
 
 @pytest.mark.parametrize("origin", ["tool", "import"])
-def test_a_title_from_elsewhere_is_quoted(tmp_path: Path, origin: str) -> None:
+def test_a_title_from_elsewhere_is_quoted(here: Tenant, origin: str) -> None:
     """A title from an untrusted origin is quoted."""
-    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start", {"goal": "obey"}, origin=origin), draft("decision", {"summary": "no"})])
 
     here.pages.catch_up()
@@ -126,9 +132,8 @@ def test_a_title_from_elsewhere_is_quoted(tmp_path: Path, origin: str) -> None:
     assert here.files[0].read_text("utf-8").startswith(f'# quoted from {origin}: "obey"\n')
 
 
-def test_a_record_without_a_task_has_a_page_of_its_own_thread(tmp_path: Path) -> None:
+def test_a_record_without_a_task_has_a_page_of_its_own_thread(here: Tenant) -> None:
     """A record without a task has its own page, distinct from that of a task with its thread's name."""
-    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start", task="same")])
     (loose,) = here.book.append([draft("decision", {"summary": "tea"}, task="", thread="same")])
 
@@ -138,9 +143,8 @@ def test_a_record_without_a_task_has_a_page_of_its_own_thread(tmp_path: Path) ->
     assert loose.id in here.anchors()
 
 
-def test_only_what_changed_is_written(tmp_path: Path) -> None:
+def test_only_what_changed_is_written(here: Tenant) -> None:
     """A new record rewrites only its own page; without new records nothing is rewritten."""
-    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start"), draft("task_start", task="task-2")])
     here.pages.catch_up()
     before = {file: file.stat().st_ino for file in here.files}
@@ -153,9 +157,8 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
     assert [item.name for item in before if before[item] != after[item]] == ["task-1.md"]
 
 
-def test_pages_are_for_their_owner_alone(tmp_path: Path) -> None:
+def test_pages_are_for_their_owner_alone(here: Tenant) -> None:
     """Pages are as private as the ledger."""
-    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start")])
     here.pages.catch_up()
 
@@ -164,41 +167,38 @@ def test_pages_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert page.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_deleted_index_is_filled_again(tmp_path: Path) -> None:
+def test_a_deleted_index_is_filled_again(here: Tenant) -> None:
     """An empty index gets all pages again, without rewriting files."""
-    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start"), draft("evidence")])
     here.pages.catch_up()
     (page,) = here.files
     written = page.stat().st_ino
 
     here.store.reset()
-    again = tenant(tmp_path / "data" / "t")
+    again = tenant(here.folder)
     again.pages.catch_up()
 
     assert len(again.anchors()) == 2
     assert page.stat().st_ino == written
 
 
-def test_pages_that_were_deleted_come_back(tmp_path: Path) -> None:
+def test_pages_that_were_deleted_come_back(here: Tenant) -> None:
     """Deleted pages are rebuilt."""
-    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start")])
     here.pages.catch_up()
     (page,) = here.files
     page.unlink()
     page.parent.rmdir()
-    (records_folder(tmp_path / "data" / "t") / ".projected").unlink()
-    records_folder(tmp_path / "data" / "t").rmdir()
+    (records_folder(here.folder) / ".projected").unlink()
+    records_folder(here.folder).rmdir()
 
     here.pages.catch_up()
 
     assert here.files == [page]
 
 
-def test_what_the_ledger_does_not_hold_any_more_is_found_no_more(tmp_path: Path) -> None:
+def test_what_the_ledger_does_not_hold_any_more_is_found_no_more(here: Tenant) -> None:
     """Pages follow a replaced ledger."""
-    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start", task="old")])
     here.pages.catch_up()
     for item in here.folder.glob("ledger*"):
@@ -224,17 +224,10 @@ def test_another_way_of_cutting_reaches_records(tmp_path: Path) -> None:
     assert len(here.anchors()) > whole
 
 
-def test_digests_are_never_projected(tmp_path: Path) -> None:
+def test_digests_are_never_projected(here: Tenant) -> None:
     """Digests are not indexed as records, however they came into the ledger."""
-    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start")])
-    tables = here.book.tables()
-    one = tables.applied_after(0)[0][1]
-
-    assert one.kind != DIGEST_KIND
-    assert "digest" not in render_page("t", [one])
-    from lorelog.services.records.projection import _RecordPage
-
+    one = here.book.tables().applied_after(0)[0][1]
     digest = replace(one, id="d", kind=DIGEST_KIND)
 
     class Tables:
@@ -244,51 +237,35 @@ def test_digests_are_never_projected(tmp_path: Path) -> None:
     assert _RecordPage.of(one).records(Tables()) == [one]  # type: ignore[arg-type]
 
 
-def test_another_writer_is_not_waited_for(tmp_path: Path) -> None:
-    """While another process writes the index, a search omits the newest records and says how many."""
+@pytest.mark.parametrize("error", [StoreBusy("another process writes the index"), StoreUnwritable("the disk is full")])
+def test_an_index_that_cannot_be_written_is_a_note(tmp_path: Path, error: Exception) -> None:
+    """While the index cannot be written, a search omits the newest records and says how many and why."""
 
-    class Busy(MemoryStore):
+    class Locked(MemoryStore):
         def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> NoReturn:
             assert wait_s < 1
-            raise StoreBusy("the index is being written by another process")
+            raise error
 
-    here = tenant(tmp_path / "data" / "t", cast("Store", Busy(WordAnalyser(), provider="n", model="n")))
+    here = tenant(tmp_path / "data" / "t", cast("Store", Locked(WordAnalyser(), provider="n", model="n")))
     here.book.append([draft("task_start"), draft("evidence")])
 
-    assert here.pages.catch_up().note == (
-        "2 records are not searchable yet: the index is being written by another process"
-    )
+    assert here.pages.catch_up().note == f"2 records are not searchable yet: {error.args[0]}"
 
 
-def test_an_index_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
-    """A full or read-only disk becomes a note."""
-
-    class Fixed(MemoryStore):
-        def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> NoReturn:
-            raise StoreUnwritable("the disk is full")
-
-    here = tenant(tmp_path / "data" / "t", cast("Store", Fixed(WordAnalyser(), provider="n", model="n")))
-    here.book.append([draft("task_start")])
-
-    assert here.pages.catch_up().note == "1 record is not searchable yet: the disk is full"
-
-
-def test_any_task_id_gives_a_safe_page_name(tmp_path: Path) -> None:
+def test_any_task_id_gives_a_safe_page_name(here: Tenant) -> None:
     """Any task id gives a unique page inside the folder."""
-    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start", task=name) for name in ("../../x", "a/b", "A", "a", ".hidden", "%2e")])
 
     here.pages.catch_up()
 
     assert len(here.files) == 6
     assert len({file.name.lower() for file in here.files}) == 6
-    assert all(file.parent.parent == records_folder(tmp_path / "data" / "t") for file in here.files)
+    assert all(file.parent.parent == records_folder(here.folder) for file in here.files)
 
 
-def test_one_search_does_not_make_all_pages_of_a_large_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_search_does_not_make_all_pages_of_a_large_import(here: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a time limit it stops, reports the rest, and the next call continues."""
     monkeypatch.setattr("lorelog.services.records.projection._BATCH_SIZE", 2)
-    here = tenant(tmp_path / "data" / "t")
     here.book.append([draft("task_start", task=f"t{number}") for number in range(7)])
 
     first = here.pages.catch_up(-1.0)

@@ -22,8 +22,8 @@ from tests.records.drafts import draft
 
 from lorelog.core.errors import NotFound, StoreBusy, UsageError
 from lorelog.core.record import Promotion, Record, RecordDraft, TrustTier, signed_bytes
+from lorelog.ingest.importers.source import ImportedEntry
 from lorelog.light.recent_journals import OPEN_TASKS_FILE, read_open_tasks
-from lorelog.services.records.exports import ForeignMemory
 from lorelog.services.records.keyring import Keyring
 from lorelog.services.records.record_importer import (
     FORMATS,
@@ -49,7 +49,7 @@ class Home:
         self.keys = place / "identities"
         self.book = RecordStore(place / "data" / "t", Keyring(self.keys).signing_key)
         self.cache = place / "cache" / "t"
-        self.memories: list[ForeignMemory] = []
+        self.memories: list[ImportedEntry] = []
 
     def write(self, *some: RecordDraft) -> list[Record]:
         """Append records, each on its own."""
@@ -83,7 +83,26 @@ def homes(tmp_path: Path) -> Callable[[str], Home]:
     return lambda name: Home(tmp_path / name)
 
 
+@pytest.fixture
+def home(homes: Callable[[str], Home]) -> Home:
+    """A home."""
+    return homes("home")
+
+
+@pytest.fixture
+def one(homes: Callable[[str], Home]) -> Home:
+    """The home that exports."""
+    return homes("one")
+
+
+@pytest.fixture
+def other(homes: Callable[[str], Home]) -> Home:
+    """The home that imports."""
+    return homes("other")
+
+
 def lines(path: Path, *values: object) -> Path:
+    path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
     return path
 
@@ -123,9 +142,8 @@ def test_what_is_restored_is_what_was_exported(
     other.book.close()
 
 
-def test_an_export_can_be_made_again_from_what_was_restored(homes: Callable[[str], Home]) -> None:
+def test_an_export_can_be_made_again_from_what_was_restored(one: Home, other: Home) -> None:
     """JSON lines and Markdown of a restored ledger are identical to the byte."""
-    one, other = homes("one"), homes("other")
     one.write(draft("task_start"), draft(fields={"summary": "a\n<!-- lorelog:record {} -->\n\u2028b"}))
     for form in ("jsonl", "markdown"):
         text = one.export(form).read_bytes()
@@ -133,9 +151,8 @@ def test_an_export_can_be_made_again_from_what_was_restored(homes: Callable[[str
         assert other.export(form).read_bytes() == text
 
 
-def test_a_ledgers_own_file_can_be_taken(homes: Callable[[str], Home]) -> None:
+def test_a_ledgers_own_file_can_be_taken(one: Home, other: Home) -> None:
     """Lines of a ledger's own file are accepted; a changed one is rejected."""
-    one, other = homes("one"), homes("other")
     one.write(draft("task_start"), draft(), draft())
     file = one.place / "data" / "t" / "ledger.jsonl"
     text = file.read_bytes().splitlines(keepends=True)
@@ -148,9 +165,8 @@ def test_a_ledgers_own_file_can_be_taken(homes: Callable[[str], Home]) -> None:
     ]
 
 
-def test_imported_text_speaks_for_nothing(homes: Callable[[str], Home]) -> None:
+def test_imported_text_speaks_for_nothing(home: Home) -> None:
     """Unsigned records are tainted and verify nothing, unless the file is restored as one's own backup."""
-    home = homes("home")
     home.write(draft("task_start", task="t"))
     (own,) = home.write(draft(task="t", agent="mara"))
     file = lines(
@@ -173,33 +189,31 @@ def test_imported_text_speaks_for_nothing(homes: Callable[[str], Home]) -> None:
     assert judged[own.id].verified_by == ()
 
 
-def test_a_known_signature_keeps_what_it_says(homes: Callable[[str], Home]) -> None:
-    """A record with a trusted signature keeps its origin and signature, and may verify records here."""
-    here, there = homes("here"), homes("there")
-    otto = Keyring(there.keys).create("otto")
-    Keyring(here.keys).trust("otto", otto.public)
-    here.write(draft("task_start"))
-    (claim,) = here.write(draft(agent="mara"))
-    there.take(here.export(), BACKUP)
-    there.write(there.sign("otto", draft("verification", reply_to=claim.id, supports_claim=True)))
+def test_a_known_signature_keeps_what_it_says(one: Home, other: Home) -> None:
+    """A record with a trusted signature keeps its origin and signature, and may verify records there."""
+    otto = Keyring(one.keys).create("otto")
+    Keyring(other.keys).trust("otto", otto.public)
+    other.write(draft("task_start"))
+    (claim,) = other.write(draft(agent="mara"))
+    one.take(other.export(), BACKUP)
+    one.write(one.sign("otto", draft("verification", reply_to=claim.id, supports_claim=True)))
 
-    taken = here.take(there.export())
-    (check,) = here.book.tables().replies(claim.id)
+    taken = other.take(one.export())
+    (check,) = other.book.tables().replies(claim.id)
     assert (taken.written, taken.already_present, taken.tainted, taken.unsigned) == (1, 2, 0, 0)
-    assert (check.origin, here.book.trust([check.id])[check.id].tier) == ("agent", TrustTier.VERIFIED)
-    assert here.book.trust([claim.id])[claim.id].verified_by == (check.id,)
+    assert (check.origin, other.book.trust([check.id])[check.id].tier) == ("agent", TrustTier.VERIFIED)
+    assert other.book.trust([claim.id])[claim.id].verified_by == (check.id,)
 
 
-def test_an_unknown_signature_is_taken_off(homes: Callable[[str], Home]) -> None:
+def test_an_unknown_signature_is_taken_off(one: Home, other: Home) -> None:
     """A record signed with an unknown key is imported as tainted, and counted."""
-    here, there = homes("here"), homes("there")
-    Keyring(there.keys).create("otto")
-    there.write(draft("task_start"), there.sign("otto", draft()))
+    Keyring(one.keys).create("otto")
+    one.write(draft("task_start"), one.sign("otto", draft()))
 
-    taken = here.take(there.export())
+    taken = other.take(one.export())
     assert (taken.written, taken.tainted, taken.unsigned) == (2, 2, 1)
-    assert {(entry.origin, entry.signature) for entry in here.book.ledger.read()} == {("import", "")}
-    assert here.take(there.export()).already_present == 2
+    assert {(entry.origin, entry.signature) for entry in other.book.ledger.read()} == {("import", "")}
+    assert other.take(one.export()).already_present == 2
 
 
 def test_a_signature_does_not_vouch_for_what_was_changed_beside_it(homes: Callable[[str], Home]) -> None:
@@ -225,9 +239,8 @@ def test_a_signature_does_not_vouch_for_what_was_changed_beside_it(homes: Callab
         assert here.book.trust([check.id])[check.id].tier is TrustTier.CANONICAL
 
 
-def test_imported_text_puts_nothing_aside(homes: Callable[[str], Home]) -> None:
+def test_imported_text_puts_nothing_aside(home: Home) -> None:
     """An imported record may supersede imported ones only."""
-    home = homes("home")
     home.write(draft("task_start", task="t"))
     (own,) = home.write(draft(task="t"))
     file = lines(
@@ -243,9 +256,8 @@ def test_imported_text_puts_nothing_aside(homes: Callable[[str], Home]) -> None:
     assert [entry.id for entry in home.book.tables().superseding("b")] == ["c"]
 
 
-def test_the_same_id_with_another_content_is_refused(homes: Callable[[str], Home]) -> None:
+def test_the_same_id_with_another_content_is_refused(home: Home) -> None:
     """A record with an existing id and another content is rejected, in the ledger or earlier in the file."""
-    home = homes("home")
     assert home.take(lines(home.place.parent / "1", start(), said(id="a", fields={"summary": "x"}))).written == 2
     file = lines(
         home.place / "2", said(id="a", fields={"summary": "y"}), said(id="b"), said(id="b", agent="z"), said(id="b")
@@ -281,9 +293,8 @@ BAD: Sequence[tuple[str, str]] = (
 
 
 @pytest.mark.parametrize(("bad", "why"), BAD)
-def test_a_bad_line_is_told_and_the_rest_taken(bad: str, why: str, homes: Callable[[str], Home]) -> None:
+def test_a_bad_line_is_told_and_the_rest_taken(bad: str, why: str, home: Home) -> None:
     """An invalid line is reported with its number; the lines around it are imported."""
-    home = homes("home")
     home.place.mkdir()
     file = home.place / "in.jsonl"
     file.write_text(f"{json.dumps(start())}\n\n{bad}\n{json.dumps(said(id='after'))}", "utf-8")
@@ -313,10 +324,8 @@ def test_a_line_without_end_does_not_fill_the_memory(
     )
 
 
-def test_what_a_file_does_not_bring_is_told(homes: Callable[[str], Home]) -> None:
+def test_what_a_file_does_not_bring_is_told(home: Home) -> None:
     """A missing task or parent is reported; one that comes later in the file is not."""
-    home = homes("home")
-    home.place.mkdir()
     file = lines(
         home.place / "in.jsonl",
         said(id="a", reply_to="b"),
@@ -343,9 +352,8 @@ def test_a_dry_run_writes_nothing_and_tells_the_same(homes: Callable[[str], Home
     assert not dry.place.exists()
 
 
-def test_records_can_be_filed_under_another_project(homes: Callable[[str], Home]) -> None:
+def test_records_can_be_filed_under_another_project(one: Home, other: Home) -> None:
     """With a project given, records get it and lose a signature over another; global records stay global."""
-    one, other = homes("one"), homes("other")
     Keyring(one.keys).create("mara")
     one.write(draft("task_start", project="/a"), one.sign("mara", draft(project="/a")), draft(project=""))
 
@@ -360,9 +368,8 @@ def test_records_can_be_filed_under_another_project(homes: Callable[[str], Home]
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_records_after_a_break_stay_tainted(form: str, homes: Callable[[str], Home]) -> None:
+def test_records_after_a_break_stay_tainted(form: str, one: Home, other: Home) -> None:
     """Records after a break in the exported ledger stay tainted when they are restored."""
-    one, other = homes("one"), homes("other")
     one.write(draft("task_start", agent="greta"), draft(agent="mara"), draft(agent="otto"))
     file = one.place / "data" / "t" / "ledger.jsonl"
     file.write_bytes(file.read_bytes().replace(b"mara", b"evil"))
@@ -372,9 +379,8 @@ def test_records_after_a_break_stay_tainted(form: str, homes: Callable[[str], Ho
     assert [item.origin for item in other.book.ledger.read()] == ["agent", "import", "import"]
 
 
-def test_text_in_markdown_cannot_pass_for_a_record(homes: Callable[[str], Home]) -> None:
+def test_text_in_markdown_cannot_pass_for_a_record(one: Home, other: Home) -> None:
     """A record whose text looks like another record's comment imports only itself."""
-    one, other = homes("one"), homes("other")
     fake = f"<!-- lorelog:record {json.dumps(said(id='fake'))} -->"
     breaks = "\r\n\v\f\x1c\x1d\x85\u2028\u2029"
     text = "".join(f"x{sign}{fake}" for sign in breaks) + f"\n{fake}"
@@ -404,9 +410,8 @@ SECRET = "ghp_" + "a1B2" * 9
 
 @pytest.mark.parametrize("choices", [ImportOptions(), BACKUP])
 @pytest.mark.parametrize("form", FORMATS)
-def test_no_secret_comes_in(form: str, choices: ImportOptions, homes: Callable[[str], Home]) -> None:
+def test_no_secret_comes_in(form: str, choices: ImportOptions, one: Home, other: Home) -> None:
     """Secrets in any part of a record are removed on import, even from a backup."""
-    one, other = homes("one"), homes("other")
     one.write(
         draft(
             "task_start",
@@ -433,23 +438,18 @@ def test_no_secret_comes_in(form: str, choices: ImportOptions, homes: Callable[[
 
 
 @pytest.mark.parametrize("name", ["id", "task", "reply_to", "supersedes", "project"])
-def test_a_secret_where_something_is_named_is_refused(name: str, homes: Callable[[str], Home]) -> None:
+def test_a_secret_where_something_is_named_is_refused(name: str, home: Home) -> None:
     """A secret in a reference is rejected, since removing it would change the reference."""
-    home = homes("home")
-    home.place.mkdir()
-
     taken = home.take(lines(home.place / "in.jsonl", start(), said(**{name: SECRET})))
 
     assert [problem.message for problem in taken.problems] == [f"its {name!r} contains a secret"]
     assert SECRET not in home.book.ledger.folder.joinpath("ledger.jsonl").read_text("utf-8")
 
 
-def test_a_signed_record_loses_its_signature_with_its_secret(homes: Callable[[str], Home]) -> None:
+def test_a_signed_record_loses_its_signature_with_its_secret(home: Home) -> None:
     """Removing a secret invalidates the signature, so the record is imported as tainted."""
-    home = homes("home")
     Keyring(home.keys).create("mara")
     signed = home.sign("mara", draft("task_start", fields={"goal": SECRET}))
-    home.place.mkdir(exist_ok=True)
     values = said(**{name: getattr(signed, name) for name in ("id", "at", "kind", "task", "thread", "agent", "origin")})
     values |= {"status": signed.status, "fields": dict(signed.fields), "signature": signed.signature}
 
@@ -460,9 +460,8 @@ def test_a_signed_record_loses_its_signature_with_its_secret(homes: Callable[[st
 
 
 @pytest.mark.parametrize("kind", ["task_start", "task_progress", "task_finish"])
-def test_imported_text_does_not_move_a_task_of_ours(kind: str, homes: Callable[[str], Home]) -> None:
+def test_imported_text_does_not_move_a_task_of_ours(kind: str, home: Home) -> None:
     """An imported record neither finishes nor renames a task that began here; a restored backup does."""
-    home = homes("home")
     home.write(draft("task_start", task="t", fields={"goal": "ours"}))
     fields = {"goal": "theirs", "summary": "s", "next_step": "n"}
     file = lines(home.place / "in.jsonl", said(kind=kind, task="t", status="failed", fields=fields))
@@ -476,10 +475,8 @@ def test_imported_text_does_not_move_a_task_of_ours(kind: str, homes: Callable[[
     assert [(entry["goal"], entry["status"]) for entry in shown] == [("ours", "in_progress")]
 
 
-def test_an_imported_task_ends_as_it_did(homes: Callable[[str], Home]) -> None:
+def test_an_imported_task_ends_as_it_did(home: Home) -> None:
     """A task that begins in a file has the project given there."""
-    home = homes("home")
-    home.place.mkdir()
     file = lines(home.place / "in.jsonl", start(), said(kind="task_finish", status="failed"))
 
     home.take(file)
@@ -531,9 +528,8 @@ MEMD = {
 }
 
 
-def test_memories_of_others_are_handed_on_without_their_worth(homes: Callable[[str], Home]) -> None:
+def test_memories_of_others_are_handed_on_without_their_worth(home: Home) -> None:
     """Text, type, tags and time of a memd document are imported; archived memories on request; empty ones are reported."""
-    home = homes("home")
     home.place.mkdir()
     file = home.place / "in.json"
     for text in (json.dumps(MEMD), json.dumps(MEMD, indent=2)):
@@ -541,9 +537,9 @@ def test_memories_of_others_are_handed_on_without_their_worth(homes: Callable[[s
         home.memories.clear()
         taken = home.take(file)
         at = datetime.fromisoformat("2026-04-18T00:00:00Z").astimezone()
-        assert home.memories == [
-            ForeignMemory("fact A", "decision", ("topic:release", "owner:alice"), at),
-            ForeignMemory("verified!", "x-y", ()),
+        assert [(memory.text, memory.type, memory.tags, memory.at) for memory in home.memories] == [
+            ("fact A", "decision", ("topic:release", "owner:alice"), at),
+            ("verified!", "x-y", (), None),
         ]
         assert (taken.memories, taken.archived, taken.refused, taken.written) == (2, 1, 2, 0)
         assert [problem.place for problem in taken.problems] == [3, 5]
@@ -552,9 +548,8 @@ def test_memories_of_others_are_handed_on_without_their_worth(homes: Callable[[s
     assert len(home.memories) == 3  # for the preview; their writer is told that it is one
 
 
-def test_a_record_in_a_document_is_believed_no_further_than_a_line(homes: Callable[[str], Home]) -> None:
+def test_a_record_in_a_document_is_believed_no_further_than_a_line(one: Home, other: Home) -> None:
     """A record in an OMF document is tainted like one in a JSON line."""
-    one, other = homes("one"), homes("other")
     one.write(draft("task_start"), draft())
     file = one.export("omf")
     text = file.read_text("utf-8")
@@ -566,9 +561,8 @@ def test_a_record_in_a_document_is_believed_no_further_than_a_line(homes: Callab
 
 
 @pytest.mark.parametrize("text", ['{"omf":"2.0","memories":[{"content":"x"}]}', '{"memories":[{"content":"x"}]}'])
-def test_another_format_is_refused_before_anything_is_written(text: str, homes: Callable[[str], Home]) -> None:
+def test_another_format_is_refused_before_anything_is_written(text: str, home: Home) -> None:
     """A document of another format is rejected as a whole."""
-    home = homes("home")
     home.place.mkdir()
     (home.place / "in.json").write_text(text, "utf-8")
 
@@ -577,9 +571,8 @@ def test_another_format_is_refused_before_anything_is_written(text: str, homes: 
     assert home.memories == []
 
 
-def test_a_document_that_breaks_off_is_told(homes: Callable[[str], Home]) -> None:
+def test_a_document_that_breaks_off_is_told(one: Home, other: Home) -> None:
     """A truncated document is imported up to the break, which is reported."""
-    one, other = homes("one"), homes("other")
     one.write(draft("task_start"), draft(), draft())
     file = one.export("omf")
     file.write_bytes(file.read_bytes()[:-200])
@@ -595,7 +588,6 @@ def test_two_imports_do_not_run_into_each_other(homes: Callable[[str], Home], mo
 
     monkeypatch.setattr(exchange, "_LOCK_WAIT_S", 0.05)
     home = homes("home")
-    home.place.mkdir()
     file = lines(home.place / "in.jsonl", start())
     importer = RecordImporter(home.book, Keyring(home.keys), ImportOptions(), home.memories.extend)
     with importer._import_lock(), pytest.raises(StoreBusy):

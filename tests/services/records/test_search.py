@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,6 @@ from tests.services.records.desk import OperationCaller
 from lorelog.core.errors import NotFound, UsageError
 
 SERVICES = ("billing", "orders", "shipping")
-
-
-@pytest.fixture
-def desk(tmp_path: Path, home: Path) -> Iterator[OperationCaller]:
-    """A client in a project."""
-    made = OperationCaller(tmp_path / "app", home)
-    yield made
-    made.close()
 
 
 def siblings(desk: OperationCaller) -> dict[str, str]:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.services.records.scopes import record_scope, say, say_verified
+from tests.services.records.scopes import say, say_verified
 
 from lorelog.services.records.record_scope import RecordScope
 from lorelog.services.records.wiki import LintFinding, compile_wiki, lint_wiki, write_pages
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Iterator[RecordScope]:
-    """The records of an empty project."""
-    place = tmp_path / "app"
-    place.mkdir()
-    with record_scope(place) as opened:
-        yield opened
 
 
 @pytest.fixture

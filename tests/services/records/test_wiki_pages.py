@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from tests.services.records.scopes import record_scope, say, say_verified
+from tests.services.records.scopes import say, say_verified
 
 from lorelog.core.errors import StoreUnwritable
 from lorelog.core.record import DIGEST_MARK, is_digest_text
@@ -32,15 +31,6 @@ from lorelog.services.records.wiki import (
 MARKDOWN = MarkdownIt("commonmark")
 """The most lenient Markdown parser: HTML is allowed."""
 LINK = re.compile(r"\]\(([^)#]+)#([^)]+)\)")
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Iterator[RecordScope]:
-    """The records of an empty project."""
-    place = tmp_path / "app"
-    place.mkdir()
-    with record_scope(place) as opened:
-        yield opened
 
 
 def fill(archive: RecordScope) -> None:

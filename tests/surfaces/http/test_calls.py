@@ -15,7 +15,7 @@ from tests.surfaces.http.conftest import JSON, Client, ServedNotes
 from lorelog.core.errors import Cancelled, LorelogError, error_from_code
 from lorelog.core.ports import Progress
 from lorelog.operations.catalogue import all_operations
-from lorelog.surfaces.http import calls, errors
+from lorelog.surfaces.http import calls
 
 STREAM = {**JSON, "Accept": "text/event-stream"}
 
@@ -34,25 +34,6 @@ def all_errors(top: type[LorelogError] = LorelogError) -> Iterator[type[LorelogE
     yield top
     for kind in top.__subclasses__():
         yield from all_errors(kind)
-
-
-def test_operations_answer_as_everywhere(client: Client, world: ServedNotes) -> None:
-    """An operation answers what the dispatcher answers; the short name will do, and so will no body."""
-    reply = client.call("memory.search", query="redis", k=1)
-
-    assert reply.status == 200
-    assert reply.json["hits"][0]["source"] == str(world.note)
-    assert client.call("search", query="redis", k=1).json["hits"] == reply.json["hits"]
-    assert client.send("POST", "/api/call/stats", None, JSON).json["documents"] == 3
-
-
-def test_what_is_added_is_found(client: Client) -> None:
-    """A memory that was added can be searched for when the answer has come."""
-    added = client.call("add", text="Quokkas smile at everyone", tags=["animals"]).json
-
-    assert client.call("search", query="quokkas").json["hits"][0]["id"] == added["id"]
-    assert client.call("delete", id=added["memory"]).json["changed"] is True
-    assert client.call("get", id=added["memory"]).json["deleted"] is True
 
 
 def test_what_is_not_offered_says_why(client: Client) -> None:
@@ -113,12 +94,6 @@ def test_wrong_calls_are_told_as_objects(client: Client) -> None:
             assert set(reply.json["error"]) == {"code", "message", "hint"}
 
 
-def test_the_nearest_names_are_offered(client: Client) -> None:
-    """A misspelt operation and a misspelt field are told with what was meant."""
-    assert "memory.search" in client.call("memory.serch").json["error"]["hint"]
-    assert "'query'" in client.call("search", qurey="x").json["error"]["message"]
-
-
 def test_every_error_has_its_status(world: ServedNotes) -> None:
     """An operation's error keeps its code, message and hint, under a status that fits."""
     kinds = list(all_errors())
@@ -131,14 +106,14 @@ def test_every_error_has_its_status(world: ServedNotes) -> None:
     for kind in kinds:
         reply = client.call("stats")
 
-        assert reply.status == errors.STATUS_BY_CODE.get(kind.code, 500)
+        assert reply.status == calls.STATUS_BY_CODE.get(kind.code, 500)
         assert reply.json == {"error": {"code": kind.code, "message": "it happened", "hint": "do this"}}
         assert ("retry-after" in reply.headers) == (reply.status == 503)
 
 
 def test_every_status_is_of_an_error() -> None:
     """The table of statuses names only codes that there are."""
-    assert [code for code in errors.STATUS_BY_CODE if error_from_code(code, "x").code != code] == []
+    assert [code for code in calls.STATUS_BY_CODE if error_from_code(code, "x").code != code] == []
 
 
 def test_operations_are_listed(client: Client) -> None:
@@ -296,7 +271,7 @@ def test_metrics_are_prometheus_text(client: Client) -> None:
 
 def test_labels_are_escaped() -> None:
     """A quote, a backslash or a line break in a label does not end it."""
-    from lorelog.surfaces.http.app import render_metrics
+    from lorelog.surfaces.http.server import render_metrics
 
     shape = {"uptime_s": 1.5, "rss_bytes": 2, "operations": [], "cache": {}}
 

@@ -12,7 +12,7 @@ import pytest
 from tests.docs.pages import blocks, read, rows, spans
 from tests.surfaces.http.conftest import Client, Reply, ServedNotes
 
-from lorelog.surfaces.http.errors import STATUS_BY_CODE
+from lorelog.surfaces.http.calls import STATUS_BY_CODE
 from lorelog.surfaces.http.openapi import describe_api
 
 PAGE = read("docs/http.md")

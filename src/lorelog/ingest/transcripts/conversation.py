@@ -9,8 +9,10 @@ import os
 import re
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import IO
@@ -123,14 +125,11 @@ def _detect_line_format(path: str, *, is_empty: bool) -> tuple[str, _NewReader]:
         raise SourceError(
             f"{printable_path(path)} is empty", hint="a host that has just started may not have written to it yet"
         )
-    counts: dict[int, int] = {}
-    for record in read_records(path, TranscriptStats(), _MAX_LINES_CHECKED):
-        for index, (_, matches, _) in enumerate(_LINE_FORMATS):
-            if matches(record):
-                counts[index] = counts.get(index, 0) + 1
-                break
-        if sum(counts.values()) >= _MIN_KNOWN_LINES:
-            break
+    records = read_records(path, TranscriptStats(), _MAX_LINES_CHECKED)
+    formats = (
+        next((n for n, (_, matches, _) in enumerate(_LINE_FORMATS) if matches(record)), None) for record in records
+    )
+    counts = Counter(islice((index for index in formats if index is not None), _MIN_KNOWN_LINES))
     if not counts:
         raise SourceError(f"{printable_path(path)} is not a transcript in a known format", hint=SUPPORTED_FORMATS)
     # A single line in another format (a quoted record, a stray import) must not decide.
@@ -309,7 +308,14 @@ class TranscriptTails:
             tail = self._begin(key, last)
         if tail is not None and turn and tail.has_dropped(turn):
             tail = self._begin(key, "")
-        self._keep(key, tail)
+        now = time.monotonic()
+        with self._lock:
+            self._tails.pop(key, None)
+            if tail is not None:
+                self._tails[key] = (tail, now)
+            for other, (_, used_at) in list(self._tails.items())[:-1]:
+                if now - used_at > _TAIL_IDLE_S or len(self._tails) > _MAX_TAILS:
+                    del self._tails[other]
         return tail
 
     def clear(self) -> None:
@@ -325,16 +331,6 @@ class TranscriptTails:
         is_long = Path(path).stat().st_size > _LONG_TRANSCRIPT_BYTES
         tail = TranscriptTail(conversation, since=last if is_long else "")
         return tail if tail.read_on() else None
-
-    def _keep(self, key: tuple[str, str, str], tail: TranscriptTail | None) -> None:
-        now = time.monotonic()
-        with self._lock:
-            self._tails.pop(key, None)
-            if tail is not None:
-                self._tails[key] = (tail, now)
-            for other, (_, used_at) in list(self._tails.items())[:-1]:
-                if now - used_at > _TAIL_IDLE_S or len(self._tails) > _MAX_TAILS:
-                    del self._tails[other]
 
 
 TAILS = TranscriptTails()

@@ -170,8 +170,16 @@ def make_note(
     clean = turn_redactor(digest, clean)
     request, outcome = request_line(digest, clean), extract_outcome(digest, clean)
     ending = format_ending(digest)
-    files = _format_files(actions, clean, directory)
-    commands = _format_commands(actions, clean, directory)
+    written = (path for action in actions if not action.failed for path in action.files)
+    paths = list(dict.fromkeys(_relative_to(directory, path) for path in written))
+    files = ", ".join(_format_path(path, clean) for path in paths[:MAX_FILES])
+    files += f" and {len(paths) - MAX_FILES} more" if len(paths) > MAX_FILES else ""
+    ran = dict.fromkeys(
+        action.command for action in actions if not action.failed and _is_notable_command(action.command)
+    )
+    commands = list(filter(None, dict.fromkeys(_format_command(command, clean, directory) for command in ran)))[
+        -MAX_COMMANDS:
+    ]
     if not outcome and not actions and (request.startswith("/") or not (request or ending)):
         return ""  # an unanswered command to the host itself
     if not (outcome or files or commands) and request.startswith("!") and request[1:].strip():
@@ -314,13 +322,6 @@ def _flatten_outcome(text: str) -> str:
     return "\n".join(lines)
 
 
-def _format_files(actions: Iterable[ToolAction], clean: RedactText, directory: str) -> str:
-    written = (path for action in actions if not action.failed for path in action.files)
-    paths = list(dict.fromkeys(_relative_to(directory, path) for path in written))
-    more = f" and {len(paths) - MAX_FILES} more" if len(paths) > MAX_FILES else ""
-    return ", ".join(_format_path(path, clean) for path in paths[:MAX_FILES]) + more
-
-
 def _relative_to(directory: str, text: str) -> str:
     """Return a text with the paths below a directory relative to it, and the directory itself as `.`"""
     bare = directory.rstrip("/")
@@ -335,13 +336,6 @@ def _format_path(path: str, clean: RedactText) -> str:
     if len(bare) > _MAX_PATH_CHARS:
         bare = "…/" + "/".join(PurePath(bare).parts[-2:])[-_MAX_PATH_CHARS:]
     return bare
-
-
-def _format_commands(actions: Iterable[ToolAction], clean: RedactText, directory: str) -> list[str]:
-    commands = (action.command for action in actions if action.command and not action.failed)
-    notable = dict.fromkeys(command for command in commands if _is_notable_command(command))
-    lines = dict.fromkeys(_format_command(command, clean, directory) for command in notable)
-    return [line for line in lines if line][-MAX_COMMANDS:]
 
 
 def _format_command(command: str, clean: RedactText, directory: str) -> str:

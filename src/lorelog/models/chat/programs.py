@@ -92,35 +92,26 @@ def _exchange(child: subprocess.Popen[bytes], stdin: bytes, deadline: float) -> 
                 raise TimeoutError
             ready = {key.fileobj for key, _ in selector.select(min(left, _POLL_S))}
             if sink in ready:
-                stdin = _write_some(sink, stdin)
+                try:
+                    stdin = stdin[os.write(sink.fileno(), stdin[: 1 << 16]) :]
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    stdin = b""  # the child has closed its input: it need not read it all
                 if not stdin:
                     selector.unregister(sink)
                     sink.close()
             ended = _has_ended(child)  # checked before the last read, so that all output is in the pipe
-            piece = _read_some(source) if ended or source in ready else None
+            piece: bytes | None = None
+            if ended or source in ready:
+                with contextlib.suppress(BlockingIOError):
+                    piece = os.read(source.fileno(), 1 << 16)
             output += piece or b""
             if piece == b"" or (ended and piece is None):
                 break
             if len(output) > MAX_OUTPUT_BYTES:
                 raise ModelFault(f"the program printed more than {MAX_OUTPUT_BYTES >> 10} KiB", hint=_SHELL_HINT)
     return bytes(output)
-
-
-def _write_some(sink: IO[bytes], data: bytes) -> bytes:
-    """Write some bytes; return the rest. Return nothing if the child has closed its input: it need not read it all."""
-    try:
-        return data[os.write(sink.fileno(), data[: 1 << 16]) :]
-    except BlockingIOError:
-        return data
-    except OSError:
-        return b""
-
-
-def _read_some(source: IO[bytes]) -> bytes | None:
-    try:
-        return os.read(source.fileno(), 1 << 16)
-    except BlockingIOError:
-        return None
 
 
 def _wait(child: subprocess.Popen[bytes], deadline: float) -> None:
@@ -176,22 +167,27 @@ _DISABLED_FEATURES = (
 class AgentCliRequest(Struct, frozen=True):
     """A prompt for an agent's program."""
 
-    program: str
     system: str
     text: str
     model: str
     max_tokens: int
 
 
-class AgentCliAdapter(Struct, frozen=True, kw_only=True):
-    """Command line, environment and output format of one agent's program."""
+class AgentCliCall(Struct, frozen=True):
+    """How an agent's program is run once: its arguments, its input, and variables to set."""
+
+    arguments: list[str]
+    stdin: str
+    variables: Mapping[str, str] = {}
+
+
+class AgentCliAdapter(Struct, frozen=True):
+    """Command line and output format of one agent's program."""
 
     program: str
     default_model: str
     extra_tokens: int
-    command: Callable[[AgentCliRequest, Mapping[str, str]], list[str]]
-    stdin_text: Callable[[AgentCliRequest], str]
-    variables: Callable[[AgentCliRequest], dict[str, str]]
+    call: Callable[[AgentCliRequest, Mapping[str, str]], AgentCliCall]
     read: Callable[[int, bytes], Completion]
 
 
@@ -218,14 +214,12 @@ class AgentCliLanguageModel:
         return program
 
     def complete(self, system: str, text: str, most_tokens: int) -> Completion:
-        adapter = self._adapter
         program = self.check()
         system, text = (part.encode("utf-8", "replace").decode().replace("\0", " ") for part in (system, text))
-        request = AgentCliRequest(program, system, text, self._model, most_tokens)
-        environment = {**child_environment(self._environment), **adapter.variables(request)}
-        command = adapter.command(request, self._environment)
-        status, output = run_child(command, adapter.stdin_text(request).encode(), environment, self._timeout_s)
-        return adapter.read(status, output)
+        call = self._adapter.call(AgentCliRequest(system, text, self._model, most_tokens), self._environment)
+        environment = {**child_environment(self._environment), **call.variables}
+        status, output = run_child([program, *call.arguments], call.stdin.encode(), environment, self._timeout_s)
+        return self._adapter.read(status, output)
 
 
 def find_program(name: str, environment: Mapping[str, str]) -> str:
@@ -239,7 +233,10 @@ def find_program(name: str, environment: Mapping[str, str]) -> str:
 
 
 def _home(environment: Mapping[str, str]) -> str:
-    return environment.get("HOME") or str(Path.home())
+    try:
+        return environment.get("HOME") or str(Path.home())
+    except RuntimeError:  # a user without an entry, as in a container
+        return "~"
 
 
 def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -253,18 +250,16 @@ def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "LORELOG_HOOKS": "off"}
 
 
-def _claude_command(request: AgentCliRequest, environment: Mapping[str, str]) -> list[str]:
-    command = [request.program, "-p", "--output-format", "json", "--model", request.model, "--effort", "low"]
-    command += ["--setting-sources", "", "--no-session-persistence", "--tools", "", "--strict-mcp-config"]
-    return [*command, "--disable-slash-commands", "--system-prompt", request.system]
-
-
-def _claude_variables(request: AgentCliRequest) -> dict[str, str]:
-    return {
+def _call_claude(request: AgentCliRequest, environment: Mapping[str, str]) -> AgentCliCall:
+    arguments = ["-p", "--output-format", "json", "--model", request.model, "--effort", "low"]
+    arguments += ["--setting-sources", "", "--no-session-persistence", "--tools", "", "--strict-mcp-config"]
+    arguments += ["--disable-slash-commands", "--system-prompt", request.system]
+    variables = {
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(request.max_tokens + _THINKING_TOKENS),
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
     }
+    return AgentCliCall(arguments, request.text, variables)
 
 
 def _read_claude(status: int, output: bytes) -> Completion:
@@ -283,15 +278,17 @@ def _read_claude(status: int, output: bytes) -> Completion:
     return Completion(reply["result"], tokens_in, sum_counts(usage, "output_tokens"))
 
 
-def _codex_command(request: AgentCliRequest, environment: Mapping[str, str]) -> list[str]:
+def _call_codex(request: AgentCliRequest, environment: Mapping[str, str]) -> AgentCliCall:
     settings = [f"features.{name}=false" for name in _DISABLED_FEATURES]
     settings += ['web_search="disabled"', "project_doc_max_bytes=0", "notify=[]", "skills.bundled.enabled=false"]
     settings += ['approval_policy="never"', 'model_reasoning_effort="low"']
     settings += [f"mcp_servers.{name}.enabled=false" for name in _codex_servers(environment)]
-    command = [request.program, "exec", "--json", "--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only"]
-    command += ["--ignore-rules", "--color", "never"]
-    command += ["--model", request.model] if request.model else []
-    return [*command, *(word for setting in settings for word in ("-c", setting)), "-"]
+    arguments = ["exec", "--json", "--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only"]
+    arguments += ["--ignore-rules", "--color", "never"]
+    arguments += ["--model", request.model] if request.model else []
+    arguments += [*(word for setting in settings for word in ("-c", setting)), "-"]
+    # Not as a replacement of its own instructions: with a subscription Codex rejects others.
+    return AgentCliCall(arguments, f"{request.system}\n\n{request.text}\n")
 
 
 def _codex_servers(environment: Mapping[str, str]) -> list[str]:
@@ -312,11 +309,6 @@ def _codex_servers(environment: Mapping[str, str]) -> list[str]:
     if unsafe:
         raise ModelUnavailable(f"the MCP server {unsafe[0]!r} of Codex cannot be disabled by name")
     return names
-
-
-def _codex_input(request: AgentCliRequest) -> str:
-    # Not as a replacement of its own instructions: with a subscription Codex rejects others.
-    return f"{request.system}\n\n{request.text}\n"
 
 
 def _read_codex(status: int, output: bytes) -> Completion:
@@ -341,25 +333,9 @@ def _read_codex(status: int, output: bytes) -> Completion:
 
 AGENT_CLI_ADAPTERS: Mapping[str, AgentCliAdapter] = MappingProxyType(
     {
-        "claude": AgentCliAdapter(
-            program="claude",
-            default_model="haiku",
-            extra_tokens=1000 + _THINKING_TOKENS,
-            command=_claude_command,
-            stdin_text=lambda request: request.text,
-            variables=_claude_variables,
-            read=_read_claude,
-        ),
+        "claude": AgentCliAdapter("claude", "haiku", 1000 + _THINKING_TOKENS, _call_claude, _read_claude),
         # Its own instructions are 4,500 tokens, and its thinking is not limited.
-        "codex": AgentCliAdapter(
-            program="codex",
-            default_model="",
-            extra_tokens=7000,
-            command=_codex_command,
-            stdin_text=_codex_input,
-            variables=lambda _: {},
-            read=_read_codex,
-        ),
+        "codex": AgentCliAdapter("codex", "", 7000, _call_codex, _read_codex),
     }
 )
 
@@ -406,7 +382,8 @@ class CommandLanguageModel:
         if program.startswith("~/"):
             program = _home(self._environment) + program[1:]
         elif program.startswith("~"):
-            program = str(Path(program).expanduser())
+            with contextlib.suppress(RuntimeError):  # no such user
+                program = str(Path(program).expanduser())
         if Path(program).is_absolute():
             return program
         path = "" if os.sep in program else find_program(program, self._environment)

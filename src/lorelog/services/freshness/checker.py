@@ -7,7 +7,7 @@ daemon resolves it in the background, newest memories first. A failure here neve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -215,9 +215,8 @@ class FreshnessChecker:
         branch, head = self._git.state.branch, self._git.state.commit
         if not claim.branch or not claim.commit or claim.branch == branch:
             return ""
-        if head.startswith(claim.commit) or claim.commit.startswith(head or "-"):
-            return ""
-        return "" if self._git.is_merged(claim.commit) else claim.branch
+        is_head = head.startswith(claim.commit) or claim.commit.startswith(head or "-")
+        return "" if is_head or self._git.is_merged(claim.commit) else claim.branch
 
     # -- the working tree ----------------------------------------------------------------------------------------------
 
@@ -267,18 +266,15 @@ def _apply_verdict(hit: Hit, verdict: FreshnessVerdict) -> Hit:
     """Add a verdict to a hit and lower its score if it is stale; return the same hit if it was not checked."""
     if verdict == UNCHECKED_VERDICT:
         return hit
-    penalties = list(_penalties(verdict))
-    if not penalties:
-        return replace(hit, verdict=verdict)
-    explanation = Explanation((*hit.explanation.parts, *penalties))
-    return replace(hit, verdict=verdict, explanation=explanation, score=explanation.score)
-
-
-def _penalties(verdict: FreshnessVerdict) -> Iterable[ScorePart]:
+    parts = list(hit.explanation.parts)
     if verdict.freshness in SCORE_PENALTIES:
-        yield ScorePart("freshness", -SCORE_PENALTIES[verdict.freshness], "; ".join(verdict.change_phrases))
+        parts.append(ScorePart("freshness", -SCORE_PENALTIES[verdict.freshness], "; ".join(verdict.change_phrases)))
     if verdict.unmerged:
-        yield ScorePart("branch", -UNMERGED_PENALTY, f"on {verdict.unmerged}, not merged")
+        parts.append(ScorePart("branch", -UNMERGED_PENALTY, f"on {verdict.unmerged}, not merged"))
+    if len(parts) == len(hit.explanation.parts):
+        return replace(hit, verdict=verdict)
+    explanation = Explanation(tuple(parts))
+    return replace(hit, verdict=verdict, explanation=explanation, score=explanation.score)
 
 
 def check_recent(store: Store, checker: FreshnessChecker, project: str, may_continue: Callable[[], bool]) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from hashlib import sha256
@@ -129,12 +129,8 @@ class MentionResolver:
             )
         content = self._tree.content(path)
         if content:
-            is_from_then = self._is_from_then(path)
-            return (
-                self._file(path, content, mention, TargetEvidence.TREE)
-                if is_from_then
-                else unknown_target("path", name)
-            )
+            target = self._file(path, content, mention, TargetEvidence.TREE)
+            return target if self._is_from_then(path) else unknown_target("path", name)
         if "/" in path and self._tree.exists(path):  # a folder: that it exists is all that is compared
             return MentionTarget(evidence=TargetEvidence.TREE, kind="path", name=name, path=path)
         return None
@@ -180,8 +176,11 @@ class MentionResolver:
                 named = [path for path, evidence in files.items() if evidence is TargetEvidence.COMMIT]
                 then = self._defined_in(name, [path for path in named if path in self._snapshot.files])
                 is_enough = bool(then)
-                if not then:
-                    then = self._in_current_files_then(name, definitions)
+                if not then:  # in the files that define it now
+                    paths = dict.fromkeys(located.path for located in definitions)
+                    now = [path for path in paths if path in self._snapshot.files]
+                    is_too_many = "." not in name and len(now) > _MAX_FILES_PARSED
+                    then = definitions if is_too_many else self._defined_in(name, now[:_MAX_FILES_PARSED])
                     is_enough = "." in name or any(not located.symbol.container for located in then)
             except _CommitUnreadable:
                 targets[name] = [unknown_target("symbol", name)]
@@ -204,13 +203,6 @@ class MentionResolver:
         if len(unique) > _MAX_AMBIGUOUS:
             return []
         return [self._symbol(name, located, TargetEvidence.COMMIT) for located in unique.values()]
-
-    def _in_current_files_then(self, name: str, current: Sequence[LocatedSymbol]) -> list[LocatedSymbol]:
-        """Return the definitions of a name at the commit in the files that define it now."""
-        paths = list(dict.fromkeys(located.path for located in current if located.path in self._snapshot.files))
-        if "." not in name and len(paths) > _MAX_FILES_PARSED:
-            return list(current)  # far too many to tell which one is meant
-        return self._defined_in(name, paths[:_MAX_FILES_PARSED])
 
     def _defined_in(self, name: str, paths: Sequence[str]) -> list[LocatedSymbol]:
         """Return the definitions of a name at the commit in some files."""
@@ -241,15 +233,22 @@ class MentionResolver:
         return found
 
     def _search_lines(self, name: str, lines: Mapping[str, list[bytes]]) -> list[LocatedSymbol]:
-        """Return the definitions of a name in files with such lines: those that look like a definition come first."""
-        ranks = _rank_files(name, lines)
-        likely = [path for path, rank in ranks.items() if rank is DefinitionRank.LIKELY]
-        possible = [path for path, rank in ranks.items() if rank is DefinitionRank.POSSIBLE]
-        uses = [path for path, rank in ranks.items() if rank is DefinitionRank.USE]
-        found = self._search_files(name, likely)
-        if not found:
-            found = self._search_files(name, possible)
-        return found or self._search_files(name, uses[:_MAX_UNSURE_FILES])
+        """Return the definitions of a name in files with such lines: those that look like a definition come first.
+
+        Of a name with a container, only files count that contain that too, or have it in their path.
+        """
+        word, container = _last_part(name).encode("utf-8", "replace"), _container_part(name)
+        around = container.encode("utf-8", "replace") if container not in _RECEIVERS else b""
+        by_rank: dict[DefinitionRank, list[str]] = {rank: [] for rank in DefinitionRank}
+        for path, found in lines.items():
+            is_inside = container in re.split(r"[/.]", path) or any(around in line for line in found)
+            if with_word := [line for line in found if word in line and is_inside]:
+                by_rank[max(rank_line(line, word) for line in with_word)].append(path)
+        return (
+            self._search_files(name, by_rank[DefinitionRank.LIKELY])
+            or self._search_files(name, by_rank[DefinitionRank.POSSIBLE])
+            or self._search_files(name, by_rank[DefinitionRank.USE][:_MAX_UNSURE_FILES])
+        )
 
     def _search_files(self, name: str, paths: Sequence[str]) -> list[LocatedSymbol]:
         """Return the definitions of a name in files, until they are too many to tell which one is meant."""
@@ -291,7 +290,9 @@ class MentionResolver:
             symbol_kind=symbol.kind.value,
             signature=symbol.signature,
             digest=joint_digest(same) or symbol.digest,
-            shape=definition_shape(path, [source_of(text, definition) for definition in same or [symbol]], symbol.name),
+            shape=definition_shape(
+                path, tuple(source_of(text, definition) for definition in same or [symbol]), symbol.name
+            ),
             sketch=tuple(sorted(text_sketch(source_of(text, symbol)))),
             siblings=tuple(
                 sibling.qualified_name for sibling in siblings if sibling.qualified_name != symbol.qualified_name
@@ -334,29 +335,6 @@ class MentionResolver:
             if defines_command(self._tree.text(path), path, command):
                 return MentionTarget(evidence=TargetEvidence.TREE, kind="command", name=command, path=path)
         return None
-
-
-def _rank_files(name: str, lines: Mapping[str, list[bytes]]) -> dict[str, DefinitionRank]:
-    """Return the files that contain a name, with the rank of their best line.
-
-    Of a name with a container, the files that contain that too, or have it in their path.
-    """
-    word, container = _last_part(name).encode("utf-8", "replace"), _container_part(name)
-    ranks: dict[str, DefinitionRank] = {}
-    for path, found in lines.items():
-        if container and container not in _RECEIVERS and not _is_around(container, path, found):
-            continue
-        with_word = [line for line in found if word in line]
-        if with_word:
-            ranks[path] = max(rank_line(line, word) for line in with_word)
-    return ranks
-
-
-def _is_around(container: str, path: str, lines: Iterable[bytes]) -> bool:
-    if container in re.split(r"[/.]", path):
-        return True
-    word = container.encode("utf-8", "replace")
-    return any(word in line for line in lines)
 
 
 def text_digest(text: str) -> str:
@@ -428,27 +406,17 @@ _SCRIPT_WORDS = re.compile(
 _CLOSERS = frozenset(")]}>")
 
 
-def definition_shape(path: str, sources: Sequence[str], name: str) -> str:
-    """Return the joint digest of a name's definitions in a file; empty if the language has none, or they are broken."""
-    return _shape(path, tuple(sources), name)
-
-
 @lru_cache(maxsize=1024)
-def _shape(path: str, sources: tuple[str, ...], name: str) -> str:
+def definition_shape(path: str, sources: tuple[str, ...], name: str) -> str:
+    """Return the joint digest of a name's definitions in a file; empty if the language has none, or they are broken."""
     if sum(map(len, sources)) > _MAX_CHARS:
         return ""
     parts: list[str] = []
-    for source in sources:
-        if path.endswith(_PYTHON):
-            part = _python_shape(source, name)
-        elif path.endswith(_SCRIPTS):
-            part = " ".join(_script_words(source, name))
-        else:
-            return ""
-        if not part:
-            return ""
-        parts.append(part)
-    return sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:24] if parts else ""
+    if path.endswith(_PYTHON):
+        parts = [_python_shape(source, name) for source in sources]
+    elif path.endswith(_SCRIPTS):
+        parts = [_script_shape(source, name) for source in sources]
+    return text_digest("\0".join(parts)) if parts and all(parts) else ""
 
 
 def _python_shape(source: str, name: str) -> str:
@@ -470,10 +438,12 @@ def _python_shape(source: str, name: str) -> str:
         return ""
 
 
-def _script_words(source: str, name: str) -> Iterable[str]:
+def _script_shape(source: str, name: str) -> str:
     words: list[str] = []
     for match in _SCRIPT_WORDS.finditer(source):
-        word = _requoted(match[1]) if match[1] else match[2] or match[3] or ""
+        word = match[1] or match[2] or match[3] or ""
+        if word[:1] in {'"', "'"}:  # formatters change quotes
+            word = '"' + word[1:-1].replace('\\"', '"').replace("\\'", "'") + '"'
         if word in {"", ";"}:
             continue
         if word in _CLOSERS and words and words[-1] == ",":
@@ -481,14 +451,7 @@ def _script_words(source: str, name: str) -> Iterable[str]:
         if word == "=>" and len(words) > 2 and words[-1] == ")" and words[-3] == "(":
             words[-3:] = [words[-2]]  # `(a) =>` is `a =>`
         words.append("" if word == name else word)
-    return words
-
-
-def _requoted(text: str) -> str:
-    if text[0] == "`":
-        return text
-    inner = text[1:-1].replace('\\"', '"').replace("\\'", "'")
-    return f'"{inner}"'
+    return " ".join(words)
 
 
 _KEYWORDS = rb"class|def|fn|func|function|interface|trait|struct|enum|type|const|let|var|val|module|namespace|object|record|union|impl|protocol|macro_rules!|\#define"

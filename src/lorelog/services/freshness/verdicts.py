@@ -88,12 +88,9 @@ class FreshnessJudge:
     ) -> tuple[Freshness, str]:
         if target.evidence is TargetEvidence.UNKNOWN:
             raise GitUnavailable
-        if target.kind == "symbol":
-            outcome = self._symbol(target)
-        elif target.kind == "setting":
-            outcome = self._setting(target)
-        elif target.kind == "command":
-            outcome = self._command(target)
+        judges = {"symbol": self._symbol, "setting": self._setting, "command": self._command}
+        if target.kind in judges:
+            outcome = judges[target.kind](target)
         else:
             outcome = self._path(target, by_symbols=target.path in files_with_symbols)
         if outcome[0] is Freshness.FRESH:
@@ -127,11 +124,12 @@ class FreshnessJudge:
         prefix = f"{target.path}/"
         if any(path.startswith(prefix) for path in self._git.sparse_files()):
             raise GitUnavailable
-        targets = {
-            _new_folder(old, new, target.path)
-            for old, new in self._git.renames(target.commit).items()
-            if old.startswith(prefix)
-        }
+        targets = set()
+        for old, new in self._git.renames(target.commit).items():
+            if old.startswith(prefix):  # empty if the file was renamed as well
+                targets.add(
+                    new.removesuffix(old.removeprefix(target.path)) if new.endswith(old[len(target.path) :]) else ""
+                )
         if len(targets) == 1 and (now := targets.pop()):
             return Freshness.DRIFTED, f"moved to {now}"
         return Freshness.GONE, "is gone"
@@ -183,19 +181,16 @@ class FreshnessJudge:
     def _compare(self, target: MentionTarget, current: Sequence[Symbol], path: str) -> tuple[Freshness, str]:
         """Judge a definition that still has its name."""
         moved = path != target.path
-        if joint_digest(current) == target.digest or self._has_shape(target, current, path):
+        text = self._tree.text(path)
+        sources = tuple(source_of(text, symbol) for symbol in current)
+        # Only a formatter changed a definition that has the same shape.
+        is_same = target.shape and definition_shape(path, sources, current[0].name) == target.shape
+        if joint_digest(current) == target.digest or is_same:
             return (Freshness.DRIFTED, f"moved to {path}") if moved else (Freshness.FRESH, "")
         where = f"moved to {path}, and " if moved else ""
         if all(symbol.signature != target.signature for symbol in current):
             return Freshness.DRIFTED, f"{where}has another signature: {current[0].signature}"
         return Freshness.DRIFTED, f"{where}has changed since"
-
-    def _has_shape(self, target: MentionTarget, current: Sequence[Symbol], path: str) -> bool:
-        """Return True if only a formatter changed a definition."""
-        if not target.shape:
-            return False
-        text = self._tree.text(path)
-        return definition_shape(path, [source_of(text, symbol) for symbol in current], current[0].name) == target.shape
 
     def _elsewhere(self, target: MentionTarget) -> tuple[Freshness, str] | None:
         """Look for a definition of the same name and kind in another place."""
@@ -298,12 +293,6 @@ def _format_location(located: LocatedSymbol, target: MentionTarget) -> str:
 def _format_symbol(located: LocatedSymbol, path: str) -> str:
     name = located.symbol.qualified_name
     return name if located.path == path else f"{name} in {located.path}"
-
-
-def _new_folder(old: str, new: str, folder: str) -> str:
-    """Return the new name of a folder by one of its files; empty if the file was renamed as well."""
-    rest = old[len(folder) :]
-    return new[: -len(rest)] if new.endswith(rest) else ""
 
 
 def _freshness_rank(finding: FreshnessFinding) -> int:

@@ -9,7 +9,8 @@ import json
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -48,7 +49,10 @@ def check_health(
         checks.append(_check_index(stats, roots))
         checks.append(_check_vectors(store, embedder, coverage))
         checks += _check_reembedding(store)
-        checks += _check_repairs(store)
+        at, _, damage = store.get_note(REPAIR_NOTE).partition(" ")
+        if damage:  # repaired: nothing needs to be done
+            message = f"damaged files were rebuilt on {at[:10]}: {damage}"
+            checks.append(HealthCheck("repairs", ok=True, message=message))
         twice = _find_duplicates(store, duplicates) if duplicates and stats.chunks <= _MAX_CHUNKS else ()
     except LorelogError as error:
         checks.append(HealthCheck("index", ok=False, message=error.message, hint=error.hint))
@@ -73,14 +77,6 @@ def _check_index(stats: StoreStats, roots: Sequence[Root]) -> HealthCheck:
     return HealthCheck(
         "index", ok=True, message=f"{plural(stats.documents, 'document')}, {plural(stats.chunks, 'chunk')}"
     )
-
-
-def _check_repairs(store: Store) -> list[HealthCheck]:
-    """Return the last repair of damaged files, which needs nothing to be done."""
-    at, _, damage = store.get_note(REPAIR_NOTE).partition(" ")
-    if not damage:
-        return []
-    return [HealthCheck("repairs", ok=True, message=f"damaged files were rebuilt on {at[:10]}: {damage}")]
 
 
 def failed_files(store: Store, job: IndexJob) -> list[FileProblem]:
@@ -267,22 +263,14 @@ def _check_privacy(home: Path) -> list[HealthCheck]:
     """Warn of files that other users can read. A home that only its owner can enter protects all of them."""
     if not home.stat().st_mode & 0o077:
         return []
-    exposed = [path for path in islice(_list_files(home), _MAX_FILES) if _is_exposed(path)]
+    files_in_home = (Path(folder, name) for folder, _, names in os.walk(home) for name in names)
+    exposed = []
+    for path in islice(files_in_home, _MAX_FILES):
+        with suppress(OSError):
+            exposed += [path] if path.lstat().st_mode & 0o044 else []
     files = f"; {len(exposed):,} files in it can be read by them, such as {exposed[0]}" if exposed else ""
     message = f"other users can enter {home}{files}"
     return [HealthCheck("privacy", ok=True, message=message, hint=f"chmod 700 {home}")]
-
-
-def _list_files(home: Path) -> Iterator[Path]:
-    for folder, _, names in os.walk(home):
-        yield from (Path(folder) / name for name in names)
-
-
-def _is_exposed(path: Path) -> bool:
-    try:
-        return bool(path.lstat().st_mode & 0o044)
-    except OSError:
-        return False
 
 
 def _check_ledger(records: RecordStore) -> list[HealthCheck]:
@@ -322,24 +310,22 @@ def _check_logs(workspace: Workspace) -> list[HealthCheck]:
 
 def _find_bad_lines(path: Path) -> str:
     """Return which lines of a file cannot be read, or an empty string. A torn last line is not an error."""
-    required = _REQUIRED_FIELDS.get(path.name, ())
+    required = set(_REQUIRED_FIELDS.get(path.name, ()))
     try:
         if not path.exists() or path.stat().st_size > _MAX_LOG_BYTES:
             return ""
         lines = path.read_bytes().split(b"\n")[:-1]
     except OSError as error:
         return f"no readable content: {error.strerror}"
-    bad = [number for number, line in enumerate(lines, 1) if line.strip() and not _is_readable(line, required)]
+    bad = []
+    for number, line in enumerate(lines, 1):
+        entry: object = None
+        with suppress(ValueError, RecursionError):
+            entry = json.loads(line)
+        if line.strip() and not (isinstance(entry, dict) and entry.keys() >= required):
+            bad.append(number)
     if not bad:
         return ""
     more = f" and {len(bad) - _MAX_NAMED_LINES:,} more" if len(bad) > _MAX_NAMED_LINES else ""
     named = ", ".join(map(str, bad[:_MAX_NAMED_LINES]))
     return f"a line that cannot be read: {named}" if len(bad) == 1 else f"lines that cannot be read: {named}{more}"
-
-
-def _is_readable(line: bytes, required: Sequence[str]) -> bool:
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(entry, dict) and all(name in entry for name in required)

@@ -188,7 +188,15 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         if removed:  # another process removed a root while it was read
             drop_roots(removed, self.roots, self.store)
         notes = (*report.notes, *registry.format_replaced_exclusions(), *filter(None, [note]))
-        problems = (*report.problems, *self._outside_links())
+        links = [
+            FileProblem(
+                link.path,
+                f"{link.path} is a link to {link.target}, out of the project, and was not followed",
+                "replace it with a directory; to index the files behind it, name them: lorelog index PATH",
+            )
+            for link in find_outside_links(self.workspace)
+        ]
+        problems = (*report.problems, *links)
         return replace(report, notes=notes, problems=problems, failed=count_failed(problems))
 
     def watch_set(self) -> WatchScope:
@@ -247,16 +255,6 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         reply = check_health(self.store, self.embedder, roots, tombstones, duplicates=duplicates, due=due)
         home = check_home(self.workspace, self.roots, self.records.open_records())
         return replace(reply, checks=(*reply.checks, *check_files(self.store, replace(job, roots=roots)), *home))
-
-    def _outside_links(self) -> list[FileProblem]:
-        return [
-            FileProblem(
-                link.path,
-                f"{link.path} is a link to {link.target}, out of the project, and was not followed",
-                "replace it with a directory; to index the files behind it, name them: lorelog index PATH",
-            )
-            for link in find_outside_links(self.workspace)
-        ]
 
     def _drop_unwanted_roots(self, *, discovered: bool = True) -> None:
         """Drop roots behind a link out of the project, and discovered ones once discovery is turned off."""

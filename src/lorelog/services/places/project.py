@@ -43,7 +43,10 @@ class Project(Struct, frozen=True):
 def find_project(start: str) -> Project:
     """Return the project of a file or directory. Never fails: without Git it is the directory itself."""
     identity, root, git = find_worktree(start)
-    return Project(identity, root, _project_name(identity), git=git)
+    name = path.basename(identity)
+    if name.startswith(".") and is_repository(identity):  # proj/.bare
+        name = path.basename(path.dirname(identity))
+    return Project(identity, root, name.removesuffix(".git") or identity, git=git)
 
 
 def visible_projects(current: Project, registered: Iterable[str]) -> tuple[str, ...]:
@@ -54,20 +57,9 @@ def visible_projects(current: Project, registered: Iterable[str]) -> tuple[str, 
     """
     seen = [current.id, GLOBAL_PROJECT]
     if not current.git:
-        seen += sorted(other for other in set(registered) if other and _is_above_or_below(current.id, other))
+        others = {other for other in registered if other}
+        seen += sorted(other for other in others if is_below(current.id, other) or is_below(other, current.id))
     return tuple(dict.fromkeys(seen))
-
-
-def _project_name(identity: str) -> str:
-    name = path.basename(identity)
-    if name.startswith(".") and is_repository(identity):  # proj/.bare
-        name = path.basename(path.dirname(identity))
-    return name.removesuffix(".git") or identity
-
-
-def _is_above_or_below(path: str, other: str) -> bool:
-    """Return whether one directory is or contains the other; `/a/b` and `/a/bc` are unrelated."""
-    return is_below(path, other) or is_below(other, path)
 
 
 SCOPE_FILE = path.join(".lorelog", "scope.json")

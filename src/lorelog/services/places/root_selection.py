@@ -24,6 +24,7 @@ from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, UsageError
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
+from lorelog.ingest.files import MARKDOWN_SUFFIXES, is_unicode
 from lorelog.services.places.project import Project, find_project
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
@@ -35,7 +36,6 @@ AUTO_MEMORY_ORIGIN = "claude"
 AUTO_MEMORY_FILES = ("CLAUDE.md", "AGENTS.md", "CLAUDE.local.md", os.path.join(".claude", "CLAUDE.md"))
 """Below a project's top directory, in search order."""
 
-_MARKDOWN_SUFFIXES = (".md", ".markdown")
 _DIRECTORY_ENCODINGS = (re.compile("[^a-zA-Z0-9]"), re.compile("[/.]"), re.compile("/"))
 """Characters that Claude Code replaces by `-` in directory names: today, and in two earlier versions."""
 
@@ -53,16 +53,9 @@ def find_auto_memory(project: Project, claude: Path) -> tuple[Root, ...]:
     roots: dict[str, Root] = {}
     for candidate in _auto_memory_candidates(project, claude):
         real = os.path.realpath(candidate.path)
-        exists = (
-            os.path.isdir(real)
-            if candidate.directory
-            else os.path.isfile(real) and real.lower().endswith(_MARKDOWN_SUFFIXES)
-        )
-        if (
-            exists
-            and (not candidate.within or is_below(real, os.path.realpath(candidate.within)))
-            and _is_utf8_path(real)
-        ):
+        is_file = os.path.isfile(real) and real.lower().endswith(MARKDOWN_SUFFIXES)
+        is_inside = not candidate.within or is_below(real, os.path.realpath(candidate.within))
+        if (os.path.isdir(real) if candidate.directory else is_file) and is_inside and is_unicode(real):
             roots.setdefault(real, Root(real, candidate.project, origin=AUTO_MEMORY_ORIGIN))
     return tuple(roots.values())
 
@@ -74,7 +67,11 @@ def list_auto_memory_paths(project: Project, claude: Path) -> tuple[str, ...]:
 
 def encode_directory(directory: str) -> tuple[str, ...]:
     """Return the names that Claude Code may use for a directory's own folder, the current encoding first."""
-    return tuple(dict.fromkeys(pattern.sub(_replace_with_dashes, directory) for pattern in _DIRECTORY_ENCODINGS))
+
+    def dashes(match: re.Match[str]) -> str:  # one for each UTF-16 unit, as JavaScript counts characters
+        return "-" * (len(match[0].encode("utf-16-le", "surrogatepass")) // 2)
+
+    return tuple(dict.fromkeys(pattern.sub(dashes, directory) for pattern in _DIRECTORY_ENCODINGS))
 
 
 def _auto_memory_candidates(project: Project, claude: Path) -> Iterator[_AutoMemoryCandidate]:
@@ -88,15 +85,6 @@ def _auto_memory_candidates(project: Project, claude: Path) -> Iterator[_AutoMem
         # A linked worktree has a copy of the same file: use it only if the main one has none.
         top = next((directory for directory in tops if os.path.isfile(os.path.join(directory, name))), project.root)
         yield _AutoMemoryCandidate(os.path.join(top, name), project.id, top)
-
-
-def _replace_with_dashes(match: re.Match[str]) -> str:
-    """Return one dash for each UTF-16 unit, as JavaScript counts characters."""
-    return "-" * (len(match[0].encode("utf-16-le", "surrogatepass")) // 2)
-
-
-def _is_utf8_path(real: str) -> bool:
-    return os.fsencode(real).decode("utf-8", "replace") == real
 
 
 class IndexTargets(Struct, frozen=True):
@@ -217,7 +205,8 @@ def select_project_roots(workspace: Workspace, registered: Sequence[Root]) -> tu
         root.path: root
         for root in registered
         if root.project in (workspace.project.id, GLOBAL_PROJECT)
-        and not _is_inactive_root(root, workspace)
+        # A discovered root is skipped if discovery is off, or the file does not exist.
+        and (not root.origin or (workspace.claude is not None and (root.exists() or root.is_gone_file())))
         and not is_reached_by_link(root, links, workspace)
     }
     for path in workspace.configured_roots:
@@ -228,7 +217,8 @@ def select_project_roots(workspace: Workspace, registered: Sequence[Root]) -> tu
     if workspace.claude is not None:
         chosen = [root for root in roots.values() if not root.origin]
         for root in find_auto_memory(workspace.project, workspace.claude):
-            if not any(_root_covers(outer, root.path) for outer in chosen):
+            # Scans skip hidden names, so paths below one are not covered.
+            if not any(outer.holds(root.path) and "/." not in root.path[len(outer.path) :] for outer in chosen):
                 roots.setdefault(root.path, root)
     return tuple(roots.values())
 
@@ -248,16 +238,6 @@ def real_path(path: str) -> str:
         return os.path.realpath(os.path.expanduser(path))
     except ValueError:
         raise UsageError(f"{path!r} cannot be a path", hint="a path is UTF-8 without NUL characters") from None
-
-
-def _is_inactive_root(root: Root, workspace: Workspace) -> bool:
-    """Return whether a discovered root is skipped: discovery is off, or the file does not exist."""
-    return bool(root.origin) and (workspace.claude is None or not (root.exists() or root.is_gone_file()))
-
-
-def _root_covers(root: Root, path: str) -> bool:
-    """Return whether a root includes a path: scans skip hidden names, so paths below one are not covered."""
-    return root.holds(path) and "/." not in path[len(root.path) :]
 
 
 def _choose_project(path: str, project: str | None, workspace: Workspace, registered: Root | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -91,7 +92,11 @@ class Roots:
         try:
             return tuple(_parse_root(entry) for entry in json.loads(data)["roots"]), True
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            return tuple(_salvage_roots(data)), False
+            roots = []
+            for found in re.findall(rb"\{[^{}]*\}", data):  # the entries that are whole: each is a flat object
+                with suppress(ValueError, LookupError, TypeError, AttributeError):
+                    roots.append(_parse_root(json.loads(found)))
+            return tuple(roots), False
 
     def remember(self, roots: Iterable[Root]) -> None:
         """Add roots, or replace those with the same path."""
@@ -129,15 +134,6 @@ class Roots:
         if not self._read()[1]:
             self._path.replace(self._path.with_name(f"{self._path.name}.bad-{time.strftime('%Y%m%d-%H%M%S')}"))
         write_atomic(self._path, text.encode() + b"\n")
-
-
-def _salvage_roots(data: bytes) -> Iterator[Root]:
-    """Yield the entries of a malformed list that are whole: each is a flat object."""
-    import re
-
-    for found in re.findall(rb"\{[^{}]*\}", data):
-        with suppress(ValueError, LookupError, TypeError, AttributeError):
-            yield _parse_root(json.loads(found))
 
 
 def _parse_root(entry: dict[str, Any]) -> Root:

@@ -449,15 +449,17 @@ class HostSession(Struct, frozen=True, kw_only=True):
     """Modification time of its file, or of its row in a database; seconds since 1970."""
 
 
-_HOST_FILES = {"codex": ("sessions/**/*.jsonl*", "archived_sessions/**/*.jsonl*"), "opencode": ()}
+_HOST_FILES = {host: (files,) for host, files in TRANSCRIPT_FILES.items()} | {
+    "codex": ("sessions/**/*.jsonl*", "archived_sessions/**/*.jsonl*"),
+}
 _HOST_DATABASES = {"opencode": ("opencode*.db",), "openclaw": ("agents/*/agent/openclaw-agent.sqlite",)}
-"""Conversations below a host's folder, where `TRANSCRIPT_FILES` does not name all of them."""
+"""Conversations below a host's folder; Codex has more of them than `TRANSCRIPT_FILES` names for a running session."""
 
 
 def find_host_sessions(host: str, environment: Mapping[str, str]) -> Iterator[HostSession]:
     """Yield the main conversations of a host, without those of subagents. A conversation comes before its forks."""
     base = Path(host_data_folder(host, environment))
-    for pattern in (*_HOST_FILES.get(host, (TRANSCRIPT_FILES[host],)), *_HOST_DATABASES.get(host, ())):
+    for pattern in (*_HOST_FILES.get(host, ()), *_HOST_DATABASES.get(host, ())):
         files = [path for path in base.glob(pattern) if path.is_file() and not path.name.startswith(".")]
         for path in sorted(files, key=lambda path: (_modified_at(path), path)):
             is_database = pattern in _HOST_DATABASES.get(host, ())

@@ -178,7 +178,11 @@ class VectorMatrix:
             rest = self.rows[self._coded :]
             order = np.argsort(rest, kind="stable")
             self._rest = (rest[order], order + self._coded)
-        indexes = [self._rest] if self.codes is None else [self._rest, (self.codes.sorted_rows, self.codes.by_row)]
+        indexes = (
+            [self._rest]
+            if self.codes is None
+            else [self._rest, (self.codes.arrays["sorted_rows"], self.codes.arrays["by_row"])]
+        )
         rows = np.sort(rows[rows > 0])
         if not len(rows):
             return rows
@@ -357,10 +361,7 @@ class DenseLane:
         state = self._state()
         if state is None or not state.count:
             return ""
-        found = self._matrix_damage(state)
-        if state.codes and not vector_codes.is_intact(self._codes_file(state.codes)):
-            found = [*found, f"{state.codes}.codes"]
-        return ", ".join(found)
+        return ", ".join([*self._matrix_damage(state), *self._codes_damage(state)])
 
     def compare(self, database: sqlite3.Connection) -> tuple[int, int, int]:
         """Compare every line with the catalog; return the numbers of missing, surplus and unlike ones.
@@ -399,6 +400,10 @@ class DenseLane:
             return [f"{state.name}.* or {state.vectors}, of which a file is missing or cut"]
         return _format_damage(state.name, matrix.damage(is_locked=is_locked))
 
+    def _codes_damage(self, state: DenseState) -> list[str]:
+        codes = self._codes_file(state.codes)
+        return [codes.name] if state.codes and not vector_codes.is_intact(codes) else []
+
     def mapped_bytes(self) -> int:
         """Return how many bytes of files a search maps; they use memory only while they are read."""
         state = self._state()
@@ -406,7 +411,7 @@ class DenseLane:
             return 0
         codes = self._open_codes(state)
         lines = state.count * sum(_WIDTHS) + state.slots * vector_file.record_bytes(state.dimension)
-        return lines + (0 if codes is None else codes.mapped_bytes)
+        return lines + (0 if codes is None else codes.header.bytes())
 
     # -- following ---------------------------------------------------------------------------------------------------
 
@@ -492,19 +497,18 @@ class DenseLane:
         if space is None or state is None or not state.count:
             return ""
         found = self._matrix_damage(state, is_locked=True)
-        codes = self._codes_file(state.codes)
-        bad_codes = [codes.name] if state.codes and not vector_codes.is_intact(codes) else []
+        bad_codes = self._codes_damage(state)
         self.close()
         if found:
             self._rebuild(database, space)
         elif bad_codes:  # searches scan the vectors until the next index run builds new codes
             self._save(replace(state, codes="", codes_time="", checked=int(time.time())), space)
-            codes.unlink(missing_ok=True)
+            self._codes_file(state.codes).unlink(missing_ok=True)
         else:
             self._save(replace(state, checked=int(time.time())), space)
-        if found or bad_codes:
-            self.mended = ", ".join([*found, *bad_codes])
-        return ", ".join([*found, *bad_codes])
+        damage = ", ".join([*found, *bad_codes])
+        self.mended = damage or self.mended
+        return damage
 
     def _save(self, state: DenseState, space: VectorSpace) -> None:
         """Replace the state by one with the present times of the lane's files, which the caller has written or checked."""
@@ -611,7 +615,7 @@ class DenseLane:
         path = self._codes_file(name)
         codes = self._open_codes(state) if vector_codes.is_intact(self._codes_file(state.codes)) else None
         try:
-            if codes is not None and state.count < 2 * codes.trained and not codes.has_useless_lists:
+            if codes is not None and state.count < 2 * codes.header.trained and not codes.has_useless_lists:
                 vector_codes.extend_codes(path, codes, matrix, matrix.rows)
             elif not vector_codes.build_codes(path, matrix, matrix.rows):
                 return replace(state, codes="", refused=state.count, codes_time="")
@@ -667,8 +671,9 @@ class DenseLane:
             codes = opened[1].codes if opened and opened[0].codes == state.codes else self._open_codes(state)
             try:
                 matrix = self._open_matrix(state, codes)
-                if state.count <= _CHECKED_WHEN_OPENED or not self._is_as_written(state):
-                    self._check_matrix(matrix, state)
+                is_checked = state.count <= _CHECKED_WHEN_OPENED or not self._is_as_written(state)
+                if is_checked and (damage := _format_damage(state.name, matrix.damage())):
+                    raise StoreDamaged(f"vectors are damaged: {', '.join(damage)}", hint=_REPAIR_HINT)
             except (StoreError, ValueError):
                 if self._state() == state:
                     raise
@@ -685,11 +690,6 @@ class DenseLane:
             ) from None
         with translate_errors(self._home):
             return open_matrix(self._files(state.name), state.count, vectors, codes)
-
-    def _check_matrix(self, matrix: VectorMatrix, state: DenseState) -> None:
-        damage = _format_damage(state.name, matrix.damage())
-        if damage:
-            raise StoreDamaged(f"vectors are damaged: {', '.join(damage)}", hint=_REPAIR_HINT)
 
     def _state(self) -> DenseState | None:
         state = change_log.read_state(self._state_path, DenseState)

@@ -11,7 +11,7 @@ import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,10 +90,12 @@ class LexicalLane:
 
         query, schema = tantivy.Query, index.schema
         # One flat union of terms of one field, which tantivy can prune block by block (block-max WAND).
-        should = [
-            (tantivy.Occur.Should, _boost_query(query.term_query(schema, "body", term.text), term.weight))
-            for term in terms
-        ]
+        should = []
+        for term in terms:
+            found = query.term_query(schema, "body", term.text)
+            should.append(
+                (tantivy.Occur.Should, found if term.weight == 1.0 else query.boost_query(found, term.weight))
+            )
         whole = query.boolean_query(should)
         clauses = tantivy_filters(filters, schema)
         if clauses:
@@ -272,22 +274,12 @@ class LexicalLane:
             folder = Path(self._links.name)
         return tantivy.Index.open(str(folder))
 
-    def _translate_errors(self) -> _TantivyErrors:
-        return _TantivyErrors(self._home)
-
-
-class _TantivyErrors:
-    """Translates errors that tantivy raises inside the block."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (ValueError, OSError)):
-            raise from_tantivy(error, self._path) from error
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, OSError) as error:
+            raise from_tantivy(error, self._home) from error
 
 
 def _make_private(folder: Path) -> None:
@@ -301,12 +293,6 @@ def _make_private(folder: Path) -> None:
             with suppress(OSError):
                 if entry.stat(follow_symlinks=False).st_mode & 0o077:
                     Path(entry.path).chmod(0o600)
-
-
-def _boost_query(query: tantivy.Query, weight: float) -> tantivy.Query:
-    import tantivy
-
-    return query if weight == 1.0 else tantivy.Query.boost_query(query, weight)
 
 
 def _schema() -> tantivy.Schema:

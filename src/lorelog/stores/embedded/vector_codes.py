@@ -112,27 +112,12 @@ class VectorCodes:
         self._planes, self._places = arrays["planes"], arrays["places"]
         self._lengths, self._products = arrays["lengths"], arrays["products"]
         self.count = header.count
-        self.trained = header.trained
-
-    @property
-    def sorted_rows(self) -> Array:
-        """The rows of the lines in their order; `by_row` has the line of each."""
-        return self.arrays["sorted_rows"]
-
-    @property
-    def by_row(self) -> Array:
-        return self.arrays["by_row"]
 
     @property
     def has_useless_lists(self) -> bool:
         """True if all lines are estimated though they are in many small lists, as earlier versions built them."""
         small = self.header.lists > max(16, self.count // _LINES_PER_BLOCK)
         return small and MAX_LOOK_SHARE <= self.header.look_share < _ALL_LINES
-
-    @property
-    def mapped_bytes(self) -> int:
-        """Return the size of the file."""
-        return self.header.bytes()
 
     def positions(self, mask: Array) -> Array:
         """Return the positions in the lists of the lines that a mask admits, for `propose`."""
@@ -334,7 +319,14 @@ def open_codes(path: Path, dimension: int, max_lines: int) -> VectorCodes | None
         header = _read_header(path)
         if header.dimension != dimension or not 0 < header.count <= max_lines:
             return None
-        return VectorCodes(header, _map_arrays(path, header))
+        import numpy as np
+
+        whole = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
+        arrays = {
+            name: whole[offset : offset + math.prod(shape) * int(kind[2])].view(kind).reshape(shape)
+            for name, kind, shape, offset in header.parts()
+        }
+        return VectorCodes(header, arrays)
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -372,16 +364,6 @@ def _checksum(file: Any) -> int:
     while piece := file.read(1 << 20):
         total = zlib.crc32(piece, total)
     return total
-
-
-def _map_arrays(path: Path, header: CodesHeader) -> dict[str, Array]:
-    import numpy as np
-
-    whole = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
-    return {
-        name: whole[offset : offset + math.prod(shape) * int(kind[2])].view(kind).reshape(shape)
-        for name, kind, shape, offset in header.parts()
-    }
 
 
 def write_codes(path: Path, header: CodesHeader, arrays: dict[str, Array]) -> None:
@@ -549,39 +531,27 @@ class _Trials(Struct, frozen=True):
         import numpy as np
 
         queries = np.array(matrix[:: max(1, len(matrix) // _TRIALS)][:_TRIALS])
-        return cls(matrix, queries, _exact_cutoffs(matrix, queries))
+        best = np.full((0, len(queries)), -2, dtype=np.float32)
+        for lines in _matrix_blocks(matrix):
+            best = np.sort(np.concatenate([best, lines @ queries.T]), axis=0)[-_TRIAL_HITS:]
+        return cls(matrix, queries, [float(score) for score in best[0]])
 
     def measure(
         self, header: CodesHeader, arrays: dict[str, Array], settings: Sequence[tuple[float, int]]
     ) -> CodesHeader | None:
         """Return the header with the first setting that finds enough; None if none does."""
+        import numpy as np
+
         for share, max_returned in settings:
             candidate = replace(header, look_share=share, max_returned=max_returned)
             codes = VectorCodes(candidate, arrays)
             # A line as near as the last exact hit counts as a hit: texts may repeat.
-            results = [
-                _best_scores(self.matrix, codes.propose(query, None, _TRIAL_HITS), query) for query in self.queries
-            ]
-            found = zip(results, self.cutoffs, strict=True)
-            hits = sum(int((scores >= cutoff - 1e-5).sum()) for scores, cutoff in found)
+            hits = 0
+            for query, cutoff in zip(self.queries, self.cutoffs, strict=True):
+                scores = np.sort(self.matrix[codes.propose(query, None, _TRIAL_HITS)] @ query)[-_TRIAL_HITS:]
+                hits += int((scores >= cutoff - 1e-5).sum())
             if hits >= _MIN_RECALL * _TRIAL_HITS * len(self.queries):
                 # Queries are farther from the lists than lines are: at a million synthetic lines an eighth was enough for
                 # lines but had a recall of .972 for queries; a quarter had .985.
                 return replace(candidate, look_share=min(2 * share, max(share, MAX_LOOK_SHARE)))
         return None
-
-
-def _best_scores(matrix: VectorLines, lines: Array, query: Array) -> Array:
-    import numpy as np
-
-    return np.sort(matrix[lines] @ query)[-_TRIAL_HITS:]
-
-
-def _exact_cutoffs(matrix: VectorLines, queries: Array) -> Sequence[float]:
-    """Return the score of each query's last exact hit."""
-    import numpy as np
-
-    best = np.full((0, len(queries)), -2, dtype=np.float32)
-    for lines in _matrix_blocks(matrix):
-        best = np.sort(np.concatenate([best, lines @ queries.T]), axis=0)[-_TRIAL_HITS:]
-    return [float(score) for score in best[0]]

@@ -60,53 +60,48 @@ def missing_package_error(error: ImportError) -> StoreError:
     )
 
 
-_ERROR_KINDS: tuple[tuple[type[StoreError], set[str], set[int], tuple[str, ...], str, str], ...] = (
-    # Error type, gRPC status names, Milvus codes, phrases in the text; the message and the hint.
+_ERROR_KINDS: tuple[tuple[type[StoreError], set[str | int], str, str], ...] = (
+    # Error type; gRPC status names, Milvus codes and phrases in the text; the message and the hint.
     (
         StoreUnreachable,
-        {"UNAUTHENTICATED", "PERMISSION_DENIED"},
-        set(),
-        ("unauthenticated", "auth check failure", "permission deny", "invalid token"),
+        {
+            "UNAUTHENTICATED",
+            "PERMISSION_DENIED",
+            "unauthenticated",
+            "auth check failure",
+            "permission deny",
+            "invalid token",
+        },
         "{place} rejects the token",
         _TOKEN_HINT,
     ),
     (
         StoreError,
-        set(),
-        {101},
-        ("not loaded", "call load()"),
+        {101, "not loaded", "call load()"},
         "{place} has not loaded a collection: {text}",
         _NOT_LOADED_HINT,
     ),
     (
         StoreDamaged,
-        set(),
-        {100},
-        ("can't find collection", "collection not found"),
+        {100, "can't find collection", "collection not found"},
         "a collection is missing from {place}: {text}",
         PUSH_HINT,
     ),
     (
         StoreBusy,
-        {"RESOURCE_EXHAUSTED"},
-        {8, 9},
-        ("rate limit",),
+        {"RESOURCE_EXHAUSTED", 8, 9, "rate limit"},
         "{place} accepts no more requests at present: {text}",
         "try again in a moment, or raise its quota",
     ),
     (
         StoreUnreachable,
-        {"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"},
-        {2},
-        ("retry timeout", "closed channel", "fail connecting"),
+        {"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", 2, "retry timeout", "closed channel", "fail connecting"},
         "{place} cannot be reached",
         f"check that it is running and that store.uri is right; {NOTHING_LOST_HINT}",
     ),
     (
         StoreIncompatible,
-        set(),
-        set(),
-        ("expected dim", "dimension mismatch", "mismatch in its core dimension", "the dim ("),
+        {"expected dim", "dimension mismatch", "mismatch in its core dimension", "the dim ("},
         "a collection at {place} has vectors of another dimension: {text}",
         "another program created it under our name: drop it there, then 'lorelog doctor --store --repair' uploads it again",
     ),
@@ -116,9 +111,9 @@ _ERROR_KINDS: tuple[tuple[type[StoreError], set[str], set[int], tuple[str, ...],
 def from_milvus(error: Exception, place: str) -> StoreError:
     """Return the StoreError for a Milvus error at `place`."""
     text = " ".join(str(getattr(error, "message", "") or error).split())[:300]
-    name, code = _grpc_status(error), getattr(error, "code", None)
-    for error_type, names, codes, phrases, message, hint in _ERROR_KINDS:
-        if name in names or code in codes or any(phrase in text.lower() for phrase in phrases):
+    status = {_grpc_status(error), getattr(error, "code", None)}
+    for error_type, signs, message, hint in _ERROR_KINDS:
+        if status & signs or any(sign in text.lower() for sign in signs if isinstance(sign, str)):
             return error_type(message.format(place=place, text=text), hint=hint)
     return StoreError(f"the request to {place} failed: {text}", hint=NOTHING_LOST_HINT)
 
@@ -204,7 +199,10 @@ class MilvusConnection:
                 self._release(client)
 
     def _call_once(self, call: Callable[[MilvusClient], ResultT]) -> ResultT:
-        client = self._open_client()
+        with self._lock:
+            if self._client is None:
+                self._client = self._open_file() if self._file else self._connect(self._options.uri)
+            client = self._client
         from grpc import RpcError
         from pymilvus.exceptions import MilvusException
 
@@ -229,12 +227,6 @@ class MilvusConnection:
                     from milvus_lite.server_manager import server_manager_instance
 
                     server_manager_instance.release_server(self._file)
-
-    def _open_client(self) -> MilvusClient:
-        with self._lock:
-            if self._client is None:
-                self._client = self._open_file() if self._file else self._connect(self._options.uri)
-            return self._client
 
     def _open_file(self) -> MilvusClient:
         path = Path(self._file)

@@ -595,8 +595,7 @@ class Daemon:
             error = missing_extra("serve", "daemon.http")
             self._log.write(f"{error.message}; {error.hint}")
             return
-        from lorelog.surfaces.http.app import lazy_app
-        from lorelog.surfaces.http.server import serve_in_thread
+        from lorelog.surfaces.http.server import LazyApp, serve_in_thread
         from lorelog.surfaces.http.tickets import announce_server, with_token
         from lorelog.surfaces.page.app import PageContext, page_routes, revision_reader
 
@@ -610,7 +609,7 @@ class Daemon:
         options = with_token(settings.http(), self._home)
         revision = revision_reader(self._home, tenant_folder(self._home, settings.tenant))
         page = page_routes(self._runner.call, caller, PageContext("", self._home, revision))
-        server = serve_in_thread(self._runner.call, options, caller, [lazy_app("/mcp", load)], page)
+        server = serve_in_thread(self._runner.call, options, caller, [LazyApp("/mcp", load)], page)
         self._http_server = server
         self._http_record.enter_context(announce_server(self._home, server.url, server.port))
         self._log.write(f"serving {server.url}")

@@ -1,4 +1,4 @@
-"""Endpoints that call operations, with JSON replies or server-sent events.
+"""Endpoints that call operations, with JSON replies or server-sent events, and error responses.
 
     event: progress   data: {"stage", "done", "total"}
     event: result     data: the reply
@@ -8,34 +8,114 @@ The event loop only waits. Stores, models and files are used in worker threads, 
 learns from its progress callback that the client disconnected or the server is stopping: a long index run ends there
 and keeps its work, a short write is not interrupted. Progress that arrives faster than it is read is dropped, so a slow
 reader uses no memory; a comment every few seconds keeps an idle stream open.
+
+Loop's endpoints reply to errors with plain text, as Loop does; all others with the error object of every surface. A response
+has only a message and a hint, never a location in the code.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 from anyio import CapacityLimiter, Event, create_task_group, fail_after, move_on_after, to_thread
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from lorelog.core.errors import Cancelled, UsageError
+from lorelog.core.errors import Cancelled, LorelogError, UsageError
 from lorelog.core.ports import Progress
 from lorelog.operations.catalogue import describe_all, find_operation
 from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity, read_request
 from lorelog.operations.operation import Operation
-from lorelog.surfaces.http.errors import HttpRefusalError, error_object, json_bytes, json_response
+
+LOOP_PREFIX = "/api/memory/"
+"""Paths whose errors are plain text."""
+STATUS_BY_CODE = {
+    "usage": 400,
+    "config": 422,
+    "not_found": 404,
+    "source": 422,
+    "changed": 409,
+    "cancelled": 499,
+    "daemon": 503,
+    "daemon_unresponsive": 503,
+    "model": 503,
+    "model_unavailable": 503,
+    "model_fault": 502,
+    "store_busy": 503,
+    "store_unwritable": 507,
+}
+"""HTTP status by error code; 500 for all others."""
+
+
+class HttpRefusalError(Exception):
+    """A request that is rejected before or instead of calling an operation."""
+
+    def __init__(
+        self, status: int, code: str, message: str, *, hint: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.headers = dict(headers or {})
+
+
+def error_response(path: str, error: Exception) -> Response:
+    """Return the response to a request that failed: the error object, for Loop's endpoints its message as plain text."""
+    status, headers, is_loop = 500, dict[str, str](), path.startswith(LOOP_PREFIX)
+    if isinstance(error, HTTPException):
+        code = {404: "not_found", 405: "method"}.get(error.status_code, "error")
+        known = {404: f"there is no path {path[:200]}", 405: "this path does not support the method"}
+        message = known.get(error.status_code, error.detail)
+        hint = "GET /openapi.json lists all paths" if error.status_code == 404 else ""
+        error = HttpRefusalError(error.status_code, code, message, hint=hint, headers=error.headers)
+    if isinstance(error, HttpRefusalError):
+        status, headers = error.status, error.headers
+    elif isinstance(error, LorelogError):
+        status = STATUS_BY_CODE.get(error.code, 500)
+        if is_loop and status not in {400, 499}:
+            status = 500  # Loop only distinguishes invalid requests and indexer failures
+        headers = {"Retry-After": "1"} if status == 503 else {}
+    told = error_object(error)
+    if is_loop:
+        return PlainTextResponse(told["message"].encode("utf-8", "backslashreplace").decode() + "\n", status, headers)
+    return json_response({"error": told}, status, headers)
+
+
+def error_object(error: BaseException) -> dict[str, str]:
+    """Return the error object of an exception."""
+    if isinstance(error, LorelogError | HttpRefusalError):
+        return {"code": error.code, "message": error.message, "hint": error.hint}
+    hint = "your files are unchanged; set LORELOG_DEBUG=1 for the server to log a traceback, and please report it"
+    return {"code": "error", "message": f"internal error: {type(error).__name__}", "hint": hint}
+
+
+def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a JSON response."""
+    return Response(json_bytes(value), status, headers, "application/json")
+
+
+def json_bytes(value: Any) -> bytes:
+    """Return a value as JSON in UTF-8, also if it has file names that are not valid UTF-8."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value).encode()
+
 
 KEEPALIVE_S = 5.0
 """Seconds without progress after which a keep-alive comment is sent."""
 _MIN_INTERVAL_S = 0.1
 """Minimum seconds between two progress events."""
 _EVENT_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8")]
-
 StreamJob = Callable[[Progress], dict[str, Any]]
 
 
@@ -112,7 +192,6 @@ def _event(name: str, data: object) -> bytes:
 
 
 JobReply = TypeVar("JobReply")
-
 BODY_TIMEOUT_S = 60.0
 """Maximum seconds for a whole request body to arrive."""
 _MAX_CONCURRENT = 16
@@ -136,14 +215,20 @@ class OperationEndpoints:
     async def call(self, request: Request) -> Response:
         """Handle POST /api/call/{op}: the body has the arguments; reply with JSON or, if accepted, an event stream."""
         operation, arguments = await self.read_call(request)
-        if "text/event-stream" in request.headers.get("accept", ""):
-            return EventStream(
-                lambda report: self._run_streamed(operation.name, arguments, report), self._limiter(operation.name)
+        is_long = operation.name in _LONG_OPERATIONS
+        if "text/event-stream" not in request.headers.get("accept", ""):
+            return json_response(
+                await self.run_job(request, lambda call: call(operation.name, arguments), long=is_long)
             )
-        reply = await self.run_job(
-            request, lambda call: call(operation.name, arguments), long=operation.name in _LONG_OPERATIONS
-        )
-        return json_response(reply)
+
+        def job(report: Progress) -> dict[str, Any]:
+            def progress(stage: str, done: int, total: int) -> None:
+                self._check_stopping()
+                report(stage, done, total)
+
+            return self._call(operation.name, arguments, self._caller, progress)
+
+        return EventStream(job, self._limiter_long if is_long else self._limiter_short)
 
     async def read_call(self, request: Request) -> tuple[Operation[Any, Any], dict[str, Any]]:
         """Return the operation and the arguments. An invalid request gets an error status even if it wants a stream."""
@@ -162,8 +247,13 @@ class OperationEndpoints:
         outcome: list[JobReply] = []
         raised: list[Exception] = []
 
+        def progress(stage: str, done: int, total: int) -> None:
+            self._check_stopping()
+            if disconnected.is_set():
+                raise Cancelled("the client disconnected")
+
         def work() -> JobReply:
-            return job(lambda op, arguments: self._call(op, arguments, self._caller, self._cancel_on(disconnected)))
+            return job(lambda op, arguments: self._call(op, arguments, self._caller, progress))
 
         async with create_task_group() as group:
             group.start_soon(_wait_for_disconnect, request.receive, disconnected)
@@ -179,27 +269,9 @@ class OperationEndpoints:
             raise raised[0]
         return outcome[0]
 
-    def _run_streamed(self, op: str, arguments: Mapping[str, Any], report: Progress) -> dict[str, Any]:
-        def progress(stage: str, done: int, total: int) -> None:
-            self._check_stopping()
-            report(stage, done, total)
-
-        return self._call(op, arguments, self._caller, progress)
-
-    def _cancel_on(self, disconnected: threading.Event) -> Progress:
-        def progress(stage: str, done: int, total: int) -> None:
-            self._check_stopping()
-            if disconnected.is_set():
-                raise Cancelled("the client disconnected")
-
-        return progress
-
     def _check_stopping(self) -> None:
         if self.stopping.is_set():
             raise Cancelled("the server is stopping; finished work is kept", hint="repeat the request when it is back")
-
-    def _limiter(self, op: str) -> CapacityLimiter:
-        return self._limiter_long if op in _LONG_OPERATIONS else self._limiter_short
 
 
 def find_http_operation(name: str, also: frozenset[str] = frozenset()) -> Operation[Any, Any]:

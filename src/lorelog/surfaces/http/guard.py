@@ -23,6 +23,7 @@ import os
 import re
 import secrets
 import socket
+import threading
 from http.cookies import CookieError, SimpleCookie
 from typing import Protocol
 from urllib.parse import parse_qsl, quote, urlencode
@@ -34,12 +35,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.options import HttpOptions
-from lorelog.surfaces.http.errors import (
-    HttpRefusalError,
-    internal_error_response,
-    operation_error_response,
-    refusal_response,
-)
+from lorelog.surfaces.http.calls import HttpRefusalError, error_response
 
 PUBLIC_PATH = "/health"
 """The path that needs no token."""
@@ -47,7 +43,6 @@ PAGE_PREFIX = "/api/page/"
 """Paths that need the cookie of a ticket."""
 PAGE_AGENT = "lorelog.page_agent"
 """Field of a request's scope: the agent that opened the page; empty for a person."""
-
 _HOST_PATTERN = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(?::[0-9]{1,5})?")
 _SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -67,8 +62,12 @@ class RedeemTicket(Protocol):
 class RequestGuard:
     """Passes on allowed requests, and turns exceptions of the application into error responses."""
 
-    def __init__(self, app: ASGIApp, options: HttpOptions, redeem: RedeemTicket | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, options: HttpOptions, stopping: threading.Event, redeem: RedeemTicket | None = None
+    ) -> None:
         self._app = app
+        self.stopping = stopping
+        """Set it, from any thread, to cancel long operations; their finished work is kept."""
         self._redeem = redeem
         self._page_sessions: dict[bytes, str] = {}
         self._limit = options.max_body_bytes
@@ -83,35 +82,49 @@ class RequestGuard:
             await self._app(scope, receive, send)
             return
         outgoing = _HeaderSender(send)
+        received = 0
+
+        async def counted() -> Message:
+            """Count the bytes of the body, which may have no Content-Length."""
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._limit:
+                raise self._too_large(scope)
+            return message
+
         try:
             login = self._check(scope, Headers(scope=scope))
             if login is not None:
                 await login(scope, receive, outgoing)
-                return
-            await self._app(scope, self._limited(scope, receive), outgoing)
+            else:
+                await self._app(scope, counted, outgoing)
         except ClientDisconnect:
             return
-        except HttpRefusalError as error:
-            await outgoing.send_instead(refusal_response(scope["path"], error), scope, receive)
-        except LorelogError as error:
-            await outgoing.send_instead(operation_error_response(scope["path"], error), scope, receive)
         except Exception as error:
-            if os.environ.get("LORELOG_DEBUG"):
+            if os.environ.get("LORELOG_DEBUG") and not isinstance(error, HttpRefusalError | LorelogError):
                 _log.exception("internal error")
-            await outgoing.send_instead(internal_error_response(scope["path"], error), scope, receive)
+            await outgoing.send_instead(error_response(scope["path"], error), scope, receive)
 
     def _check(self, scope: Scope, headers: Headers) -> Response | None:
         """Raise HttpRefusalError for a request that is not allowed. Return the reply to a login."""
-        host = self._checked_host(headers)
-        _check_origin(headers, host)
-        login = self._login_by_ticket(scope) or self._login_by_token(scope)
+        self._check_host(headers)
+        login = self._login(scope)
         if login is not None:
             return login
         if scope["path"].startswith(PAGE_PREFIX):
-            self._check_page_session(scope, headers)
+            scope[PAGE_AGENT] = self._page_agent(scope, headers)
+            if scope[PAGE_AGENT] is None:
+                raise HttpRefusalError(
+                    401,
+                    "unauthorized",
+                    "this browser is not logged in, or the server was restarted",
+                    hint="'lorelog ui' opens the page",
+                )
         elif self._token and scope["path"] != PUBLIC_PATH and not self._is_shell(scope, headers):
             self._check_token(scope, headers)
-        if scope["method"] == "POST" and _media_type(headers) != "application/json":
+        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if scope["method"] == "POST" and media_type != "application/json":
             raise HttpRefusalError(
                 415, "media_type", "a POST must be application/json", hint="Content-Type: application/json"
             )
@@ -120,39 +133,41 @@ class RequestGuard:
             raise self._too_large(scope)
         return None
 
-    def _checked_host(self, headers: Headers) -> str:
+    def _check_host(self, headers: Headers) -> None:
+        """Raise HttpRefusalError if a request is for another host, or comes from another site."""
         hosts = headers.getlist("host")
         match = _HOST_PATTERN.fullmatch(hosts[0]) if len(hosts) == 1 else None
         if not match:
             raise HttpRefusalError(400, "usage", "a request needs exactly one valid Host header")
         name = match[1].lower().rstrip(".")
-        if name in self._names or _is_loopback(name) or (self._any_address and _parse_address(name)):
-            return hosts[0].lower()
-        raise HttpRefusalError(
-            403,
-            "forbidden",
-            f"{name[:200]} is not a name of this server",
-            hint="use localhost, or the name in http.host",
-        )
+        address = _parse_address(name)
+        if name not in self._names and not (address and (address.is_loopback or self._any_address)):
+            raise HttpRefusalError(
+                403,
+                "forbidden",
+                f"{name[:200]} is not a name of this server",
+                hint="use localhost, or the name in http.host",
+            )
+        allowed = {f"{scheme}://{hosts[0].lower()}" for scheme in ("http", "https")}
+        foreign = [origin for origin in headers.getlist("origin") if origin.lower() not in allowed]
+        if foreign or headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
+            raise HttpRefusalError(
+                403,
+                "forbidden",
+                "requests from other sites are not allowed",
+                hint="send the request from a program, without Origin",
+            )
 
-    def _login_by_token(self, scope: Scope) -> Response | None:
-        """Return the redirect that sets the cookie, if the query of a GET has the token."""
-        if not self._token or scope["path"] == PUBLIC_PATH:
-            return None
-        token = _query_value(scope, "token")
+    def _login(self, scope: Scope) -> Response | None:
+        """Return the redirect that sets a cookie, if the query of a GET has the token, or a ticket that was not used yet."""
+        ticket = _query_value(scope, "ticket") if self._redeem is not None else ""
+        agent = self._redeem(ticket, _server_port(scope)) if self._redeem is not None and ticket else None
+        if agent is not None:
+            session = secrets.token_urlsafe(32)
+            self._page_sessions[_hash_token(session)] = agent
+            return _login_response(scope, "ticket", session)
+        token = _query_value(scope, "token") if self._token and scope["path"] != PUBLIC_PATH else ""
         return _login_response(scope, "token", self._session) if token and self._is_token(token) else None
-
-    def _login_by_ticket(self, scope: Scope) -> Response | None:
-        """Return the redirect that sets the page's cookie, if the query of a GET has a ticket that was not used yet."""
-        if self._redeem is None:
-            return None
-        ticket = _query_value(scope, "ticket")
-        agent = self._redeem(ticket, _server_port(scope)) if ticket else None
-        if agent is None:
-            return None
-        session = secrets.token_urlsafe(32)
-        self._page_sessions[_hash_token(session)] = agent
-        return _login_response(scope, "ticket", session)
 
     def _is_shell(self, scope: Scope, headers: Headers) -> bool:
         """Return True for the page's own files: they hold no data, and tell a person how to log in."""
@@ -160,18 +175,6 @@ class RequestGuard:
             return False
         path = scope["path"]
         return path.startswith("/page/") or (path == "/" and "text/html" in headers.get("accept", ""))
-
-    def _check_page_session(self, scope: Scope, headers: Headers) -> None:
-        agent = self._page_agent(scope, headers)
-        if agent is not None:
-            scope[PAGE_AGENT] = agent
-            return
-        raise HttpRefusalError(
-            401,
-            "unauthorized",
-            "this browser is not logged in, or the server was restarted",
-            hint="'lorelog ui' opens the page",
-        )
 
     def _page_agent(self, scope: Scope, headers: Headers) -> str | None:
         """Return the agent that opened the page, '' for a person, None without a login. Sessions are found by digest."""
@@ -198,20 +201,6 @@ class RequestGuard:
 
     def _is_token(self, token: str) -> bool:
         return _same_secret(token, self._token)
-
-    def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        """Count the bytes of the body, which may have no Content-Length."""
-        received = 0
-
-        async def counted() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > self._limit:
-                raise self._too_large(scope)
-            return message
-
-        return counted
 
     def _too_large(self, scope: Scope) -> HttpRefusalError:
         message = "file too large" if scope["method"] == "PUT" else "the request is too large"
@@ -245,22 +234,6 @@ def allowed_host_names(host: str) -> frozenset[str]:
     """Return the names and addresses of this server besides the loopback addresses."""
     names = {"localhost", host.lower().rstrip("."), f"[{host.lower()}]"}
     return frozenset(names | {socket.gethostname().lower()} if _is_unspecified(host) else names)
-
-
-def _check_origin(headers: Headers, host: str) -> None:
-    allowed = {f"http://{host}", f"https://{host}"}
-    foreign = [origin for origin in headers.getlist("origin") if origin.lower() not in allowed]
-    if foreign or headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
-        raise HttpRefusalError(
-            403,
-            "forbidden",
-            "requests from other sites are not allowed",
-            hint="send the request from a program, without Origin",
-        )
-
-
-def _media_type(headers: Headers) -> str:
-    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _query_value(scope: Scope, name: str) -> str:
@@ -313,11 +286,6 @@ def _same_secret(given: str, digest: bytes) -> bool:
 
 def _hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
-
-
-def _is_loopback(name: str) -> bool:
-    address = _parse_address(name)
-    return address is not None and address.is_loopback
 
 
 def _is_unspecified(host: str) -> bool:

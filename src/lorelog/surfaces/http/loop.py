@@ -29,33 +29,29 @@ from lorelog.core.errors import LorelogError, UsageError
 from lorelog.core.options import HttpOptions
 from lorelog.core.processes import acquire_file_lock
 from lorelog.operations.dispatch import BoundCall
-from lorelog.surfaces.http.calls import OperationEndpoints, read_body
-from lorelog.surfaces.http.errors import HttpRefusalError, json_response
+from lorelog.surfaces.http.calls import HttpRefusalError, OperationEndpoints, json_response, read_body
 
 MARKDOWN_SUFFIXES = (".md", ".markdown")
-
 _NO_FOLLOW = os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | _NO_FOLLOW
 _LOCK_S = 10.0
 _REFUSED_ERRNOS = {errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENAMETOOLONG, errno.EINVAL}
+_NOT_INDEXED = (403, "forbidden", "path is not an indexed memory file")
+"""The error for a path that is not a document visible from the project."""
 
 
 def check_path(path: str) -> str:
     """Return a path that may belong to an indexed file. Raise HttpRefusalError for any other."""
     if not path:
         raise HttpRefusalError(400, "usage", "path is required")
-    if "\0" in path:
-        raise HttpRefusalError(400, "usage", "path must not contain NUL")
-    if not path.startswith("/"):
-        raise HttpRefusalError(400, "usage", "path must be absolute")
-    if not path.lower().endswith(MARKDOWN_SUFFIXES):
-        raise HttpRefusalError(400, "usage", "path must be a .md file")
+    for is_wrong, problem in (
+        ("\0" in path, "must not contain NUL"),
+        (not path.startswith("/"), "must be absolute"),
+        (not path.lower().endswith(MARKDOWN_SUFFIXES), "must be a .md file"),
+    ):
+        if is_wrong:
+            raise HttpRefusalError(400, "usage", f"path {problem}")
     return path
-
-
-def not_indexed_error() -> HttpRefusalError:
-    """Return the error for a path that is not a document visible from the project."""
-    return HttpRefusalError(403, "forbidden", "path is not an indexed memory file")
 
 
 def entity_tag(data: bytes) -> str:
@@ -72,20 +68,20 @@ def read_file(path: str, limit: int) -> bytes:
 def put_file(path: str, data: bytes, limit: int, expected: str = "") -> None:
     """Replace an indexed file atomically and durably; keep its mode. `expected` lists the entity tags it may have."""
     flags = os.O_RDWR if expected else os.O_WRONLY
+    name = path.rpartition("/")[2]
     with _translate_errors(), _open_parent(path) as directory, _open_file(path, directory, flags) as descriptor:
-        _lock_file(descriptor)
-        status = os.fstat(descriptor)
-        _check_unchanged(path, directory, status)
-        if expected not in ("", "*") and entity_tag(_read_whole(descriptor, limit)) not in _parse_tags(expected):
+        if not acquire_file_lock(descriptor, _LOCK_S):  # the lock that writers of journals hold
+            raise HttpRefusalError(503, "store_busy", "file is locked by another program")
+        current = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if not os.path.samestat(os.fstat(descriptor), current):
+            raise HttpRefusalError(409, "changed", "file was replaced by another program", hint="read it again")
+        tags = [tag.strip() for tag in expected.split(",")]
+        if expected not in ("", "*") and entity_tag(_read_whole(descriptor, limit)) not in tags:
             raise HttpRefusalError(
                 412, "changed", "file has changed", hint="read it again and apply your change to the new content"
             )
-        with AtomicFile(path.rpartition("/")[2], keep_mode=True, folder=directory) as file:
+        with AtomicFile(name, keep_mode=True, folder=directory) as file:
             file.write(data)
-
-
-def _parse_tags(expected: str) -> list[str]:
-    return [tag.strip() for tag in expected.split(",")]
 
 
 @contextmanager
@@ -93,7 +89,7 @@ def _open_parent(path: str) -> Iterator[int]:
     """Open the directory of a path without following links."""
     *parents, _ = path.split("/")[1:]
     if any(part in {"", ".", ".."} for part in parents):
-        raise not_indexed_error()
+        raise HttpRefusalError(*_NOT_INDEXED)
     descriptor = os.open("/", _DIRECTORY)
     try:
         for part in parents:
@@ -111,7 +107,7 @@ def _open_file(path: str, directory: int, flags: int) -> Iterator[int]:
     descriptor = os.open(name, flags | _NO_FOLLOW | os.O_NONBLOCK, dir_fd=directory)  # opening a pipe would block
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise not_indexed_error()
+            raise HttpRefusalError(*_NOT_INDEXED)
         yield descriptor
     finally:
         os.close(descriptor)
@@ -127,18 +123,6 @@ def _read_whole(descriptor: int, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def _lock_file(descriptor: int) -> None:
-    """Acquire the lock that writers of journals hold."""
-    if not acquire_file_lock(descriptor, _LOCK_S):
-        raise HttpRefusalError(503, "store_busy", "file is locked by another program")
-
-
-def _check_unchanged(path: str, directory: int, opened: os.stat_result) -> None:
-    current = os.stat(path.rpartition("/")[2], dir_fd=directory, follow_symlinks=False)
-    if (opened.st_dev, opened.st_ino) != (current.st_dev, current.st_ino):
-        raise HttpRefusalError(409, "changed", "file was replaced by another program", hint="read it again")
-
-
 @contextmanager
 def _translate_errors() -> Iterator[None]:
     try:
@@ -149,16 +133,13 @@ def _translate_errors() -> Iterator[None]:
         raise HttpRefusalError(403, "forbidden", "no permission to read or write the file") from None
     except OSError as error:
         if error.errno in _REFUSED_ERRNOS:
-            raise not_indexed_error() from None
+            raise HttpRefusalError(*_NOT_INDEXED) from None
         full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
         raise HttpRefusalError(507 if full else 500, "store_unwritable", f"file: {error.strerror}") from None
 
 
 _MAX_HITS = 1000
 _MAX_FILES = 100_000
-
-LoopScope = dict[str, Any]
-"""Arguments that select the project."""
 
 
 class LoopDirectory(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +178,12 @@ class LoopEndpoints:
             return call("memory.search", {"query": query, "token_budget": 0, **limit, **_scope_arguments(directory)})
 
         reply = await self._calls.run_job(request, search)
-        return json_response({"results": [_loop_result(hit) for hit in reply["hits"]]})
+        results = [
+            {"file_path": hit["source"], "score": hit["score"], "chunk_index": hit["start_line"] - 1}
+            | ({"content": hit["content"]} if hit.get("content") else {})
+            for hit in reply["hits"]
+        ]
+        return json_response({"results": results})
 
     async def index(self, request: Request) -> Response:
         """Handle POST /api/memory/index; reply with the number of new and changed files."""
@@ -270,7 +256,12 @@ class LoopEndpoints:
 
         reply = await self._calls.run_job(request, list_files)
         documents = [document for document in reply["documents"] if part in document["source"].lower()]
-        return json_response({"files": await to_thread.run_sync(_existing_files, documents)})
+
+        def existing() -> list[dict[str, str]]:
+            there = [document for document in documents if Path(document["source"]).is_file()]
+            return [{"file_path": document["source"], "dir_path": document["project"]} for document in there]
+
+        return json_response({"files": await to_thread.run_sync(existing)})
 
 
 def _decode_body(body: bytes, kind: type[msgspec.Struct]) -> Any:
@@ -286,21 +277,28 @@ def _find_channel(channel_id: str, channels: Mapping[str, str]) -> str:
         return os.path.expanduser(channels[channel_id])  # noqa: PTH111
     if "/" not in channel_id and "\0" not in channel_id and channel_id not in {".", ".."}:
         fallback = os.path.expanduser(f"~/.loop/{channel_id}/work")  # noqa: PTH111
-        if os.path.isdir(fallback):  # noqa: PTH112
+        if _is_directory(fallback):
             return fallback
     raise HttpRefusalError(400, "usage", f"channel {channel_id[:100]} not found: http.channels has no entry for it")
 
 
-def _scope_arguments(directory: str) -> LoopScope:
+def _is_directory(path: str) -> bool:
+    try:
+        return Path(path).is_dir()
+    except OSError:  # no permission to look
+        return False
+
+
+def _scope_arguments(directory: str) -> dict[str, Any]:
     """Return the project arguments; memories of a deleted directory are still found under its path."""
-    if os.path.isdir(directory):  # noqa: PTH112  (returns False where pathlib raises)
+    if _is_directory(directory):
         return {"project": directory}
     return {"project": "/", "projects": [os.path.normpath(directory), ""]}
 
 
 def _index_directory(call: BoundCall, directory: str) -> int:
     """Return the number of new and changed files. Raise HttpRefusalError if the directory is not indexed."""
-    if not os.path.isdir(directory):  # noqa: PTH112
+    if not _is_directory(directory):
         raise HttpRefusalError(400, "usage", f"nothing indexed: {directory} is not a directory")
     try:
         changed: int = call("memory.index", {"project": directory})["changed"]
@@ -314,16 +312,8 @@ def _find_document(call: BoundCall, path: str, directory: str) -> dict[str, Any]
     reply = call("memory.list", {"documents": True, "source": path, "limit": 10, **_scope_arguments(directory)})
     documents: list[dict[str, Any]] = [document for document in reply["documents"] if document["source"] == path]
     if not documents:
-        raise not_indexed_error()
+        raise HttpRefusalError(*_NOT_INDEXED)
     return documents[0]
-
-
-def _existing_files(documents: list[dict[str, Any]]) -> list[dict[str, str]]:
-    return [
-        {"file_path": document["source"], "dir_path": document["project"]}
-        for document in documents
-        if Path(document["source"]).is_file()
-    ]
 
 
 def _check_text(data: bytes) -> None:
@@ -334,8 +324,3 @@ def _check_text(data: bytes) -> None:
     except UnicodeDecodeError:
         pass
     raise HttpRefusalError(400, "usage", "file must be UTF-8 text without NUL")
-
-
-def _loop_result(hit: Mapping[str, Any]) -> dict[str, Any]:
-    result = {"file_path": hit["source"], "score": hit["score"], "chunk_index": hit["start_line"] - 1}
-    return {**result, "content": hit["content"]} if hit.get("content") else result

@@ -1,4 +1,7 @@
-"""Running the HTTP server: checks of the address, start, and shutdown within seconds.
+"""The HTTP application and its server: routes, metrics, applications mounted beside it, start, and shutdown within seconds.
+
+Every request passes the guard first. An application that takes a second to import (MCP) is loaded by its first request,
+so that it does not delay the start of the server. Metrics are in Prometheus' text format, version 0.0.4.
 
 The address is resolved and checked here, and the socket that was checked is the one that is served. Without a token
 only loopback addresses are served.
@@ -14,23 +17,208 @@ import ipaddress
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from functools import cache, partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import h11
+from anyio import Event, create_task_group, to_thread
 from msgspec import Struct
-from starlette.types import Receive, Scope, Send
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from lorelog.core import VERSION
 from lorelog.core.errors import ConfigError, LorelogError, UsageError
 from lorelog.core.options import HttpOptions
 from lorelog.operations.dispatch import CallOperation, ClientIdentity
-from lorelog.surfaces.http.app import MountedApp, PageRoutes, build_app
+from lorelog.surfaces.http.calls import HttpRefusalError, OperationEndpoints, error_response, json_response
+from lorelog.surfaces.http.guard import RequestGuard
+from lorelog.surfaces.http.loop import LoopEndpoints
+from lorelog.surfaces.http.openapi import describe_api, list_addresses
+from lorelog.surfaces.http.tickets import redeem_ticket
 
 if TYPE_CHECKING:
     import uvicorn
+
+METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_GAUGES = {"answers", "hot_chunks", "hot_bytes"}
+"""Cache counters that hold a current value; the others only grow."""
+_QUANTILES = (("0.5", "p50_ms"), ("0.9", "p90_ms"), ("0.99", "p99_ms"))
+
+
+def render_metrics(reply: Mapping[str, Any], version: str) -> str:
+    """Return the reply of `memory.metrics` in Prometheus' text format."""
+    operations, cache = reply["operations"], reply["cache"]
+    metrics: list[tuple[str, str, str, list[tuple[dict[str, str], float]]]] = [
+        ("build_info", "gauge", "Version of the server.", [({"version": version}, 1)]),
+        ("uptime_seconds", "gauge", "Seconds since the process started.", [({}, reply["uptime_s"])]),
+        ("resident_memory_bytes", "gauge", "Memory of the process.", [({}, reply["rss_bytes"])]),
+        ("operations_total", "counter", "Calls of operations.", [({"op": op["op"]}, op["count"]) for op in operations]),
+        (
+            "operation_errors_total",
+            "counter",
+            "Failed calls of operations.",
+            [({"op": op["op"]}, op["errors"]) for op in operations],
+        ),
+        (
+            "operation_latency_seconds",
+            "gauge",
+            "Latency of the last thousand calls of each operation, by quantile.",
+            [
+                ({"op": op["op"], "quantile": quantile}, op[field] / 1000)
+                for op in operations
+                for quantile, field in _QUANTILES
+            ],
+        ),
+        (
+            "cache_events_total",
+            "counter",
+            "Cache events.",
+            [({"event": name}, value) for name, value in cache.items() if name not in _GAUGES],
+        ),
+        (
+            "cache_held",
+            "gauge",
+            "Entries and bytes in the caches.",
+            [({"what": name}, value) for name, value in cache.items() if name in _GAUGES],
+        ),
+    ]
+    lines = []
+    for name, kind, help_text, samples in metrics:
+        lines += [f"# HELP lorelog_{name} {help_text}", f"# TYPE lorelog_{name} {kind}"]
+        for labels, value in samples:
+            escaped = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+            inner = ",".join(f'{label}="{text.translate(escaped)}"' for label, text in labels.items())
+            lines.append(f"lorelog_{name}{{{inner}}} {value!r}" if inner else f"lorelog_{name} {value!r}")
+    return "\n".join(lines) + "\n"
+
+
+class LazyApp:
+    """An application that is served at an exact path, behind the same guard, and loaded by its first request.
+
+    `load` imports and builds it, and returns it with its lifespan.
+    """
+
+    def __init__(
+        self, path: str, load: Callable[[], tuple[ASGIApp, Callable[[], AbstractAsyncContextManager[Any]]]]
+    ) -> None:
+        self.path = path
+        self._load = load
+        self._app: ASGIApp | None = None
+        self._failure = ""
+        self._requested: Event | None = None
+        self._loaded: Event | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._app is None and self._requested is not None and self._loaded is not None:
+            self._requested.set()
+            await self._loaded.wait()
+        if self._app is None:
+            raise LorelogError(f"{scope['path']} could not be loaded{self._failure}")
+        await self._app(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Run the task that loads the application on request and closes it."""
+        self._requested, self._loaded = Event(), Event()
+        stopping = Event()
+        async with create_task_group() as group:
+            group.start_soon(self._run, self._requested, self._loaded, stopping)
+            yield
+            stopping.set()
+            self._requested.set()
+
+    async def _run(self, requested: Event, loaded: Event, stopping: Event) -> None:
+        await requested.wait()
+        if stopping.is_set():
+            return
+        try:
+            app, lifespan = await to_thread.run_sync(self._load)
+            async with lifespan():
+                self._app = app
+                loaded.set()
+                await stopping.wait()
+        except Exception as error:
+            self._failure = f": {type(error).__name__}"
+        finally:
+            self._app = None
+            loaded.set()
+
+
+PageRoutes = Callable[[threading.Event], Sequence[BaseRoute]]
+"""Returns the routes of the page, which replace ours; the event is set when the server stops."""
+
+
+def build_app(
+    call: CallOperation,
+    options: HttpOptions,
+    caller: ClientIdentity,
+    mounts: Sequence[LazyApp] = (),
+    page: PageRoutes | None = None,
+) -> RequestGuard:
+    """Return the application. Requests that name no project use the directory of `caller`."""
+    calls = OperationEndpoints(call, caller)
+    pages = () if page is None else page(calls.stopping)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as contexts:
+            for mounted in mounts:
+                await contexts.enter_async_context(mounted.lifespan())
+            yield
+
+    async def handle_error(request: Request, error: Exception) -> Response:
+        return error_response(request.url.path, error)
+
+    starlette = Starlette(
+        routes=[*pages, *_routes(calls, options), *(Route(mounted.path, mounted) for mounted in mounts)],
+        lifespan=lifespan,
+        exception_handlers=dict.fromkeys((HTTPException, HttpRefusalError, LorelogError, Exception), handle_error),
+    )
+    starlette.router.redirect_slashes = False  # a redirect would echo the request's Host header
+    redeem = partial(redeem_ticket, caller.home) if page is not None and caller.home else None
+    return RequestGuard(starlette, options, calls.stopping, redeem)
+
+
+def _routes(calls: OperationEndpoints, options: HttpOptions) -> list[BaseRoute]:
+    loop = LoopEndpoints(calls, options)
+    document = cache(lambda: describe_api(secured=bool(options.token)))
+
+    async def metrics(request: Request) -> Response:
+        reply = await calls.run_job(request, lambda call: call("memory.metrics", {}))
+        return Response(render_metrics(reply, VERSION), media_type=METRICS_CONTENT_TYPE)
+
+    async def openapi(request: Request) -> Response:
+        return json_response(await to_thread.run_sync(document))
+
+    async def addresses(request: Request) -> Response:
+        return json_response({"lorelog": VERSION, "addresses": list_addresses()})
+
+    async def health(request: Request) -> Response:
+        return json_response({"ok": True, "version": VERSION})
+
+    return [
+        Route("/", addresses, methods=["GET"]),
+        Route("/health", health, methods=["GET"]),
+        Route("/metrics", metrics, methods=["GET"]),
+        Route("/openapi.json", openapi, methods=["GET"]),
+        Route("/api/ops", calls.list_operations, methods=["GET"]),
+        Route("/api/call/{op}", calls.call, methods=["POST"]),
+        Route("/api/memory/search", loop.search, methods=["POST"]),
+        Route("/api/memory/index", loop.index, methods=["POST"]),
+        Route("/api/memory/files", loop.files, methods=["GET"]),
+        Route("/api/memory/files/search", loop.search_files, methods=["GET"]),
+        Route("/api/memory/file", loop.read, methods=["GET"]),
+        Route("/api/memory/file", loop.write, methods=["PUT"]),
+    ]
+
 
 SHUTDOWN_S = 5.0
 """Maximum seconds of a shutdown."""
@@ -40,79 +228,20 @@ _MAX_CONNECTIONS = 512
 _MAX_HEADER_BYTES = 32_768
 
 
-class ServableApp(Protocol):
-    """An application that can be served: guarded, and able to stop."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-
-    def stop(self) -> None:
-        """Cancel long operations."""
-
-
-class RunningServer(Struct, frozen=True):
-    """A server that runs in its own thread."""
-
-    url: str
-    port: int
-    _server: uvicorn.Server
-    _app: ServableApp
-    _thread: threading.Thread
-
-    def stop(self) -> None:
-        """Stop the server and wait until it has stopped, at most a few seconds."""
-        self._app.stop()
-        self._server.should_exit = True
-        self._thread.join(SHUTDOWN_S)
-
-
-def serve_in_thread(
-    call: CallOperation,
-    options: HttpOptions,
-    caller: ClientIdentity,
-    mounts: Sequence[MountedApp] = (),
-    page: PageRoutes | None = None,
-) -> RunningServer:
-    """Serve in a thread. Raise LorelogError if the address is not allowed or not available."""
-    return serve_app_in_thread(build_app(call, options, caller, mounts, page), options)
-
-
-def serve_app_in_thread(app: ServableApp, options: HttpOptions) -> RunningServer:
-    """Serve an application in a thread, as `serve_in_thread` does."""
-    listener = open_listener(options)
-    ready = threading.Event()
-    server = _make_server(app, ready.set)
-    thread = threading.Thread(target=_run, args=(server, listener, ready), name="lorelog-http", daemon=True)
-    thread.start()
-    ready.wait()
-    if not server.started:
-        listener.close()
-        raise LorelogError("the HTTP server did not start")
-    return RunningServer(_url(options, listener), listener.getsockname()[1], server, app, thread)
-
-
-def serve_app(app: ServableApp, options: HttpOptions, *, started: Callable[[str], None]) -> None:
-    """Serve an application as `serve` does."""
-    listener = open_listener(options)
-    url = _url(options, listener)
-    server = _make_server(app, lambda: started(url))
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        app.stop()
-        server.handle_exit(number, frame)  # a second signal does not wait
-
-    with _signal_handlers(stop):
-        server.run(sockets=[listener])
-
-
 def open_listener(options: HttpOptions) -> socket.socket:
     """Return a bound socket. Raise ConfigError if a token is missing, UsageError if the address is not available."""
     if any(not "!" <= letter <= "~" for letter in options.token):
         raise ConfigError(
             "the token has characters that a header cannot contain", hint="use visible ASCII without spaces"
         )
-    family, address = _resolve_address(options)
-    if not ipaddress.ip_address(address[0].partition("%")[0]).is_loopback and not options.token:
+    try:
+        addresses = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise UsageError(
+            f"{options.host} is not an address of this machine", hint="set http.host to an address such as 127.0.0.1"
+        ) from None
+    family, _, _, _, address = min(addresses, key=lambda info: info[0] != socket.AF_INET)
+    if not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback and not options.token:
         raise ConfigError(
             f"{options.host} is reachable from other machines, and no token is set",
             hint="leave out --no-token (http.require_token), set http.token to env:NAME, or serve on 127.0.0.1",
@@ -132,26 +261,13 @@ def open_listener(options: HttpOptions) -> socket.socket:
     return listener
 
 
-def _resolve_address(options: HttpOptions) -> tuple[int, tuple[str, int]]:
-    try:
-        addresses = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        raise UsageError(
-            f"{options.host} is not an address of this machine", hint="set http.host to an address such as 127.0.0.1"
-        ) from None
-    family, _, _, _, address = min(addresses, key=lambda info: info[0] != socket.AF_INET)
-    return family, address  # type: ignore[return-value]
-
-
 def _url(options: HttpOptions, listener: socket.socket) -> str:
     host = f"[{options.host}]" if ":" in options.host else options.host
     return f"http://{host}:{listener.getsockname()[1]}"
 
 
-def _make_server(app: ServableApp, started: Callable[[], None]) -> uvicorn.Server:
+def _make_server(app: RequestGuard, started: Callable[[], None]) -> uvicorn.Server:
     import uvicorn
-
-    from lorelog.surfaces.http.server import HttpConnection
 
     class _UvicornServer(uvicorn.Server):
         """Reports when it has started, and leaves signals to its caller."""
@@ -183,25 +299,6 @@ def _make_server(app: ServableApp, started: Callable[[], None]) -> uvicorn.Serve
     )
 
 
-def _run(server: uvicorn.Server, listener: socket.socket, ready: threading.Event) -> None:
-    try:
-        server.run(sockets=[listener])
-    except SystemExit:  # uvicorn raises it when it cannot start
-        pass
-    finally:
-        ready.set()
-
-
-@contextmanager
-def _signal_handlers(stop: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 HEADER_S = 10.0
 """Seconds in which the headers of a request must arrive."""
 BODY_PAUSE_S = 10.0
@@ -210,7 +307,6 @@ BODY_S = 60.0
 """Seconds in which a body must arrive."""
 MAX_PEER_CONNECTIONS = 128
 """Connections from one address."""
-
 _TIMEOUT_BODY = b'{"error":{"code":"timeout","message":"the request arrived too slowly","hint":"send it at once"}}'
 _TIMEOUT_RESPONSE = b"HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\nConnection: close\r\n"
 _BUSY_RESPONSE = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -293,3 +389,62 @@ class HttpConnection(H11Protocol):
             cycle.disconnected = True
             cycle.message_event.set()
         self.transport.close()
+
+
+class RunningServer(Struct, frozen=True):
+    """A server that runs in its own thread."""
+
+    url: str
+    port: int
+    _server: uvicorn.Server
+    _app: RequestGuard
+    _thread: threading.Thread
+
+    def stop(self) -> None:
+        """Stop the server and wait until it has stopped, at most a few seconds."""
+        self._app.stopping.set()
+        self._server.should_exit = True
+        self._thread.join(SHUTDOWN_S)
+
+
+def serve_in_thread(
+    call: CallOperation,
+    options: HttpOptions,
+    caller: ClientIdentity,
+    mounts: Sequence[LazyApp] = (),
+    page: PageRoutes | None = None,
+) -> RunningServer:
+    """Serve in a thread. Raise LorelogError if the address is not allowed or not available."""
+    app, listener, ready = build_app(call, options, caller, mounts, page), open_listener(options), threading.Event()
+    server = _make_server(app, ready.set)
+
+    def run() -> None:
+        with suppress(SystemExit):  # uvicorn raises it when it cannot start
+            server.run(sockets=[listener])
+        ready.set()
+
+    thread = threading.Thread(target=run, name="lorelog-http", daemon=True)
+    thread.start()
+    ready.wait()
+    if not server.started:
+        listener.close()
+        raise LorelogError("the HTTP server did not start")
+    return RunningServer(_url(options, listener), listener.getsockname()[1], server, app, thread)
+
+
+def serve_app(app: RequestGuard, options: HttpOptions, *, started: Callable[[str], None]) -> None:
+    """Serve an application until a signal ends it."""
+    listener = open_listener(options)
+    url = _url(options, listener)
+    server = _make_server(app, lambda: started(url))
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        app.stopping.set()
+        server.handle_exit(number, frame)  # a second signal does not wait
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        server.run(sockets=[listener])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -42,12 +42,12 @@ def issue_ticket(home: str, port: int, agent: str = "") -> str:
     `agent` is the name of the agent whose shell asked for it; empty for a person.
     """
     create_folders(DaemonAddress(home))
-    folder = _ticket_folder(home)
-    Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in os.listdir(folder):  # noqa: PTH208
+    folder = Path(DaemonAddress(home).run, _FOLDER)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in folder.iterdir():
         with suppress(OSError):
-            if time.time() - os.lstat(f"{folder}/{name}").st_mtime > TICKET_S:
-                os.unlink(f"{folder}/{name}")  # noqa: PTH108
+            if time.time() - path.lstat().st_mtime > TICKET_S:
+                path.unlink()
     ticket = secrets.token_urlsafe(24)
     descriptor = os.open(_ticket_path(home, ticket, port), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     try:
@@ -80,7 +80,9 @@ def redeem_ticket(home: str, ticket: str, port: int) -> str | None:
 def announce_server(home: str, url: str, port: int) -> Iterator[None]:
     """Record the running server, so that `lorelog ui` finds it. A second server of a home is not recorded."""
     create_folders(DaemonAddress(home))
-    descriptor = os.open(_record_path(home), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(
+        f"{DaemonAddress(home).run}/{_RECORD}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
     try:
         if try_file_lock(descriptor):
             os.ftruncate(descriptor, 0)
@@ -93,7 +95,7 @@ def announce_server(home: str, url: str, port: int) -> Iterator[None]:
 def find_server(home: str) -> tuple[str, int] | None:
     """Return the address and the port of the recorded server; None if none runs. The lock tells whether it does."""
     try:
-        descriptor = os.open(_record_path(home), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(f"{DaemonAddress(home).run}/{_RECORD}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
     try:
@@ -106,17 +108,9 @@ def find_server(home: str) -> tuple[str, int] | None:
     return None
 
 
-def _ticket_folder(home: str) -> str:
-    return f"{DaemonAddress(home).run}/{_FOLDER}"
-
-
 def _ticket_path(home: str, ticket: str, port: int) -> str:
     digest = hashlib.sha256(f"{port}\0{ticket}".encode("utf-8", "surrogateescape")).hexdigest()
-    return f"{_ticket_folder(home)}/{digest}"
-
-
-def _record_path(home: str) -> str:
-    return f"{DaemonAddress(home).run}/{_RECORD}"
+    return f"{DaemonAddress(home).run}/{_FOLDER}/{digest}"
 
 
 _TOKEN_BYTES = 32

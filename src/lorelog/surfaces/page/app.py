@@ -31,11 +31,17 @@ from lorelog.core.caller import AGENT_MARKERS, without_agent_markers
 from lorelog.core.editor import editor_command, windowed_editor
 from lorelog.core.errors import LorelogError
 from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity
-from lorelog.surfaces.http.app import PageRoutes
-from lorelog.surfaces.http.calls import OperationEndpoints, read_body, read_json
-from lorelog.surfaces.http.errors import HttpRefusalError, json_bytes, json_response
+from lorelog.surfaces.http.calls import (
+    HttpRefusalError,
+    OperationEndpoints,
+    json_bytes,
+    json_response,
+    read_body,
+    read_json,
+)
 from lorelog.surfaces.http.guard import PAGE_AGENT
 from lorelog.surfaces.http.openapi import list_addresses
+from lorelog.surfaces.http.server import PageRoutes
 from lorelog.surfaces.page.markdown import render_tree
 
 STATIC = Path(__file__).parent / "static"

@@ -1,9 +1,11 @@
-"""The match features of a chunk."""
+"""Features of a score: matched words, quoted phrases, the size of an entry, and recency."""
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import overload
 
 import pytest
@@ -13,14 +15,19 @@ from msgspec.structs import astuple
 
 from lorelog.core.query import Term
 from lorelog.retrieval.score_features import (
-    COVERAGE_WEIGHT,
     ENTRY_WEIGHT,
     LANES_WEIGHT,
-    PART_WORDS_WEIGHT,
-    PHRASE_WEIGHT,
-    PROXIMITY_WEIGHT,
+    MAX_ENTRY_CHUNKS,
+    QUOTED_WEIGHT,
+    WORDS_READING_WEIGHTS,
     CloseReader,
     MatchFeatures,
+    Recency,
+    entry_score,
+    entry_share,
+    explain_entry,
+    find_quoted_phrases,
+    match_phrases,
 )
 
 WORDS = st.lists(st.sampled_from(["red", "cache", "cachewarm", "cold", "start", "restart", "x", "缓存"]), max_size=30)
@@ -118,10 +125,9 @@ def test_every_number_is_a_share(asked: list[str], rarity: dict[str, float], wor
 
 
 def test_the_weights_are_shares_of_one() -> None:
-    """The weights of lanes, match features and entry size add up to 1."""
-    assert math.isclose(
-        LANES_WEIGHT + COVERAGE_WEIGHT + PHRASE_WEIGHT + PROXIMITY_WEIGHT + PART_WORDS_WEIGHT + ENTRY_WEIGHT, 1.0
-    )
+    """The weights of lanes, match features and entry size add up to 1, and a quoted phrase outweighs all of them."""
+    assert LANES_WEIGHT + WORDS_READING_WEIGHTS.total == pytest.approx(1.0)
+    assert QUOTED_WEIGHT >= 1.0
 
 
 @given(WORDS, RARITY, WORDS, WORDS)
@@ -153,3 +159,129 @@ def test_a_long_chunk_costs_its_length(asked: tuple[str, ...]) -> None:
         words = CountedWords(["red", "fox"] * (length // 2))
         ask.read(words)
         assert words.looks <= (2 + held) * length
+
+
+# -- quoted phrases
+
+
+def held(question: str, text: str) -> tuple[int, int]:
+    quoted = match_phrases(find_quoted_phrases(question), text)
+    return quoted.matched, quoted.total
+
+
+@pytest.mark.parametrize(
+    "text", ["the red fox ran", "The Red\n  Fox ran", "(red fox)", "a red fox, and more", "red fox"]
+)
+def test_phrase_is_found(text: str) -> None:
+    """Case, white space and line ends are ignored."""
+    assert held('where is the "red fox"', text) == (1, 1)
+
+
+@pytest.mark.parametrize("text", ["fox red", "red and fox", "bored fox", "red foxes", "redfox", ""])
+def test_words_apart_are_not_the_phrase(text: str) -> None:
+    """The same words apart, reversed or inside longer words are not the phrase."""
+    assert held('where is the "red fox"', text) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["“red fox”", "„red fox“", "«red fox»", "「red fox」", '"red fox'],  # the last is open
+)
+def test_quotation_marks(question: str) -> None:
+    """Quotation marks of other languages work; an unpaired mark quotes nothing."""
+    assert len(find_quoted_phrases(question)) == (question[0] != '"')
+
+
+@pytest.mark.parametrize("question", ["red fox", "it's the fox's", "`red fox`", '""', '"?!"', '" "'])
+def test_what_quotes_nothing(question: str) -> None:
+    """Apostrophes, code and empty marks are not quotations."""
+    assert find_quoted_phrases(question) == []
+
+
+def test_scripts_without_spaces() -> None:
+    """A Chinese phrase is found inside a sentence without spaces."""
+    assert held("「红狐狸」在哪里", "森林里有一只红狐狸在跑") == (1, 1)
+    assert held("「红狐狸」在哪里", "森林里有一只红色的狐狸") == (0, 1)
+
+
+def test_each_phrase_counts_once() -> None:
+    """Each phrase counts alike, and a repeated one once."""
+    question = '"red fox" or "blue owl" or "Red  Fox"'
+    assert held(question, "a red fox") == (1, 2)
+    assert match_phrases(find_quoted_phrases(question), "a red fox, a blue owl").score == QUOTED_WEIGHT
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_anything_goes(question: str, text: str) -> None:
+    """No query and no text fails, and the parts add up to the score."""
+    phrases = find_quoted_phrases(question)
+    if not phrases:
+        return
+    quoted = match_phrases(phrases, text)
+    assert 0.0 <= quoted.score <= QUOTED_WEIGHT
+    assert math.isclose(sum(part.value for part in quoted.parts()), quoted.score)
+
+
+@given(st.from_regex(r"[a-zäöü]{1,9}( [a-zäöü0-9]{1,9}){0,3}", fullmatch=True))
+def test_every_phrase_finds_itself(phrase: str) -> None:
+    """A text that is the phrase contains it."""
+    assert held(f'"{phrase}x"', f"so: {phrase}X!") == (1, 1)
+
+
+# -- size of an entry
+
+
+def test_fewer_chunks_are_worth_more() -> None:
+    """Each further chunk of an entry lowers its score, up to the maximum."""
+    worths = [entry_score(size) for size in range(1, MAX_ENTRY_CHUNKS + 1)]
+    assert all(first > second for first, second in pairwise(worths))
+    assert worths[0] == ENTRY_WEIGHT
+    assert worths[-1] == 0.0
+
+
+@given(st.integers(-3, 10_000))
+def test_its_share_is_a_share(size: int) -> None:
+    """For any size the share is between 0 and 1, and the part is the addition to the score."""
+    assert 0.0 <= entry_share(size) <= 1.0
+    (part,) = explain_entry(size)
+    assert part.value == entry_score(size)
+
+
+@pytest.mark.parametrize(
+    ("size", "said"), [(1, "of its own"), (2, "has 2 chunks"), (MAX_ENTRY_CHUNKS, f"{MAX_ENTRY_CHUNKS} or more chunks")]
+)
+def test_it_is_said_in_words(size: int, said: str) -> None:
+    """The part names the size, and whether counting stopped."""
+    assert said in explain_entry(size)[0].note
+
+
+# -- recency
+
+TODAY = dt.date(2026, 3, 12)
+RECENCY = Recency(0.2, 10.0, TODAY)
+
+
+@pytest.mark.parametrize(
+    ("date", "value"),
+    [
+        ("2026-03-12", 0.2),
+        ("2026-03-02T14:30", 0.1),
+        ("2026-02-20", 0.05),
+        ("2027-01-01", 0.2),
+        ("", 0.0),
+        ("someday", 0.0),
+        ("2026-02-31", 0.0),
+    ],
+)
+def test_it_halves_with_every_half_life(date: str, value: float) -> None:
+    """Today gets all, one half-life ago half; future days count as today, and no date gets nothing."""
+    assert RECENCY.value(date) == pytest.approx(value)
+    assert RECENCY.part(date).value == RECENCY.value(date)
+
+
+@given(st.dates(), st.dates(), st.floats(0.01, 100_000.0))
+def test_the_newer_never_gets_less(one: dt.date, other: dt.date, half_life: float) -> None:
+    """Of two dates the later one gets at least as much, between 0 and the weight."""
+    recency = Recency(0.3, half_life, TODAY)
+    older, newer = sorted((one, other))
+    assert 0.0 <= recency.value(older.isoformat()) <= recency.value(newer.isoformat()) <= 0.3
