@@ -225,10 +225,10 @@ def agent_context(engine: Engine, request: AgentContextRequest, call: RequestCon
         ContextRequest(tuple(request.queries), request.k, request.token_budget, request.format),
     )
     file = context.file
-    return AgentContextReply(
+    return reply_from(
+        context,
+        AgentContextReply,
         tool="lorelog.agent_context",
-        tenant=context.tenant,
-        project=context.project,
         queries=tuple(QueryCount(query=query, result_count=count) for query, count in context.hit_counts),
         k_per_query=request.k,
         token_budget=request.token_budget,
@@ -241,5 +241,4 @@ def agent_context(engine: Engine, request: AgentContextRequest, call: RequestCon
         ),
         left_out=file.left_out,
         text=file.text,
-        notes=context.notes,
     )

@@ -26,12 +26,13 @@ from lorelog.operations.operation import (
 )
 from lorelog.operations.records import TASK_HELP, RunInfo, TaskInfo, run_info, task_info
 from lorelog.operations.requests import OperationRequest, ScopedRequest
-from lorelog.records.digests import DigestRole
+from lorelog.records.digests import DigestLine, DigestRole
+from lorelog.records.tables import RelatedProject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lorelog.records.digests import Digest, DigestItem, DigestLine
+    from lorelog.records.digests import Digest, DigestItem
     from lorelog.records.tables import Task
     from lorelog.services.records.record_scope import CompiledDigest
 
@@ -99,15 +100,6 @@ class WikiReply(OperationReply, frozen=True, kw_only=True):
     pages: tuple[WikiPageInfo, ...]
 
 
-class DigestLineInfo(OperationReply, frozen=True, kw_only=True):
-    """A sentence of a digest, and the records it cites."""
-
-    text: str
-    artifact_ids: tuple[str, ...]
-    section: str
-    tainted: bool
-
-
 class DigestInfo(OperationReply, frozen=True, kw_only=True):
     """A page compiled from records."""
 
@@ -117,7 +109,7 @@ class DigestInfo(OperationReply, frozen=True, kw_only=True):
     status: str
     scope: str
     title: str
-    lines: tuple[DigestLineInfo, ...]
+    lines: tuple[DigestLine, ...]
     related_artifact_ids: tuple[str, ...]
     content_hash: str
     tainted: bool
@@ -190,14 +182,6 @@ class BriefTask(OperationReply, frozen=True, kw_only=True):
     artifact_ids: tuple[str, ...]
 
 
-class RelatedProjectInfo(OperationReply, frozen=True, kw_only=True):
-    """Another project that names the same things."""
-
-    project: str
-    names: tuple[str, ...]
-    artifact_id: str
-
-
 class BriefView(OperationReply, frozen=True, kw_only=True):
     """Tasks, failures, decisions and evidence of a project."""
 
@@ -207,7 +191,7 @@ class BriefView(OperationReply, frozen=True, kw_only=True):
     failures: tuple[DigestItemInfo, ...]
     decisions: tuple[DigestItemInfo, ...]
     evidence: tuple[DigestItemInfo, ...]
-    related_projects: tuple[RelatedProjectInfo, ...]
+    related_projects: tuple[RelatedProject, ...]
 
 
 class BriefReply(_DigestReply, frozen=True, kw_only=True):
@@ -297,10 +281,7 @@ def brief_project(engine: Engine, request: BriefRequest, call: RequestContext) -
         failures=tuple(map(item_info, content.failures)),
         decisions=tuple(map(item_info, content.decisions)),
         evidence=tuple(map(item_info, content.evidence)),
-        related_projects=tuple(
-            RelatedProjectInfo(project=related.project, names=tuple(related.names), artifact_id=related.record)
-            for related in content.related
-        ),
+        related_projects=content.related,
     )
     return BriefReply(brief=view, **_digest_parts(compiled))
 
@@ -368,7 +349,7 @@ def digest_info(digest: Digest) -> DigestInfo:
         artifact_kind="digest",
         artifact_role=str(digest.role),
         status="generated",
-        lines=tuple(reply_from(line, DigestLineInfo, artifact_ids=tuple(line.cites)) for line in digest.lines),
+        lines=tuple(digest.lines),
         related_artifact_ids=tuple(digest.records),
         content_hash=digest.hash,
     )

@@ -263,12 +263,10 @@ def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext
 
     Memories that were added without a session are listed by day and project, sections of documents by file.
     """
-    from lorelog.services.places.project import visible_projects
     from lorelog.services.sessions.timeline import build_timeline, deliveries_between
     from lorelog.services.usage.history import DeliveryFilter
 
-    everywhere = request.all_projects or engine.defaults.all_projects
-    projects = None if everywhere else visible_projects(engine.place.project, ())
+    projects = engine.log_projects(all_projects=request.all_projects)
     since = parse_past_day(request.since)
     until = parse_past_day(request.until)
     filters = Filters(projects=projects, since=since, until=until)
@@ -276,7 +274,7 @@ def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext
         found = ListReply((), tuple(engine.store.session_chunks(request.session, filters, request.limit)), more=False)
     else:
         options = ListOptions(include_superseded=True, include_expired=True)
-        found = engine.memories().list(filters, limit=request.limit, all_projects=everywhere, options=options)
+        found = engine.memories().list(filters, limit=request.limit, all_projects=projects is None, options=options)
     oldest = min((stored.chunk.date[:10] for stored in found.memories), default="") if found.more else ""
     shown = DeliveryFilter(projects=projects, session=request.session, since=max(since, oldest))
     deliveries = deliveries_between(engine.place.tenant_folder / "deliveries", shown, until)
@@ -348,10 +346,7 @@ def find_why_hints(engine: Engine, request: WhyHintRequest, call: RequestContext
     For the hook that a host runs after a failed tool call. Use debug.why for the whole history of an error.
     """
     from lorelog.ingest.redaction.redact import redact
-    from lorelog.services.places.project import visible_projects
     from lorelog.services.traces.error_history import ErrorHistorySources, find_error_hints
-
-    projects = None if engine.defaults.all_projects else visible_projects(engine.place.project, ())
 
     def get(memory: str) -> StoredChunk | None:
         return engine.memories().get(memory).memory
@@ -359,7 +354,7 @@ def find_why_hints(engine: Engine, request: WhyHintRequest, call: RequestContext
     def search(query: str, k: int) -> SearchReply:
         return engine.search(query, replace(engine.defaults.search, k=k))
 
-    sources = ErrorHistorySources(engine.traces().tables(), search, get, projects)
+    sources = ErrorHistorySources(engine.traces().tables(), search, get, engine.log_projects())
     text = request.text if request.text.isascii() else request.text.encode("utf-8", "replace").decode()
     patterns = engine.defaults.capture.patterns
     hints = find_error_hints(text, sources, lambda line: redact(line, patterns).text, request.session)
