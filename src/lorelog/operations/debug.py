@@ -98,8 +98,6 @@ class TracedCallInfo(OperationReply, frozen=True, kw_only=True):
 class ToolCallsReply(ReplyItems[TracedCallInfo], OperationReply, frozen=True, kw_only=True):
     """Calls, newest first."""
 
-    items_field = "tool_calls"
-
     tool_calls: tuple[TracedCallInfo, ...]
     total_count: int
 
@@ -167,8 +165,6 @@ class ErrorGroupInfo(OperationReply, frozen=True, kw_only=True):
 
 class ErrorsReply(ReplyItems[TracedErrorInfo], OperationReply, frozen=True, kw_only=True):
     """Errors, newest first, and grouped by signature."""
-
-    items_field = "errors"
 
     errors: tuple[TracedErrorInfo, ...]
     groups: tuple[ErrorGroupInfo, ...]

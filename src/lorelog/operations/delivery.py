@@ -84,8 +84,6 @@ class DeliveryInfo(OperationReply, frozen=True, kw_only=True):
 class DeliveryListReply(ReplyItems[DeliveryInfo], OperationReply, frozen=True, kw_only=True):
     """Deliveries, newest first. Counts and tokens are of all that pass the filters."""
 
-    items_field = "deliveries"
-
     deliveries: tuple[DeliveryInfo, ...]
     total_count: int
     total_tokens: int
@@ -117,8 +115,6 @@ class ReviewAction(OperationReply, frozen=True, kw_only=True):
 
 class UnusedReply(ReplyItems[UnusedMemoryInfo], OperationReply, frozen=True, kw_only=True):
     """Memories for review, most often delivered first, and the commands to correct or remove them."""
-
-    items_field = "memories"
 
     memories: tuple[UnusedMemoryInfo, ...]
     total_count: int
@@ -158,8 +154,6 @@ class ApproveRequest(RefuseRequest, frozen=True, kw_only=True):
 
 class InboxReply(ReplyItems[InboxItem], OperationReply, frozen=True, kw_only=True):
     """Items of the inbox, newest first."""
-
-    items_field = "items"
 
     items: tuple[InboxItem, ...]
     total_count: int

@@ -40,8 +40,11 @@ OPERATIONS = OperationFamily()
 
 
 _Query = Annotated[
-    Annotated[str, Meta(max_length=10_000)],
-    Meta(description="Purpose of the digest: entries that share most words with it come first; else the newest."),
+    str,
+    Meta(
+        max_length=10000,
+        description="Purpose of the digest: entries that share most words with it come first; else the newest.",
+    ),
 ]
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 """A character that Markdown would interpret, escaped."""
@@ -50,27 +53,23 @@ _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 class ResumeRequest(OperationRequest, frozen=True):
     """A task to resume."""
 
-    task_id: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=200)], Meta(description="The task. A unique prefix is enough.")
-    ]
+    task_id: Annotated[str, Meta(min_length=1, max_length=200, description="The task. A unique prefix is enough.")]
     query: _Query = ""
-    k: Annotated[Annotated[int, Meta(ge=1, le=100)], Meta(description="Maximum number of entries in each list.")] = 10
+    k: Annotated[int, Meta(ge=1, le=100, description="Maximum number of entries in each list.")] = 10
 
 
 class LibraryRequest(ScopedRequest, frozen=True):
     """A library of records."""
 
     query: _Query = ""
-    k: Annotated[Annotated[int, Meta(ge=1, le=100)], Meta(description="Number of items.")] = 10
+    k: Annotated[int, Meta(ge=1, le=100, description="Number of items.")] = 10
 
 
 class BriefRequest(OperationRequest, frozen=True):
     """Options of a project's brief."""
 
     query: _Query = ""
-    k: Annotated[
-        Annotated[int, Meta(ge=1, le=10)], Meta(description="Number of failures, of decisions, and of evidence.")
-    ] = 10
+    k: Annotated[int, Meta(ge=1, le=10, description="Number of failures, of decisions, and of evidence.")] = 10
     include_related_projects: Annotated[
         bool, Meta(description="List other projects whose records name the same entities, datasets or challenges.")
     ] = True
@@ -79,9 +78,9 @@ class BriefRequest(OperationRequest, frozen=True):
 class WikiRequest(ScopedRequest, frozen=True):
     """A page of the wiki."""
 
-    page: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=500)], Meta(description="Name of the page, such as decisions.md.")
-    ] = "index.md"
+    page: Annotated[str, Meta(min_length=1, max_length=500, description="Name of the page, such as decisions.md.")] = (
+        "index.md"
+    )
 
 
 class WikiPageInfo(OperationReply, frozen=True, kw_only=True):
@@ -167,8 +166,6 @@ class ResumeReply(_DigestReply, frozen=True, kw_only=True):
 
 class LibraryReply(ReplyItems[DigestItemInfo], _DigestReply, frozen=True, kw_only=True):
     """Entries of a library, and the records they are compiled from."""
-
-    items_field = "results"
 
     results: tuple[DigestItemInfo, ...]
 

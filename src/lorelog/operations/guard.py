@@ -102,8 +102,6 @@ class GuardEnableRequest(OperationRequest, frozen=True):
 class GuardListReply(ReplyItems[Guard], OperationReply, frozen=True, kw_only=True):
     """Guards, oldest first."""
 
-    items_field = "guards"
-
     guards: tuple[Guard, ...]
     notices: tuple[str, ...]
 
@@ -125,8 +123,6 @@ class GuardDetails(Guard, frozen=True, kw_only=True):
 
 class GuardProposalsReply(ReplyItems[GuardProposal], OperationReply, frozen=True, kw_only=True):
     """Proposals, newest correction first."""
-
-    items_field = "proposals"
 
     proposals: tuple[GuardProposal, ...]
     corrections: int

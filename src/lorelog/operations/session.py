@@ -117,8 +117,6 @@ class CaptureRequest(OperationRequest, frozen=True):
 class RecallReply(ReplyItems[RecalledMemory], OperationReply, frozen=True, kw_only=True):
     """Memories that match a prompt: first those with a topic that it is about, then the hits of a search."""
 
-    items_field = "hits"
-
     hits: tuple[RecalledMemory, ...]
 
 
@@ -161,8 +159,6 @@ class TimelineRequest(ScopedRequest, frozen=True, kw_only=True):
 class TimelineReply(ReplyItems[TimelineSession], OperationReply, frozen=True, kw_only=True):
     """Sessions by day, newest first. `more`: older memories exist, and the last day may be incomplete."""
 
-    items_field = "sessions"
-
     sessions: tuple[TimelineSession, ...]
     more: bool
 
@@ -186,8 +182,6 @@ class HostInfo(OperationReply, frozen=True, kw_only=True):
 
 class HostsReply(ReplyItems[HostInfo], OperationReply, frozen=True, kw_only=True):
     """All hosts that lorelog can be installed in."""
-
-    items_field = "hosts"
 
     hosts: tuple[HostInfo, ...]
 

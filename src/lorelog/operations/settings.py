@@ -70,8 +70,6 @@ class SettingInfo(OperationReply, frozen=True, kw_only=True):
 class SettingsReply(ReplyItems[SettingInfo], OperationReply, frozen=True, kw_only=True):
     """All settings, and the files that they can be changed in."""
 
-    items_field = "settings"
-
     settings: tuple[SettingInfo, ...]
     user_file: str
     project_file: str
