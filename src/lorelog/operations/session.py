@@ -19,7 +19,7 @@ from lorelog.core.serializable import ReplyItems
 from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_iso_time
 from lorelog.engine import Engine
 from lorelog.hosts import HOSTS
-from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import (
     Day,
     EmptyRequest,
@@ -31,6 +31,7 @@ from lorelog.operations.requests import (
     Until,
     parse_past_day,
 )
+from lorelog.services.install.status import HostCaptureStats, HostStatus, host_status
 from lorelog.services.sessions.handoff import Handoff
 from lorelog.services.sessions.recall import RecalledMemory
 from lorelog.services.sessions.timeline import TimelineSession
@@ -38,7 +39,6 @@ from lorelog.services.sessions.timeline import TimelineSession
 if TYPE_CHECKING:
     from lorelog.core.document import StoredChunk
     from lorelog.core.query import SearchReply
-    from lorelog.services.install.status import HostStatus
     from lorelog.services.traces.error_history import ErrorHint
 
 OPERATIONS = OperationFamily()
@@ -163,27 +163,10 @@ class TimelineReply(ReplyItems[TimelineSession], OperationReply, frozen=True, kw
     more: bool
 
 
-class HostInfo(OperationReply, frozen=True, kw_only=True):
-    """An agent's host: whether lorelog is installed in it, and when it last captured. Times are ISO, UTC; empty: never."""
-
-    host: str
-    title: str
-    found: bool
-    installed: str
-    """current, stale, missing, or native (by the host's own installer)."""
-    approve: tuple[str, ...]
-    """What the user must still do in the host."""
-    warnings: tuple[str, ...]
-    last_event: str
-    last_capture: str
-    newest_session: str
-    today: int
-
-
-class HostsReply(ReplyItems[HostInfo], OperationReply, frozen=True, kw_only=True):
+class HostsReply(ReplyItems[HostStatus], OperationReply, frozen=True, kw_only=True):
     """All hosts that lorelog can be installed in."""
 
-    hosts: tuple[HostInfo, ...]
+    hosts: tuple[HostStatus, ...]
 
 
 class HandoffRequest(OperationRequest, frozen=True):
@@ -282,7 +265,6 @@ def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> H
     from lorelog.hosts import HOSTS
     from lorelog.services.install.manifests import resolve_command
     from lorelog.services.install.plan import InstallContext
-    from lorelog.services.install.status import HostCaptureStats, host_status
     from lorelog.services.sessions.capture import session_status
 
     user_home = Path(call.environment.get("HOME") or Path.home())
@@ -291,21 +273,11 @@ def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> H
         host.host: HostCaptureStats(_parse_time(host.last_event), _parse_time(host.last_capture), host.today)
         for host in session_status(engine.place).hosts
     }
-    statuses = [host_status(host, context, captures.get(host, HostCaptureStats())) for host in HOSTS]
-    return HostsReply(hosts=tuple(map(_host_info, statuses)))
-
-
-def _host_info(status: HostStatus) -> HostInfo:
-    times = {name: _format_time(getattr(status, name)) for name in ("last_event", "last_capture", "newest_session")}
-    return reply_from(status, HostInfo, **times)
+    return HostsReply(hosts=tuple(host_status(host, context, captures.get(host, HostCaptureStats())) for host in HOSTS))
 
 
 def _parse_time(text: str) -> float:
     return datetime.fromisoformat(text).timestamp() if text else 0.0
-
-
-def _format_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds") if seconds else ""
 
 
 @OPERATIONS.declare(
