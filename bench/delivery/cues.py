@@ -22,7 +22,7 @@ from typing import Any
 
 from lorelog.light.cue_table import MAX_CALL_CHARS, match_cues
 from lorelog.services.cues.cue import read_cues
-from lorelog.services.standing.tables import StandingMemory, encode_cue_table
+from lorelog.services.standing.memories import StandingMemory, encode_cue_table
 
 LIMIT_MS = 5.0
 ROOT = "/project"

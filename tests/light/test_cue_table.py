@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lorelog.light.cue_table import event_cues, match_cues
 from lorelog.services.cues.cue import read_cues
-from lorelog.services.standing.tables import StandingMemory, encode_cue_table
+from lorelog.services.standing.memories import StandingMemory, encode_cue_table
 
 ROOT = "/work/app"
 

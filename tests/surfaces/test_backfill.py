@@ -12,7 +12,6 @@ from tests.ingest.transcripts.conversations import (
     claude_turn,
     codex,
     codex_message,
-    openclaw_database,
     openclaw_talk,
     opencode_database,
     opencode_message,
@@ -148,17 +147,3 @@ def test_flush_drains_here_and_says_what_it_did(shell: Shell, tmp_path: Path, ho
     bad = shell("hosts", "flush", "--wait", "0")
     assert bad.status == 1
     assert "moved to spool/failed" in bad.err
-
-
-def test_an_openclaw_database_is_read_too(hosts: Path, project: Path, shell: Shell) -> None:
-    """Newer versions keep all sessions of an agent in one."""
-    agent = hosts / "openclaw" / "agents" / "main"
-    (agent / "sessions" / "o0.jsonl").unlink()
-    head = {"type": "session", "version": 4, "id": "d0", "timestamp": "2026-03-05T14:00:00Z", "cwd": str(project)}
-    openclaw_database(agent / "agent" / "openclaw-agent.sqlite", {"d0": [head, *openclaw_talk()]})
-
-    done = shell("backfill", "openclaw", "--json").json
-
-    assert done["turns"] >= 1
-    assert "agent:main" in journal(project)
-    assert "db:" in journal(project)

@@ -54,27 +54,6 @@ def test_cues_are_written_to_the_journal_and_shown(project: Path, capsys: pytest
     assert "path=src/db/**" in run(capsys, "list")[1]
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("--when-editing", "**", "matches nearly every file"),
-        ("--when-running", "*", "matches nearly every command"),
-        ("--when-symbol", "two words", "cannot be a symbol"),
-        ("--on-event", "lunch", "there is no event 'lunch'; there are: "),
-        ("--on-day", "tomorrow", "is not a day"),
-    ],
-)
-def test_a_bad_cue_is_refused(
-    project: Path, capsys: pytest.CaptureFixture[str], option: str, value: str, message: str
-) -> None:
-    """The command fails, says why, and writes nothing."""
-    status, _, error = run(capsys, "add", "text", option, value)
-
-    assert status == 2
-    assert message in error
-    assert not (project / ".lorelog").exists()
-
-
 def test_a_superseding_memory_keeps_the_cues(capsys: pytest.CaptureFixture[str]) -> None:
     """Unless it is given others."""
     first = json.loads(run(capsys, "add", "use tabs", "--when-editing", "*.py", "--json")[1])

@@ -15,7 +15,6 @@ from tests.surfaces.conftest import Shell, command_line
 
 from lorelog import Lorelog
 from lorelog.core.paths import cache_folder
-from lorelog.stores.embedded.connection import hold_lock
 
 
 @pytest.fixture
@@ -216,18 +215,6 @@ def test_the_background_work_of_the_daemon_repairs_damaged_vectors(cache: Path, 
     assert checks(shell, "--store") == {}
     assert "damaged files were rebuilt" in shell("doctor").out
     assert path.name in shell("doctor").out
-
-
-def test_a_search_that_cannot_repair_says_so(cache: Path, shell: Shell) -> None:
-    """While another process writes, damaged vectors are left out, and a note gives the reason."""
-    (path,) = cache.rglob("*.i16")
-    path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
-    os.utime(path, ns=(1, 1))
-
-    with hold_lock(cache / "writer.lock", wait_s=1):
-        outcome = shell("search", "otter")
-    assert outcome.status == 0
-    assert "showing keyword matches only: vectors are damaged" in outcome.out + outcome.err
 
 
 def test_a_full_disk_is_named_with_its_figure(tenant: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

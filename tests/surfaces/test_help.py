@@ -11,7 +11,7 @@ from tests.surfaces.conftest import Shell
 
 from lorelog.core import VERSION
 from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.arguments import fraction, whole_number
+from lorelog.surfaces.cli.arguments import fraction, port_number
 from lorelog.surfaces.cli.commands import (
     COMMANDS,
     FRONT_PAGE,
@@ -148,16 +148,16 @@ def test_arguments_may_stand_on_both_sides_of_an_option(shell: Shell, project: P
 
 @pytest.mark.parametrize(
     ("word", "message"),
-    [("0", "at least 1"), ("x", "whole number"), ("1.5", "whole number")],
+    [("-1", "at least 0"), ("70000", "at most 65535"), ("x", "whole number"), ("1.5", "whole number")],
 )
 def test_whole_numbers_are_checked_at_the_shell(word: str, message: str) -> None:
-    """A number below its minimum is refused in words."""
+    """A number beyond its limits is refused in words."""
     parser = CommandParser(prog="p")
-    parser.add_argument("-n", "--number", type=whole_number(1))
+    parser.add_argument("-n", "--number", type=port_number)
     parser.add_argument("--share", type=fraction)
 
     with pytest.raises(Exception, match=rf"^-n must be .*{message}"):
-        parser.parse_args(["-n", word])
+        parser.parse_args([f"--number={word}"])
     with pytest.raises(Exception, match=r"^--share must be a number from 0 to 1, such as 0.5"):
         parser.parse_args(["--share", "50"])
     assert vars(parser.parse_args(["-n", "1", "--share", "0.5"])) == {"number": 1, "share": 0.5}

@@ -39,16 +39,6 @@ def test_an_identity_signs_once_it_is_chosen(shell: Shell, home: Path) -> None:
     assert (found.status, "2 records, 1 signed, 1 of them valid" in found.out) == (0, True)
 
 
-def test_an_identity_cannot_write_under_another_name(shell: Shell) -> None:
-    """An identity cannot write under another name."""
-    shell("identity", "create", "mara")
-    shell("config", "set", "records.identity", "mara")
-    refused = shell("call", "task.start", "--json", json.dumps({"goal": "x", "writer": "otto"}))
-
-    assert (refused.status, refused.json["error"]["code"]) == (2, "usage")
-    assert shell("ledger", "check", "--json").json["records"] == 0
-
-
 def test_what_one_exports_another_trusts(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A trusted public key makes signatures valid in another home, and forgetting it makes them invalid."""
     shell("identity", "create", "otto")

@@ -86,27 +86,6 @@ def test_text_is_labelled_wherever_it_is_shown(shell: Shell, clone: Path) -> Non
     assert "repository" not in tool(clone, "get_memory", id=own)
 
 
-def test_a_changed_memory_is_not_own_any_more(shell: Shell, clone: Path) -> None:
-    """Text that somebody changed in the journal of one's own memory came with the repository; a long memory stays own."""
-    long_text = "Walrus essay. " + "\n\n".join(
-        f"Paragraph {n} tells of walrus number {n} at length." * 8 for n in range(40)
-    )
-    assert shell("add", long_text).status == 0
-    for number in (3, 35):  # the entry is one hit, with the piece that says most about the question
-        (hit,) = (
-            hit
-            for hit in shell("search", f"paragraph tells of walrus number {number}", "-k", 30, "--json").json["hits"]
-            if "Paragraph" in hit["content"]
-        )
-        assert hit["origin"] == "user"
-    (journal,) = (path for path in (clone / ".lorelog" / "memory").glob("*.md") if "Tuesdays" in path.read_text())
-    journal.write_text(journal.read_text().replace("Tuesdays", "Fridays"))
-    shell("index")
-
-    hits = shell("search", "walrus fridays", "-k", 1, "--json").json["hits"]
-    assert [(hit["origin"], "Fridays" in hit["content"]) for hit in hits] == [("repository", True)]
-
-
 def test_a_registry_that_cannot_be_read_ends_no_search(shell: Shell, clone: Path, home: Path) -> None:
     """Then nothing is known to be one's own, and everything is still found."""
     (registry,) = home.rglob("authored.jsonl")

@@ -61,15 +61,6 @@ def test_pages_go_where_they_are_told(shell: Shell, project: Path, archive: Reco
     assert (project / "site" / "tasks" / "task-1.md").exists()
 
 
-def test_all_projects_are_shown_when_asked_for(shell: Shell, project: Path, archive: RecordScope) -> None:
-    """Without that, another project's tasks have no page."""
-    say(archive, "task_start")
-    say(archive, "task_start", task="task-2", project="/elsewhere")
-
-    assert "tasks/task-2.md" not in shell("wiki", "build", "--json").json["written"]
-    assert "tasks/task-2.md" in shell("wiki", "build", "--all-projects", "--json").json["written"]
-
-
 def test_compiled_pages_are_never_found(shell: Shell, project: Path, archive: RecordScope) -> None:
     """No search finds a page, wherever it is; without its mark it is an ordinary note."""
     say(archive, fields={"summary": "zebrafish are counted at dawn"})

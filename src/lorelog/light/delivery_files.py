@@ -3,7 +3,7 @@
 A hook starts a Python process for every tool call, so this module imports `os`, `time` and our JSON only. The files below
 `cache/` are derived: `services.standing` writes them, and deleting them is safe. A journal may come with a repository
 that someone else wrote, so links are not followed, only the end of a large file is read, and an entry counts as the
-user's own only if its digest is in the list that `services.standing.own_entries` keeps in the home.
+user's own only if its digest is in the list that `services.standing.ownership` keeps in the home.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class RecentEntry:
 def read_own_entries(file: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the digests of the entries that were written on this machine, and the journals that contain any.
 
-    `services.standing.own_entries` wrote the file; nothing is the user's own if it cannot be read.
+    `services.standing.ownership` wrote the file; nothing is the user's own if it cannot be read.
     """
     try:
         with open(file, "rb") as stream:

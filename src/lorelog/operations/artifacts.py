@@ -428,17 +428,21 @@ def find_related(engine: Engine, request: FindRelatedRequest, call: RequestConte
     With `create_artifact` the result is recorded as a verification; it does not raise the trust of any record.
     """
     from lorelog.services.records.record_scope import RecordFilter, resolve_task_id
-    from lorelog.services.records.search import ClaimQuery, ClaimRecordTarget, find_claim_evidence
+    from lorelog.services.records.search import find_claim_evidence, record_claim_evidence
 
     archive = engine.records()
-    filters = RecordFilter(
+    claim = RecordFilter(
+        query=request.claim,
         k=request.k,
         task=resolve_task_id(archive.records.tables(), request.task_id) if request.task_id else "",
         thread=request.thread_id,
         projects=_projects_in_scope(engine, None, all_projects=request.all_projects),
     )
-    target = ClaimRecordTarget(request.record_task_id, request.writer) if request.create_artifact else None
-    related = find_claim_evidence(archive, ClaimQuery(request.claim, filters, request.candidate_artifact_ids), target)
+    related = find_claim_evidence(archive, claim, request.candidate_artifact_ids)
+    written = None
+    if request.create_artifact:
+        task = request.record_task_id or claim.task
+        written = record_claim_evidence(archive, related, task=task, agent=request.writer)
     status = str(related.status)
     grounds = {ground.record: ground for hit in (*related.supporting, *related.conflicting) for ground in hit.grounding}
     return reply_from(
@@ -451,7 +455,7 @@ def find_related(engine: Engine, request: FindRelatedRequest, call: RequestConte
         verification_hint=VerificationHint(
             requires_verification=status != "verified_record", reason=_GROUNDING_REASONS[status]
         ),
-        verification_artifact=None if related.written is None else written_artifact(related.written),
+        verification_artifact=None if written is None else written_artifact(written),
     )
 
 

@@ -653,17 +653,17 @@ def task_hit_info(hit: TaskHit) -> TaskHitInfo:
 
 def artifact_hit_info(hit: RecordHit, *, in_full: bool) -> ArtifactHitInfo:
     """Return a record that matches a search, with all its fields if `in_full`."""
-    match, record, trust = hit.match, hit.match.rated.record, hit.match.rated.trust
+    record, trust = hit.rated.record, hit.rated.trust
     return ArtifactHitInfo(
         artifact_id=record.id,
         artifact_kind=record.kind,
         task_id=record.task,
         thread_id=record.thread,
         goal=hit.goal,
-        snippet=match.snippet,
-        score=match.score,
-        relevance=match.relevance,
-        artifact=artifact_info(match.rated) if in_full else None,
+        snippet=hit.snippet,
+        score=hit.score,
+        relevance=hit.relevance,
+        artifact=artifact_info(hit.rated) if in_full else None,
         trust=trust,
         verification_hint=trust.verification_hint,
         grounding_refs=tuple(hit.grounding),

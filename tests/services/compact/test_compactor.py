@@ -21,7 +21,6 @@ from lorelog.core.errors import (
     UsageError,
 )
 from lorelog.core.memory import NewMemory
-from lorelog.core.query import Filters
 from lorelog.core.record import DIGEST_MARK
 from lorelog.services.places.root_selection import IndexTargets
 
@@ -442,10 +441,3 @@ def test_a_prompt_that_cannot_be_used_is_said(book: Notebook) -> None:
     with pytest.raises(UsageError, match="is empty"):
         book.compact(prompt_file=str(book.folder / "empty.txt"))
     assert book.model.asked == []
-
-
-def test_filters_that_mean_nothing_are_refused(book: Notebook) -> None:
-    """A day that is none is said."""
-    with pytest.raises(UsageError, match="is not a day"):
-        book.compact(since="soon")
-    assert Filters().since == ""

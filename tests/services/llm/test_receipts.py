@@ -92,6 +92,7 @@ def test_a_call_is_written_down_before_and_after(receipts: Receipts, tmp_path: P
 
 def test_what_may_exceed_the_limit_is_not_begun(receipts: Receipts, clock: ReceiptClock) -> None:
     """A call that might cost more than is left is refused, and tomorrow there is as much as ever."""
+    assert is_refused(receipts, 1, limit=0)
     reserved(receipts, 700)
 
     assert is_refused(receipts, 301)
@@ -99,11 +100,6 @@ def test_what_may_exceed_the_limit_is_not_begun(receipts: Receipts, clock: Recei
     assert is_refused(receipts, 1)
     clock.now += timedelta(days=1)
     reserved(receipts, 1000)
-
-
-def test_without_a_budget_nothing_is_begun(tmp_path: Path) -> None:
-    """A limit of 0 tokens allows none."""
-    assert is_refused(Receipts(tmp_path / "r.jsonl"), 1, limit=0)
 
 
 def test_a_call_counts_for_the_day_on_which_it_was_begun(receipts: Receipts, clock: ReceiptClock) -> None:

@@ -20,12 +20,6 @@ from lorelog.services.memory_state.tombstones import Tombstone, memory_key
 from lorelog.services.sessions.capture import ANSWER_WAIT_S, MISSING_WAIT_S, Backfill
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> CaptureHome:
-    """An empty project."""
-    return CaptureHome(tmp_path)
-
-
 def test_a_turn_that_ended_is_written_and_searchable(world: CaptureHome) -> None:
     """The entry is in the journal of its day with its own time and a source anchor, and is indexed."""
     talk = ClaudeTalk(world)
@@ -80,34 +74,20 @@ def test_an_event_that_is_seen_to_late_takes_only_what_it_speaks_of(world: Captu
     assert world.capture(nameless).captured == ()
 
 
-def test_a_prompt_takes_the_turns_before_it(world: CaptureHome) -> None:
-    """An interrupted turn is captured by the next prompt, which is not captured itself."""
+@pytest.mark.parametrize("name", [{}, {"turn": ""}])
+def test_a_prompt_takes_the_turns_before_it(world: CaptureHome, name: dict[str, str]) -> None:
+    """An interrupted turn is captured by the next prompt, which is not captured itself, also by its time alone."""
     talk = ClaudeTalk(world)
     world.capture(talk.event("session-start", source="startup"))
     talk.ask("interrupted one")
     talk.say("I begin")
     talk.ask("next one")
-    talk.say("half an answer")
-
-    world.capture(talk.event("prompt"))
-
-    assert "interrupted one" in world.text()
-    assert "next one" not in world.text()
-    world.capture({**talk.event("prompt"), "turn": "", "at": talk.event("prompt")["at"]})
-
-
-def test_a_prompt_without_a_name_leaves_the_turn_that_it_begins(world: CaptureHome) -> None:
-    """By time alone, a turn that began with the prompt is not before it."""
-    talk = ClaudeTalk(world)
-    world.capture(talk.event("session-start", source="startup"))
-    talk.exchange("earlier", "done")
-    talk.ask("next one")
-    prompt = {**talk.event("prompt"), "turn": ""}
+    prompt = talk.event("prompt") | name
     talk.say("half an answer")
 
     world.capture(prompt)
 
-    assert "earlier" in world.text()
+    assert "interrupted one" in world.text()
     assert "next one" not in world.text()
 
 

@@ -18,10 +18,8 @@ from tests.ingest.transcripts.conversations import (
 from tests.services.sessions.talks import START, CaptureHome, ClaudeTalk
 
 from lorelog.core.options import CaptureOptions
-from lorelog.core.session import answer_hash
 from lorelog.hosts import host_adapter
-from lorelog.services.memory_state.tombstones import Tombstone, memory_key
-from lorelog.services.sessions.capture import ANSWER_WAIT_S, Backfill
+from lorelog.services.sessions.capture import Backfill
 
 MADE = int(START.timestamp() * 1000)
 
@@ -249,18 +247,6 @@ def test_backfilling_does_not_hide_that_a_session_is_a_fork(world: CaptureHome) 
     assert asked(world) == []
 
 
-def test_the_wait_for_a_missing_answer_ends(world: CaptureHome) -> None:
-    """If no turn has the reported answer, the named one is captured after a while."""
-    talk = ClaudeTalk(world)
-    talk.exchange("first", "Done.")
-    stop = talk.event("turn-end", answer=answer_hash("never written"))
-
-    assert world.capture(stop).waiting
-    world.tick(ANSWER_WAIT_S)
-    assert not world.capture(stop).waiting
-    assert asked(world) == ["- User asked: first"]
-
-
 def test_what_somebody_else_captured_half_of_meanwhile_is_looked_at_again(world: CaptureHome) -> None:
     """Two captures of one turn: if the one with less text writes first, the rest follows, and nothing twice."""
     talk = ClaudeTalk(world)
@@ -282,20 +268,6 @@ def test_what_somebody_else_captured_half_of_meanwhile_is_looked_at_again(world:
     assert world.capture(stop).waiting
     assert not world.capture(stop).waiting
     assert [world.text().count(item) for item in ("One half.", "The other half.")] == [1, 1]
-
-
-def test_what_comes_to_a_deleted_turn_is_not_written_either(world: CaptureHome) -> None:
-    """A deleted turn that goes on is not captured again."""
-    talk = ClaudeTalk(world)
-    (captured,) = world.capture(talk.exchange("first", "Done.")).captured
-    tombstone = Tombstone(memory_key(captured.memory), captured.memory, "", (), "2026-03-05T00:00:00Z")
-    world.tombstones.append([tombstone])
-    Path(captured.source).write_text("# 2026-03-05\n")
-
-    talk.say("And more of it.")
-    world.capture(talk.event("turn-end", again=True))
-
-    assert world.entries() == []
 
 
 def copilot_line(name: str, kind: str, at: float, **data: Any) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from tests.services.sessions.talks import CaptureHome, ClaudeTalk
@@ -14,11 +13,6 @@ from lorelog.core.session import turn_memory_id
 from lorelog.services.memory_state.tombstones import Tombstone, memory_key
 from lorelog.services.sessions.capture import Backfill, session_status
 from lorelog.services.sessions.due_turns import read_entry_body
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> CaptureHome:
-    return CaptureHome(tmp_path)
 
 
 def corrected(world: CaptureHome, words: str = "use pnpm") -> ClaudeTalk:

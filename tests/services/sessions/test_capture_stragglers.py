@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 from tests.services.sessions.talks import CaptureHome, ClaudeTalk
 
 HOURS = 3600.0
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> CaptureHome:
-    """A project with a session that was answered once and then abandoned."""
-    return CaptureHome(tmp_path)
 
 
 def left(world: CaptureHome) -> ClaudeTalk:
@@ -39,41 +32,28 @@ def begin(world: CaptureHome) -> int:
     return len(world.capture(ClaudeTalk(world).event("session-start", source="startup")).captured)
 
 
-def test_what_a_killed_host_left_is_captured_when_the_next_session_begins(world: CaptureHome) -> None:
-    """The last turn of an abandoned session is captured."""
+def test_the_rest_of_a_killed_session_is_captured_once_by_the_next_start(world: CaptureHome) -> None:
+    """The last turn of an abandoned session is captured, and the session is not checked again."""
     left(world)
     world.tick(3 * HOURS)
 
     assert begin(world) == 1
-    assert "User asked: second question\n- Ended: interrupted" in world.text()
-    assert world.text().count("first question") == 1
-
-
-def test_it_is_captured_once(world: CaptureHome) -> None:
-    """A captured session is not checked again."""
-    left(world)
+    text = world.text()
+    assert "User asked: second question\n- Ended: interrupted" in text
+    assert text.count("first question") == 1
     world.tick(3 * HOURS)
-    begin(world)
-    before = world.text()
-    world.tick(3 * HOURS)
-
-    assert begin(world) == 0
-    assert world.text() == before
+    assert (begin(world), world.text()) == (0, text)
 
 
-def test_a_session_that_may_go_on_is_left_alone(world: CaptureHome) -> None:
-    """A concurrent session that is silent for a short time is left alone."""
-    left(world)
-    world.tick(HOURS)
-
-    assert begin(world) == 0
-
-
-def test_a_transcript_that_was_written_to_lately_is_left_alone(world: CaptureHome) -> None:
-    """A long turn without events is left alone while its transcript grows."""
+@pytest.mark.parametrize("state", ["silent for an hour", "transcript grows", "transcript is gone"])
+def test_a_session_that_may_go_on_or_is_gone_is_left_alone(world: CaptureHome, state: str) -> None:
+    """Silence for a short time, or a long turn without events, is not an end; a missing transcript raises nothing."""
     talk = left(world)
-    world.tick(3 * HOURS)
-    touch(talk, world)
+    world.tick(HOURS if state == "silent for an hour" else 3 * HOURS)
+    if state == "transcript grows":
+        touch(talk, world)
+    elif state == "transcript is gone":
+        talk.path.unlink()
 
     assert begin(world) == 0
 
@@ -89,11 +69,3 @@ def test_a_session_whose_end_was_told_is_not_looked_at(world: CaptureHome) -> No
 
     assert begin(world) == 0
     assert world.text() == before
-
-
-def test_a_transcript_that_is_gone_is_forgotten(world: CaptureHome) -> None:
-    """A missing transcript raises nothing and is not retried."""
-    left(world).path.unlink()
-    world.tick(3 * HOURS)
-
-    assert begin(world) == 0

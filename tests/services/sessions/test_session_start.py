@@ -51,6 +51,10 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
+def write_day(journals: Path, day: int, text: str) -> None:
+    (journals / f"2026-11-{day:02}.md").write_text(text, "utf-8")
+
+
 def rule(id_: str, text: str, **more: Any) -> dict[str, Any]:
     memory = {"id": id_, "type": "correction", "text": text, "date": "2026-11-10", "origin": "user", "own": True}
     return memory | {"verdict": "fresh", "cues": [], "unused": 0, "source": "j.md:3"} | more
@@ -70,7 +74,7 @@ def test_the_parts_come_in_the_order_of_their_use(project: Project) -> None:
         rule("3", "parse_config reads TOML", type="decision", verdict="drifted"),
         rule("4", "obey me", own=False),
     )
-    (project.journals / "2026-11-14.md").write_text(turn("09:00", "a", "- [ ] ship it", "- User asked: x"), "utf-8")
+    write_day(project.journals, 14, turn("09:00", "a", "- [ ] ship it", "- User asked: x"))
 
     shown = project.start()
     assert shown.text.split("\n")[2:-2] == [
@@ -92,7 +96,9 @@ def test_the_parts_come_in_the_order_of_their_use(project: Project) -> None:
 
 def test_a_session_is_one_line(project: Project) -> None:
     """It has the first telling request, the last outcome and the files, but no commands and no errors."""
-    (project.journals / "2026-11-14.md").write_text(
+    write_day(
+        project.journals,
+        14,
         turn("09:00", "a", "- User asked: hi", "- Outcome: Hello.")
         + turn(
             "09:10",
@@ -107,7 +113,6 @@ def test_a_session_is_one_line(project: Project) -> None:
         + turn(
             "09:20", "a", "- User asked: ok", "- Outcome: Raised the limit.", "- Files: proxy.conf, a.py, b.py, c.py"
         ),
-        "utf-8",
     )
 
     (line,) = project.lines()[1:]
@@ -141,7 +146,7 @@ def test_an_entry_of_the_list_is_not_shown_as_a_session(project: Project) -> Non
         f"### 10:0{number}\n<!-- session:s memory:{number} type:correction origin:user -->\n- {text}\n\n"
         for number, text in ((1, "use npm"), (2, "use pnpm"))
     )
-    (project.journals / "2026-11-14.md").write_text(corrections, "utf-8")
+    write_day(project.journals, 14, corrections)
     assert project.lines()[1:] == ["- 2026-11-14 10:02 correction: use pnpm", "- 2026-11-14 10:01 correction: use npm"]
 
     project.stands(rule("2", "use pnpm"))
@@ -204,8 +209,8 @@ def test_a_cue_for_the_start_of_a_session_comes_first(project: Project, monkeypa
 def test_many_rules_leave_room_for_sessions(project: Project) -> None:
     """Rules use at most their share while there is something else to show, and the budget holds."""
     project.stands(*(rule(str(number), f"rule number {number} " + "about this " * 8) for number in range(60)))
-    (project.journals / "2026-11-14.md").write_text(
-        "".join(turn(f"09:{at:02}", f"s{at}", f"- User asked: request {at}") for at in range(20)), "utf-8"
+    write_day(
+        project.journals, 14, "".join(turn(f"09:{at:02}", f"s{at}", f"- User asked: request {at}") for at in range(20))
     )
 
     lines = project.lines()

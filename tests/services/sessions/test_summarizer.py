@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.core.errors import ConfigError, ModelFault, ModelUnavailable
+from lorelog.core.errors import ConfigError, ModelUnavailable
 from lorelog.core.ports import Completion
 from lorelog.ingest.redaction.redact import redact
 from lorelog.services.llm.metered import LlmBudget, MeteredLlm
-from lorelog.services.llm.receipts import MAX_FAILURES, Receipts
+from lorelog.services.llm.receipts import Receipts
 from lorelog.services.sessions.summarizer import (
     MAX_INPUT_CHARS,
     MAX_NOTE_CHARS,
@@ -163,92 +163,18 @@ def test_a_note_cannot_forge_an_anchor_or_leave_its_block(make: Make) -> None:
     assert "lorelog-memory>" not in notes
 
 
-@pytest.mark.parametrize(
-    ("error", "outcome", "charged"),
-    [
-        (ModelUnavailable("no server"), "unavailable", False),
-        (ModelFault("odd"), "fault", True),
-        (ConfigError("bad address"), "failed", False),
-        (RuntimeError("a bug"), "failed", True),
-        (RecursionError(), "failed", True),
-    ],
-)
-def test_nothing_that_a_model_raises_is_raised(
-    make: Make, tmp_path: Path, error: Exception, outcome: str, *, charged: bool
-) -> None:
-    """Any failure returns None; a request that may have been charged counts in full."""
+@pytest.mark.parametrize("error", [ModelUnavailable("no server"), ConfigError("bad address"), RuntimeError("a bug")])
+def test_an_error_of_a_model_is_not_raised(make: Make, error: Exception) -> None:
+    """Without an answer there are no notes, and the turn is not lost."""
     assert make(ConfiguredModel(error)).summarize("a turn", "claude") is None
 
-    started, ended = receipts_in(tmp_path)
-    assert ended["outcome"] == outcome
-    assert ended["tokens_in"] == (started["reserved"] if charged else 0)
 
-
-def test_a_model_that_took_too_long_counts_in_full(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A timeout may have been charged."""
-    clock = iter([0.0, 60.0, 60.0])
-    monkeypatch.setattr("lorelog.services.llm.metered.time.monotonic", lambda: next(clock))
-    # It looks at the clock too.
-    monkeypatch.setattr("lorelog.services.llm.receipts.acquire_file_lock", lambda descriptor, wait_s: True)
-
-    assert make(ConfiguredModel(ModelUnavailable("did not answer within 60 s"))).summarize("t", "claude") is None
-    started, ended = receipts_in(tmp_path)
-    assert (ended["outcome"], ended["tokens_in"]) == ("timeout", started["reserved"])
-
-
-def test_a_model_that_does_not_say_what_it_cost_counts_in_full(make: Make, tmp_path: Path) -> None:
-    """Without usage figures the reserved amount is spent."""
-    assert make(ConfiguredModel(tokens=(0, 0))).summarize("a turn", "claude") == NOTES
-
-    started, ended = receipts_in(tmp_path)
-    assert ended["tokens_in"] + ended["tokens_out"] == started["reserved"]
-
-
-def test_the_model_is_not_called_beyond_the_daily_limit(make: Make) -> None:
-    """Beyond the daily limit the model is not called."""
-    model = ConfiguredModel()
-    summarizer = make(model, daily_tokens=2000)
-
-    done = [summarizer.summarize("a turn", "claude") for _ in range(30)]
-
-    assert done[0] == NOTES
-    assert done[-1] is None
-    assert len(model.asked) == sum(item is not None for item in done)
-    assert 120 * len(model.asked) <= 2000
-
-
-def test_the_model_is_not_called_after_failures_in_a_row(make: Make) -> None:
-    """After three failures the model is not called for a while."""
-    model = ConfiguredModel(ModelFault("odd"))
-    summarizer = make(model)
-
-    for _ in range(10):
-        assert summarizer.summarize("a turn", "claude") is None
-
-    assert len(model.asked) == MAX_FAILURES
-
-
-def test_the_model_is_not_called_without_writable_receipts(make: Make, tmp_path: Path) -> None:
-    """Without writable receipts nothing is spent."""
-    (tmp_path / "receipts.jsonl").mkdir()
-    model = ConfiguredModel()
-
-    assert make(model).summarize("a turn", "claude") is None
-    assert model.asked == []
-
-
-@pytest.mark.parametrize("text", ["", " \n\t"])
-def test_an_empty_turn_is_not_summarized(make: Make, text: str) -> None:
-    """An empty turn calls no model."""
-    model = ConfiguredModel()
-
-    assert make(model).summarize(text, "claude") is None
-    assert model.asked == []
-
-
-def test_without_a_model_nothing_is_reserved(make: Make, tmp_path: Path) -> None:
-    """Without a model nothing is reserved."""
-    assert make(None).summarize("a turn", "claude") is None
+def test_without_text_or_model_nothing_is_reserved(make: Make, tmp_path: Path) -> None:
+    """An empty turn calls no model; without a model nothing is reserved."""
+    assert [make(model).summarize(text, "claude") for model, text in ((ConfiguredModel(), " \n"), (None, "x"))] == [
+        None,
+        None,
+    ]
     assert receipts_in(tmp_path) == []
 
 

@@ -17,7 +17,7 @@ from lorelog.core.options import SearchOptions
 from lorelog.light.delivery_files import DeliveryFiles, read_standing
 from lorelog.services.guards.proposals import propose_guards, read_standing_memories
 from lorelog.services.sessions.recall import UserPrompt, recall_memories
-from lorelog.services.standing.own_entries import untracked_files
+from lorelog.services.standing.ownership import untracked_files
 from lorelog.surfaces.hook import handle_hook
 from lorelog.surfaces.hook.context import _format_hit
 from lorelog.wiring import open_engine, resolve_location

@@ -36,25 +36,6 @@ def all_errors(top: type[LorelogError] = LorelogError) -> Iterator[type[LorelogE
         yield from all_errors(kind)
 
 
-def test_operations_answer_as_everywhere(client: Client, world: ServedNotes) -> None:
-    """An operation answers what the dispatcher answers; the short name will do, and so will no body."""
-    reply = client.call("memory.search", query="redis", k=1)
-
-    assert reply.status == 200
-    assert reply.json["hits"][0]["source"] == str(world.note)
-    assert client.call("search", query="redis", k=1).json["hits"] == reply.json["hits"]
-    assert client.send("POST", "/api/call/stats", None, JSON).json["documents"] == 3
-
-
-def test_what_is_added_is_found(client: Client) -> None:
-    """A memory that was added can be searched for when the answer has come."""
-    added = client.call("add", text="Quokkas smile at everyone", tags=["animals"]).json
-
-    assert client.call("search", query="quokkas").json["hits"][0]["id"] == added["id"]
-    assert client.call("delete", id=added["memory"]).json["changed"] is True
-    assert client.call("get", id=added["memory"]).json["deleted"] is True
-
-
 def test_what_is_not_offered_says_why(client: Client) -> None:
     """An operation that HTTP does not offer is 403, with the reason."""
     for name, reason in [
@@ -111,12 +92,6 @@ def test_wrong_calls_are_told_as_objects(client: Client) -> None:
 
             assert (reply.status, reply.code) == (status, code), (path, body)
             assert set(reply.json["error"]) == {"code", "message", "hint"}
-
-
-def test_the_nearest_names_are_offered(client: Client) -> None:
-    """A misspelt operation and a misspelt field are told with what was meant."""
-    assert "memory.search" in client.call("memory.serch").json["error"]["hint"]
-    assert "'query'" in client.call("search", qurey="x").json["error"]["message"]
 
 
 def test_every_error_has_its_status(world: ServedNotes) -> None:

@@ -59,19 +59,3 @@ def test_serve_can_be_told_to_need_or_leave_the_daemon(warm: Warm) -> None:  # n
     assert warm.pids() == []
     with served(warm, "--daemon", "required") as (client, own):
         assert client.call("metrics").json["pid"] in set(warm.pids()) - {own}
-
-
-@pytest.mark.slow
-def test_the_daemon_serves_by_itself(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    """With daemon.http on, the daemon answers HTTP at the address that its status tells."""
-    monkeypatch.setenv("LORELOG_DAEMON_HTTP", "true")
-    monkeypatch.setenv("LORELOG_HTTP_PORT", "0")
-    pid = warm.start()
-
-    url = eventually(lambda: (warm.status()["http"] or {}).get("url"))
-    client = Client(int(url.rpartition(":")[2]), bearer(warm))
-
-    assert Client(client.port).get("/health").status == 200
-    assert Client(client.port).call("metrics").status == 401
-    assert client.call("metrics").json["pid"] == pid
-    assert client.call("index", paths=["/etc"]).code == "usage"

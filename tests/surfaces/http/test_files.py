@@ -311,21 +311,6 @@ def test_a_swap_between_check_and_open_never_leads_out(tmp_path: Path) -> None:
     assert secret.read_text("utf-8") == "secret"
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that fills up while a file is written costs nothing but the new version."""
-    path = write(tmp_path / "a.md", "before")
-
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(HttpRefusalError) as refused:
-        loop.put_file(str(path), b"after", 100)
-
-    assert refused.value.status == 507
-    assert {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()} == {"a.md": "before"}
-
-
 def test_a_file_being_appended_to_is_waited_for(tmp_path: Path) -> None:
     """Whoever appends to a journal holds its lock; a new version takes its place only after that."""
     path = write(tmp_path / "a.md", "before")

@@ -104,14 +104,6 @@ def test_files_are_searched_by_part_of_their_path(client: Client, world: ServedN
         assert [file["file_path"].rpartition("/")[2] for file in files] == names
 
 
-def test_files_without_q_are_all(client: Client, world: ServedNotes) -> None:
-    """No `q` finds every file."""
-    everything = client.get(FILES, dir_path=world.here).json
-
-    assert client.get(FIND, dir_path=world.here).json == everything
-    assert len(everything["files"]) == 3
-
-
 def test_memories_of_a_directory_that_is_gone_are_found(client: Client, world: ServedNotes) -> None:
     """The name that memories are filed under is enough; the directory itself may be gone."""
     shutil.move(world.project, world.project.parent / "moved")

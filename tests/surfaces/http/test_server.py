@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.surfaces.conftest import Shell, command_line, run_process, write
+from tests.surfaces.conftest import Shell, command_line, write
 from tests.surfaces.http.conftest import Client, ServedNotes
 
 from lorelog.core.errors import Cancelled, ConfigError, UsageError
@@ -206,18 +206,6 @@ def test_serve_tells_its_address_and_ends_on_a_signal(
 
     assert (process.returncode, out) == (0, "")
     assert "run/http.token: Authorization: Bearer TOKEN" in err
-
-
-@pytest.mark.slow
-def test_serve_refuses_other_machines_without_a_token(project: Path) -> None:
-    """`lorelog serve --host 0.0.0.0 --no-token` says what is missing, and does not start."""
-    done = run_process(["serve", "--host", "0.0.0.0", "--port", 0, "--no-token"], project)
-    unset = run_process(["serve", "--host", "0.0.0.0", "--port", 0, "--token-env", "NO_SUCH_TOKEN"], project)
-
-    assert (done.status, done.out) == (1, "")
-    assert "no token is set" in done.err
-    assert "http.token" in done.err
-    assert (unset.status, "NO_SUCH_TOKEN" in unset.err) == (1, True)
 
 
 @pytest.mark.slow

@@ -179,16 +179,13 @@ class ClaudeReader:
         return turn
 
     def _find_sidechain(self, record: JsonObject) -> TurnBuilder | None:
-        for key in (record.get("agentId"), record.get("parentUuid")):
-            if isinstance(key, str) and key in self._sidechains:
-                return self._sidechains[key]
-        return None
+        keys = (to_text(record.get("agentId")), to_text(record.get("parentUuid")))
+        return next((self._sidechains[key] for key in keys if key in self._sidechains), None)
 
     def _assign_to_turn(self, record: JsonObject, turn: TurnBuilder) -> None:
         if turn.sidechain:
-            for key in (record.get("agentId"), record.get("uuid")):
-                if isinstance(key, str):
-                    self._sidechains[key] = turn
+            keys = (to_text(record.get("agentId")), to_text(record.get("uuid")))
+            self._sidechains.update((key, turn) for key in keys if key)
 
 
 def _tagged(text: str, tag: str) -> str:

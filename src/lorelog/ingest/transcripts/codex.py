@@ -13,6 +13,7 @@ of the role `user` are the program's own (instructions, environment) and are ski
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterator
 
 from lorelog.ingest.transcripts.turns import (
@@ -61,16 +62,13 @@ class _ChannelDeduplicator:
     """Counts how often each channel contained a text."""
 
     def __init__(self) -> None:
-        self._times: dict[tuple[int, str], int] = {}
-        self._counted: dict[int, int] = {}
+        self._times: Counter[tuple[int, str]] = Counter()
 
     def is_new(self, text: str, channel: str) -> bool:
         key = hash(" ".join(text.split()))
-        times = self._times[key, channel] = self._times.get((key, channel), 0) + 1
-        if times <= self._counted.get(key, 0):
-            return False
-        self._counted[key] = times
-        return True
+        most = max(self._times[key, other] for other in ("item", "event", "completed"))
+        self._times[key, channel] += 1
+        return self._times[key, channel] > most
 
 
 class CodexReader:

@@ -9,8 +9,10 @@ import os
 import re
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import IO
@@ -75,6 +77,19 @@ _LINE_FORMATS: tuple[tuple[str, Callable[[JsonObject], bool], _NewReader], ...] 
 )
 
 
+class ConversationHead(Struct, frozen=True, kw_only=True):
+    """Metadata of a conversation; empty where unknown."""
+
+    session: str = ""
+    directory: str = ""
+    created: float | None = None
+    """Seconds since 1970. Earlier messages belong to the conversation that this one was forked from."""
+    parent: str = ""
+    branch: str = ""
+    is_sidechain: bool = False
+    """True for a conversation of a subagent."""
+
+
 class Conversation(Struct, frozen=True, kw_only=True):
     """A conversation that can be read any number of times."""
 
@@ -123,14 +138,11 @@ def _detect_line_format(path: str, *, is_empty: bool) -> tuple[str, _NewReader]:
         raise SourceError(
             f"{printable_path(path)} is empty", hint="a host that has just started may not have written to it yet"
         )
-    counts: dict[int, int] = {}
-    for record in read_records(path, TranscriptStats(), _MAX_LINES_CHECKED):
-        for index, (_, matches, _) in enumerate(_LINE_FORMATS):
-            if matches(record):
-                counts[index] = counts.get(index, 0) + 1
-                break
-        if sum(counts.values()) >= _MIN_KNOWN_LINES:
-            break
+    records = read_records(path, TranscriptStats(), _MAX_LINES_CHECKED)
+    formats = (
+        next((n for n, (_, matches, _) in enumerate(_LINE_FORMATS) if matches(record)), None) for record in records
+    )
+    counts = Counter(islice((index for index in formats if index is not None), _MIN_KNOWN_LINES))
     if not counts:
         raise SourceError(f"{printable_path(path)} is not a transcript in a known format", hint=SUPPORTED_FORMATS)
     # A single line in another format (a quoted record, a stray import) must not decide.
@@ -213,16 +225,14 @@ class TranscriptTail:
         self._finished: list[ParsedTurn] = []
         self._released: set[int] = set()
         self._released_count = 0
-        self._first_records: list[JsonObject] = []
-        """For the metadata, without what was said."""
+        self._head = ConversationHead()
         self._lock = Lock()
 
     def head(self) -> ConversationHead:
-        """Return the conversation's metadata."""
-        if self.is_partial and not self._first_records:
-            records = read_records(self.conversation.path, self._stats, _MAX_HEAD_LINES)
-            self._first_records = [_without_content(record) for record in records]
-        return _lines_head(self.conversation, self._first_records)
+        """Return the conversation's metadata. Its first lines are read until they are complete, or many others follow."""
+        if not self._head.session or not (self._head.directory or self._offset > _LONG_TRANSCRIPT_BYTES):
+            self._head = read_conversation_head(self.conversation)
+        return self._head
 
     def read_on(self) -> bool:
         """Read what was appended. Return False if the file is not the one that was read before, or cannot be followed."""
@@ -276,8 +286,6 @@ class TranscriptTail:
             if record is None and not line.endswith(b"\n"):
                 break
             self._offset += len(line)
-            if record is not None and not self.is_partial and len(self._first_records) < _MAX_HEAD_LINES:
-                self._first_records.append(_without_content(record))
             for builder in () if record is None else self._reader.take(record):
                 turn = self._numbering.add(builder)
                 if turn is not None and not turn.turn.sidechain:
@@ -309,7 +317,14 @@ class TranscriptTails:
             tail = self._begin(key, last)
         if tail is not None and turn and tail.has_dropped(turn):
             tail = self._begin(key, "")
-        self._keep(key, tail)
+        now = time.monotonic()
+        with self._lock:
+            self._tails.pop(key, None)
+            if tail is not None:
+                self._tails[key] = (tail, now)
+            for other, (_, used_at) in list(self._tails.items())[:-1]:
+                if now - used_at > _TAIL_IDLE_S or len(self._tails) > _MAX_TAILS:
+                    del self._tails[other]
         return tail
 
     def clear(self) -> None:
@@ -326,35 +341,12 @@ class TranscriptTails:
         tail = TranscriptTail(conversation, since=last if is_long else "")
         return tail if tail.read_on() else None
 
-    def _keep(self, key: tuple[str, str, str], tail: TranscriptTail | None) -> None:
-        now = time.monotonic()
-        with self._lock:
-            self._tails.pop(key, None)
-            if tail is not None:
-                self._tails[key] = (tail, now)
-            for other, (_, used_at) in list(self._tails.items())[:-1]:
-                if now - used_at > _TAIL_IDLE_S or len(self._tails) > _MAX_TAILS:
-                    del self._tails[other]
-
 
 TAILS = TranscriptTails()
 """Tails of this process."""
 
 
 _MAX_HEAD_LINES = 200
-
-
-class ConversationHead(Struct, frozen=True, kw_only=True):
-    """Metadata of a conversation; empty where unknown."""
-
-    session: str = ""
-    directory: str = ""
-    created: float | None = None
-    """Seconds since 1970. Earlier messages belong to the conversation that this one was forked from."""
-    parent: str = ""
-    branch: str = ""
-    is_sidechain: bool = False
-    """True for a conversation of a subagent."""
 
 
 def read_conversation_head(conversation: Conversation) -> ConversationHead:
@@ -404,13 +396,6 @@ def _make_head(meta: JsonObject, *, is_sidechain: bool = False) -> ConversationH
         branch=text("branch"),
         is_sidechain=is_sidechain,
     )
-
-
-def _without_content(record: JsonObject) -> JsonObject:
-    """Return a record with what metadata are read from: other values may be long."""
-    if object_type(record) in {"", "session_meta", "session.start"} and "$set" not in record:
-        return record
-    return {key: value for key, value in record.items() if isinstance(value, (str, bool)) and len(str(value)) < 4096}
 
 
 def _claude_head(records: list[JsonObject]) -> ConversationHead:

@@ -67,12 +67,9 @@ def find_session(connection: sqlite3.Connection, tables: TableColumns, message: 
     """Return the session of a message, or an empty text."""
     for table in ("message", "session_message"):
         if {"id", "session_id"} <= tables.get(table, frozenset()):
-            row = connection.execute(
-                f"SELECT session_id FROM {table} WHERE id = ? LIMIT 1",  # noqa: S608
-                (message,),
-            ).fetchone()
-            if row:
-                return str(row[0])
+            query = f"SELECT session_id FROM {table} WHERE id = ? LIMIT 1"  # noqa: S608
+            for (session,) in connection.execute(query, (message,)):
+                return str(session)
     return ""
 
 
@@ -201,13 +198,8 @@ class _OpencodeReader(OneTurnReader):
             call = part.get("callID") or part.get("id")
             turn.add_call(call, part.get("tool") or part.get("name"), state.get("input"))
             failed = state.get("status") == "error"
+            output = state.get("output") or message_text(state.get("content")) or state.get("structured")
             details = state.get("metadata") or state.get("structured")
-            turn.add_result(call, _result(state, failed=failed), failed=failed, details=details)
+            turn.add_result(call, state.get("error") if failed else output, failed=failed, details=details)
         else:
             self._stats.skipped += 1
-
-
-def _result(state: JsonObject, *, failed: bool) -> object:
-    if failed:
-        return state.get("error")
-    return state.get("output") or message_text(state.get("content")) or state.get("structured")

@@ -94,11 +94,8 @@ _ERROR_START = re.compile(
     r"|Request (?:timed out|interrupted|was aborted)\b|unexpected status [45]\d\d|[45]\d\d \{"
     r"|(?:HTTP|status(?: code)?:?) ?[45]\d\d\W*(?:\Z|\{)|stream (?:error:|disconnected\b)"
     r"|LLM (?:request|provider) (?:failed|error|timed out|rejected)"
-    r"|(?:Rate limited|Too many requests|Overloaded|Connection error|Execution error|No response requested|\(no content\))\W*\Z)",
-    re.IGNORECASE,
-)
-_ERROR_BODY = re.compile(
-    r"""\A\W*\{\s*["'](?:type["']\s*:\s*["']error["']|error["']\s*:|(?:status|code)["']\s*:\s*[45]\d\d)""",
+    r"|(?:Rate limited|Too many requests|Overloaded|Connection error|Execution error|No response requested|\(no content\))\W*\Z)"
+    r"""|\A\W*\{\s*["'](?:type["']\s*:\s*["']error["']|error["']\s*:|(?:status|code)["']\s*:\s*[45]\d\d)""",
     re.IGNORECASE,
 )
 _READ_ONLY_COMMANDS = frozenset(
@@ -170,8 +167,16 @@ def make_note(
     clean = turn_redactor(digest, clean)
     request, outcome = request_line(digest, clean), extract_outcome(digest, clean)
     ending = format_ending(digest)
-    files = _format_files(actions, clean, directory)
-    commands = _format_commands(actions, clean, directory)
+    written = (path for action in actions if not action.failed for path in action.files)
+    paths = list(dict.fromkeys(_relative_to(directory, path) for path in written))
+    files = ", ".join(_format_path(path, clean) for path in paths[:MAX_FILES])
+    files += f" and {len(paths) - MAX_FILES} more" if len(paths) > MAX_FILES else ""
+    ran = dict.fromkeys(
+        action.command for action in actions if not action.failed and _is_notable_command(action.command)
+    )
+    commands = list(filter(None, dict.fromkeys(_format_command(command, clean, directory) for command in ran)))[
+        -MAX_COMMANDS:
+    ]
     if not outcome and not actions and (request.startswith("/") or not (request or ending)):
         return ""  # an unanswered command to the host itself
     if not (outcome or files or commands) and request.startswith("!") and request[1:].strip():
@@ -287,8 +292,7 @@ def format_ending(digest: TurnDigest) -> str:
 
 def is_error_text(text: str) -> bool:
     """Return True if an assistant text is really an error message of the host or the model's server."""
-    start = text.strip()[:_ERROR_START_CHARS]
-    return bool(_ERROR_START.match(start) or _ERROR_BODY.match(start))
+    return bool(_ERROR_START.match(text.strip()[:_ERROR_START_CHARS]))
 
 
 def _flatten_outcome(text: str) -> str:
@@ -314,13 +318,6 @@ def _flatten_outcome(text: str) -> str:
     return "\n".join(lines)
 
 
-def _format_files(actions: Iterable[ToolAction], clean: RedactText, directory: str) -> str:
-    written = (path for action in actions if not action.failed for path in action.files)
-    paths = list(dict.fromkeys(_relative_to(directory, path) for path in written))
-    more = f" and {len(paths) - MAX_FILES} more" if len(paths) > MAX_FILES else ""
-    return ", ".join(_format_path(path, clean) for path in paths[:MAX_FILES]) + more
-
-
 def _relative_to(directory: str, text: str) -> str:
     """Return a text with the paths below a directory relative to it, and the directory itself as `.`"""
     bare = directory.rstrip("/")
@@ -335,13 +332,6 @@ def _format_path(path: str, clean: RedactText) -> str:
     if len(bare) > _MAX_PATH_CHARS:
         bare = "…/" + "/".join(PurePath(bare).parts[-2:])[-_MAX_PATH_CHARS:]
     return bare
-
-
-def _format_commands(actions: Iterable[ToolAction], clean: RedactText, directory: str) -> list[str]:
-    commands = (action.command for action in actions if action.command and not action.failed)
-    notable = dict.fromkeys(command for command in commands if _is_notable_command(command))
-    lines = dict.fromkeys(_format_command(command, clean, directory) for command in notable)
-    return [line for line in lines if line][-MAX_COMMANDS:]
 
 
 def _format_command(command: str, clean: RedactText, directory: str) -> str:

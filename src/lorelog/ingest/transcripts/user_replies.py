@@ -94,17 +94,16 @@ class PendingCall(Struct, frozen=True):
 def pending_call(tool: str, arguments: object, subject: str) -> PendingCall:
     """Return the parts of a call that are needed to understand its result."""
     call = PendingCall(tool, subject.strip()[:_MAX_SUBJECT_CHARS])
-    arguments = parse_arguments(arguments)
-    if not isinstance(arguments, dict):
+    given = parse_arguments(arguments)
+    if not isinstance(given, dict):
         return call
     if call.asks or call.shows_plan:
-        asking = PendingCall(tool, call.subject, arguments)
+        asking = PendingCall(tool, "", given)
         question = next((item.get("question") for item in _questions(asking)), "")
         return replace(asking, subject=str(question or "")[:_MAX_SUBJECT_CHARS])
-    path, content = arguments.get("file_path") or arguments.get("filePath"), arguments.get("content")
-    if isinstance(path, str) and isinstance(content, str) and _PLAN_FILE.search(path):
-        return PendingCall(tool, call.subject, plan=content[:MAX_WORDS_CHARS])
-    return call
+    path, content = given.get("file_path") or given.get("filePath"), given.get("content")
+    is_plan = isinstance(path, str) and isinstance(content, str) and _PLAN_FILE.search(path)
+    return replace(call, plan=str(content)[:MAX_WORDS_CHARS]) if is_plan else call
 
 
 class CallResult(Struct, frozen=True):
@@ -196,18 +195,16 @@ def _decision(call: PendingCall, question: str, answer: str, key: str) -> UserSt
         asked = f"…{asked[-MAX_QUESTION_CHARS:]}"
     asking = next((item for item in _questions(call) if item.get("question") == question), {})
     options = asking.get("options")
-    labels = [option for option in options if isinstance(option, dict)] if isinstance(options, list) else []
-    chosen = [option for option in labels if _label(option) and _label(option) in answer]
-    reasons = [str(option.get("description") or "").strip(" .") for option in chosen]
-    others = [_label(option) for option in labels if option not in chosen and _label(option)]
-    parts = [*filter(None, reasons), *([f"not chosen: {'; '.join(others)}"] if others else [])]
+    labelled = [
+        (option["label"], str(option.get("description") or "").strip(" ."))
+        for option in (options if isinstance(options, list) else ())
+        if isinstance(option, dict) and isinstance(option.get("label"), str) and option["label"]
+    ]
+    parts = [reason for label, reason in labelled if label in answer and reason]
+    others = "; ".join(label for label, _ in labelled if label not in answer)
+    parts += [f"not chosen: {others}"] if others else []
     text = f"{asked} → {answer}" if asked else answer
     return UserStatement("decision", text[:MAX_WORDS_CHARS], "; ".join(parts)[:MAX_WORDS_CHARS], key)
-
-
-def _label(option: Mapping[str, Any]) -> str:
-    label = option.get("label")
-    return label if isinstance(label, str) else ""
 
 
 def _given_answers(call: PendingCall, result: CallResult) -> Iterator[tuple[str, str]]:

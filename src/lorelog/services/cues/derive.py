@@ -70,41 +70,11 @@ _SEEN_ERROR = re.compile(
     r"throws?|raises?|reports?|siehst|kommt|meldet)\s+(?:an? |the |die |den )?(?:`([^`\n]{6,80})`|(\w+))",
     re.IGNORECASE,
 )
-_GENERIC_ERRORS = word_set(
-    """
-    ValueError TypeError KeyError IndexError AttributeError RuntimeError AssertionError ImportError NameError OSError
-    IOError SyntaxError ReferenceError RangeError NullPointerException IllegalStateException IllegalArgumentException
-    RuntimeException Exception Error DeprecationWarning UserWarning NotImplementedError StopIteration
-    ModuleNotFoundError FileNotFoundError
-    """
-)
-_PRODUCT_NAMES = word_set(
-    """
-    GitHub GitLab TypeScript JavaScript PostgreSQL MySQL SQLite GraphQL OpenAI ChatGPT macOS iOS iPhone iPad VSCode
-    WebSocket WebSockets NextJS NodeJS DynamoDB MongoDB BigQuery CloudFront CloudFlare CloudWatch CircleCI DevOps
-    DevTools FastAPI JetBrains IntelliJ LaTeX LinkedIn MariaDB OAuth OpenAPI OpenSSL PayPal PowerShell PyPI PyTorch
-    README RabbitMQ RxJS ScyllaDB StackOverflow SwiftUI TensorFlow ToDo TODO WordPress YouTube eBPF jQuery kHz npmjs
-    numPy tvOS LangChain OpenCode OpenClaw ClickHouse JetStream ArgoCD GitOps HashiCorp NumPy SciPy GitHubActions
-    DockerHub BitBucket AppStore
-    """
-)
-_COMMON_CODE = word_set(
-    """
-    os.path e.g i.e process.env node_modules package_json __init__ utf_8 snake_case camelCase PascalCase kebab_case
-    user_id created_at updated_at file_name file_path README_md UPPER_CASE SCREAMING_SNAKE_CASE
-    """
-)
-_BROAD_FILES = word_set(
-    """
-    __init__.py index.ts index.js index.tsx index.jsx main.py main.go main.rs main.ts mod.rs lib.rs app.py setup.py
-    README.md README index.html index.md conftest.py utils.py utils.ts types.ts models.py views.py
-    """
-)
-_BROAD_FOLDERS = word_set(
-    """
-    src lib app apps packages pkg code source sources dist build and/or
-    """
-)
+_GENERIC_ERRORS = lexicon("generic_errors")
+_PRODUCT_NAMES = lexicon("product_names")
+_COMMON_CODE = lexicon("common_code_names")
+_BROAD_FILES = lexicon("broad_files")
+_BROAD_FOLDERS = word_set("src lib app apps packages pkg code source sources dist build and/or")
 _FILE_SUFFIXES = lexicon("file_suffixes")
 _AVOIDED_SYMBOL = re.compile(
     r"\b(?:don['\u2019]?t|do not|never|stop|avoid|must not|should not|instead of|rather than|not|statt|anstatt|niemals|nie)\s+"

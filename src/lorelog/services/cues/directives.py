@@ -16,20 +16,7 @@ from msgspec import Struct
 from lorelog.language.lexicon import lexicon
 from lorelog.light.shell_command import split_command, word_set
 
-TOOL_FAMILIES: tuple[frozenset[str], ...] = tuple(
-    frozenset(line.split())
-    for line in (
-        "npm yarn pnpm bun",
-        "pip pip3 uv poetry pipenv conda",
-        "jest vitest mocha",
-        "docker podman",
-        "webpack vite parcel",
-        "eslint biome",
-        "mvn gradle",
-        "grep rg ag",
-        "flake8 pylint ruff",
-    )
-)
+TOOL_FAMILIES = tuple(frozenset(line.split()) for line in lexicon("tool_families"))
 """Programs that are used in place of each other."""
 PROGRAMS = lexicon("programs")
 """Programs that a bare word names where a text says to avoid it."""

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lorelog.core.document import StoredChunk
@@ -127,14 +127,10 @@ def evaluate(
     """Search every judged question with every ranking, and measure. Raise UsageError if no question is judged."""
     if request.k < 1:
         raise UsageError(f"k must be at least 1 (got {request.k})")
-    judged_questions, gains = request.judged, request.judged.gains
-    judged = [
-        question
-        for question in judged_questions.questions
-        if any(gain > 0 for gain in gains.get(question.id, {}).values())
-    ]
+    questions, gains = request.judged.questions, request.judged.gains
+    judged = [question for question in questions if any(gain > 0 for gain in gains.get(question.id, {}).values())]
     if not judged:
-        raise _no_judgements_error(judged_questions)
+        raise _no_judgements_error(request.judged)
     relevant = [name for question in judged for name, gain in gains[question.id].items() if gain > 0]
     targets = _JudgedDocuments(store, request.options.filters.projects, request.is_hidden)
     unknown = targets.resolve(name for question in judged for name in gains[question.id])
@@ -148,19 +144,25 @@ def evaluate(
             f"{judged_documents} be found: {first!r} {why}",
             hint="judge what is shown now ('lorelog feedback'), or index what is missing",
         )
-    runner = _QuestionRunner(search, request, targets, gains)
+    runner = _QuestionRunner(search, request, targets)
     values = runner.run(judged, progress or (lambda stage, done, total: None))
-    known = {question.id for question in judged_questions.questions}
+    known = {question.id for question in questions}
     strays = [question_id for question_id in gains if question_id not in known]
+    notes = []
+    if request.lane is None and not request.has_model:
+        notes.append("no embedding model is configured (embedding.provider is 'none'): only keyword search is measured")
+    if strays:
+        more = f" and {len(strays) - _MAX_NAMED} more" if len(strays) > _MAX_NAMED else ""
+        notes.append(f"judged, but not among the questions: {', '.join(strays[:_MAX_NAMED])}{more}")
     return EvaluateReply(
         k=request.k,
-        questions=len(judged_questions.questions),
+        questions=len(questions),
         judged=len(judged),
         documents=len(set(relevant)),
         unknown=tuple(missing.items()),
         rankings=_make_results(values, request.k),
-        problems=judged_questions.problems,
-        notes=(*_format_no_model_note(request), *_format_stray_note(strays), *runner.notes),
+        problems=request.judged.problems,
+        notes=(*notes, *runner.summed_notes()),
     )
 
 
@@ -289,41 +291,30 @@ class _JudgedDocuments:
         return _JudgedDocument(name, chunk.source, ((chunk.start_line, chunk.end_line),), exact=True)
 
 
-class _QuestionRunner:
+class _QuestionRunner(Struct):
     """Searches questions with the selected rankings, and collects the notes of the replies."""
 
-    def __init__(
-        self,
-        search: SearchFunction,
-        request: EvaluationOptions,
-        targets: _JudgedDocuments,
-        gains: Mapping[str, Mapping[str, float]],
-    ) -> None:
-        self._search = search
-        self._request = request
-        self._targets = targets
-        self._gains = gains
-        self._notes: Counter[str] = Counter()
-        self._searches = 0
+    search: SearchFunction
+    request: EvaluationOptions
+    targets: _JudgedDocuments
+    notes: Counter[str] = field(default_factory=Counter)
+    searches: int = 0
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes of the replies, with their number if not all replies have them."""
-        return tuple(
-            note if count == self._searches else f"{note} (in {count:,} of {self._searches:,} searches)"
-            for note, count in self._notes.items()
-        )
+    def summed_notes(self) -> Iterator[str]:
+        """Yield the notes of the replies, with their number if not all replies have them."""
+        for note, count in self.notes.items():
+            yield note if count == self.searches else f"{note} (in {count:,} of {self.searches:,} searches)"
 
     def run(self, questions: Sequence[JudgedQuestion], progress: Progress) -> dict[str, list[dict[str, float]]]:
         """Return the measures of every question, by ranking."""
-        lane = self._request.lane
-        if lane is None and not self._request.has_model:
+        lane = self.request.lane
+        if lane is None and not self.request.has_model:
             lane = Lane.LEXICAL
         ways = {name: way for name, way in _RANKINGS.items() if lane in (None, way[0])}
         values: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
         done = 0
         for name, (own, fusion) in ways.items():
-            options = replace(self._request.options, lane=own, token_budget=0, min_relevance=0.0)
+            options = replace(self.request.options, lane=own, token_budget=0, min_relevance=0.0)
             options = options if fusion is None else replace(options, fusion=fusion)
             for question in questions:
                 values[name].append(self._measure_question(question, options))
@@ -332,15 +323,15 @@ class _QuestionRunner:
         return values
 
     def _measure_question(self, question: JudgedQuestion, options: SearchOptions) -> dict[str, float]:
-        gains = self._gains[question.id]
-        targets = self._targets.of(gains)
+        gains = self.request.judged.gains[question.id]
+        targets = self.targets.of(gains)
         by_file = all(not target.places for target in targets)
         relevant = {name for name, gain in gains.items() if gain > 0}
 
         def search(k: int) -> Sequence[Hit]:
-            reply = self._search(question.text, replace(options, k=k))
-            self._searches += 1
-            self._notes.update(set(reply.notes))
+            reply = self.search(question.text, replace(options, k=k))
+            self.searches += 1
+            self.notes.update(set(reply.notes))
             return reply.hits
 
         def documents_of(hit: Hit) -> Iterator[str]:
@@ -350,9 +341,9 @@ class _QuestionRunner:
                 yield from names or ["\n" + (location[0] if by_file else "{}:{}-{}".format(*location))]
 
         return measure_ranking(
-            list(rank_documents(search, documents_of, relevant, self._request.k))[:RANKING_DEPTH],
+            list(rank_documents(search, documents_of, relevant, self.request.k))[:RANKING_DEPTH],
             gains,
-            self._request.k,
+            self.request.k,
         )
 
 
@@ -385,19 +376,3 @@ def _no_judgements_error(judged: JudgedQuestions) -> UsageError:
         first = judged.problems[0]
         counts += f", {len(judged.problems)} lines could not be, such as {first.path}: {first.message}"
     return UsageError(f"{judged.origin}: {counts}", hint="the first column of the judgements is the id of a question")
-
-
-def _format_no_model_note(request: EvaluationOptions) -> list[str]:
-    alone = request.lane is None and not request.has_model
-    return (
-        ["no embedding model is configured (embedding.provider is 'none'): only keyword search is measured"]
-        if alone
-        else []
-    )
-
-
-def _format_stray_note(names: Sequence[str]) -> list[str]:
-    if not names:
-        return []
-    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    return [f"judged, but not among the questions: {', '.join(names[:_MAX_NAMED])}{more}"]

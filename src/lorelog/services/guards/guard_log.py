@@ -86,11 +86,8 @@ class Guard(GuardDraft, frozen=True, kw_only=True):
 
     def as_fields(self) -> dict[str, Any]:
         """Return the guard as `guard_check` matches it."""
-        return {
-            **self.condition_fields(),
-            **{name: getattr(self, name) for name in ("id", "action", "message", "memory", "project")},
-            **{name: getattr(self, name) for name in ("created_by", "approved", "state")},
-        }
+        names = ("id", "action", "message", "memory", "project", "created_by", "approved", "state")
+        return self.condition_fields() | {name: getattr(self, name) for name in names}
 
 
 class GuardChange(Serializable, Struct, frozen=True):
@@ -145,11 +142,8 @@ class GuardLog:
             return GuardChange(known[identity], False, ("a guard with these conditions exists already",))
         if len(known) >= MAX_GUARDS:
             raise UsageError(f"there are {len(known):,} guards, which is the maximum", hint="lorelog guard remove ID")
-        event = {
-            **draft.condition_fields(),
-            **{name: getattr(draft, name) for name in ("action", "message", "memory", "project")},
-        }
-        self._append(identity, by, ("add", event))
+        event = {name: getattr(draft, name) for name in ("action", "message", "memory", "project")}
+        self._append(identity, by, ("add", draft.condition_fields() | event))
         return GuardChange(self.find(identity), True)
 
     def enable(self, guard: Guard, by: str, action: str = "") -> GuardChange:
@@ -263,11 +257,9 @@ def guard_id(project: str, conditions: GuardConditions) -> str:
 
 def describe_conditions(conditions: GuardConditions) -> str:
     """Return the conditions in words: `command 'npm *'`."""
-    parts = [f"tool {conditions.tool!r}"] if conditions.tool else []
-    parts += [f"command {conditions.command!r}"] if conditions.command else []
-    parts += [f"content {conditions.content!r}"] if conditions.content else []
-    parts += [f"path {' or '.join(map(repr, conditions.paths))}"] if conditions.paths else []
-    return ", ".join(parts)
+    names = ("tool", "command", "content")
+    parts = [f"{name} {value!r}" for name in names if (value := getattr(conditions, name))]
+    return ", ".join([*parts, *([f"path {' or '.join(map(repr, conditions.paths))}"] if conditions.paths else [])])
 
 
 def guard_from_draft(draft: GuardDraft, by: str) -> Guard:

@@ -14,7 +14,7 @@ import json
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,7 +72,7 @@ _MAX_TRANSCRIPTS = 500
 _MAX_ENTRIES = 20_000
 _MAX_TRANSCRIPT_BYTES = 400_000_000
 _MIN_COMMON_WORDS = 0.6
-_MAX_STATEMENT_SHOWN = 200
+_MAX_SHOWN_CHARS = 200
 _WORD = re.compile(r"[\w./-]+")
 _CORRECTION = re.compile(
     r"\b(?:no|not|don't|dont|do not|never|stop|instead|wrong|undo|revert|rather|always|must|should(?:n't)?|why did you)\b",
@@ -106,13 +106,8 @@ class PastCall(Struct, frozen=True, kw_only=True):
 
     def as_fields(self) -> dict[str, Any]:
         """Return the call as `guard_check` matches it."""
-        return {
-            "tool": self.tool,
-            "kind": self.kind,
-            "paths": list(self.paths),
-            "command": self.command,
-            "content": self.content,
-        }
+        fields = {name: getattr(self, name) for name in ("tool", "kind", "command", "content")}
+        return fields | {"paths": list(self.paths)}
 
 
 def call_from_arguments(tool: str, arguments: object) -> PastCall:
@@ -165,40 +160,28 @@ def _written_text(values: JsonObject, arguments: object) -> str:
 # -- transcripts -----------------------------------------------------------------------------------------------------
 
 
-class TranscriptCallCache:
-    """Calls of transcripts, kept in memory while their files are unchanged. Never written to disk: they may hold secrets."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._files: OrderedDict[tuple[str, str, int, int], tuple[PastCall, ...]] = OrderedDict()
-        self._chars = 0
-
-    def calls(self, path: str, session: str) -> tuple[PastCall, ...]:
-        """Return the calls of a session; none if its transcript is gone or cannot be read."""
-        try:
-            status = Path(path).stat()
-            key = (path, session, status.st_size, status.st_mtime_ns)
-            with self._lock:
-                if key in self._files:
-                    self._files.move_to_end(key)
-                    return self._files[key]
-            calls = tuple(read_transcript_calls(path, session))
-        except (LorelogError, OSError, ValueError):
-            return ()
-        self._keep(key, calls)
-        return calls
-
-    def _keep(self, key: tuple[str, str, int, int], calls: tuple[PastCall, ...]) -> None:
-        with self._lock:
-            if key not in self._files:
-                self._files[key] = calls
-                self._chars += _char_count(calls)
-            while self._chars > _MAX_CACHED_CHARS and self._files:
-                self._chars -= _char_count(self._files.popitem(last=False)[1])
+_CACHED: OrderedDict[tuple[str, str, int, int], tuple[int, tuple[PastCall, ...]]] = OrderedDict()
+"""Calls of transcripts, with their size, while their files are unchanged. Never written to disk: they may hold secrets."""
+_CACHE_LOCK = threading.Lock()
 
 
-def _char_count(calls: Iterable[PastCall]) -> int:
-    return sum(len(call.content) + len(call.command) + len(call.statement) + 200 for call in calls)
+def _cached_calls(path: str, session: str) -> tuple[PastCall, ...]:
+    """Return the calls of a session; none if its transcript is gone or cannot be read."""
+    try:
+        status = Path(path).stat()
+        key = (path, session, status.st_size, status.st_mtime_ns)
+        with _CACHE_LOCK:
+            if key in _CACHED:
+                _CACHED.move_to_end(key)
+                return _CACHED[key][1]
+        calls = tuple(read_transcript_calls(path, session))
+    except (LorelogError, OSError, ValueError):
+        return ()
+    with _CACHE_LOCK:
+        _CACHED[key] = (sum(len(call.content) + len(call.command) + len(call.statement) + 200 for call in calls), calls)
+        while sum(size for size, _ in _CACHED.values()) > _MAX_CACHED_CHARS:
+            _CACHED.popitem(last=False)
+    return calls
 
 
 def read_transcript_calls(path: str, session: str = "") -> Iterator[PastCall]:
@@ -306,31 +289,24 @@ class _CallCollector:
 
 def calls_from_traces(traced: Sequence[TracedCall], known_sessions: frozenset[str]) -> list[PastCall]:
     """Return traced tool calls of the sessions whose transcripts are not known, oldest first."""
-    return [_call_from_trace(call) for call in reversed(traced) if call.session not in known_sessions]
-
-
-def _call_from_trace(call: TracedCall) -> PastCall:
-    at = datetime.fromtimestamp(call.at / 1000, UTC).isoformat(timespec="seconds")
-    # `command` is normalized for comparison; `input` is what was typed.
-    command = call.input if call.command else ""
-    kind = "run" if command else "edit" if call.files else "other"
-    return PastCall(
-        tool=call.tool,
-        kind=kind,
-        paths=call.files,
-        command=command,
-        at=at,
-        host=call.host,
-        session=call.session,
-        turn=call.turn,
-        directory=call.project,
-        rejected=bool(_REJECTED.search(call.error)),
-        complete=bool(command),
-        traced=True,
-    )
-
-
-_CACHE = TranscriptCallCache()
+    return [
+        PastCall(
+            tool=call.tool,
+            kind="run" if call.command else "edit" if call.files else "other",
+            paths=call.files,
+            command=call.input if call.command else "",  # `command` is normalized; `input` is what was typed
+            at=datetime.fromtimestamp(call.at / 1000, UTC).isoformat(timespec="seconds"),
+            host=call.host,
+            session=call.session,
+            turn=call.turn,
+            directory=call.project,
+            rejected=bool(_REJECTED.search(call.error)),
+            complete=bool(call.command),
+            traced=True,
+        )
+        for call in reversed(traced)
+        if call.session not in known_sessions
+    ]
 
 
 # -- replay --------------------------------------------------------------------------------------------------------------
@@ -380,7 +356,7 @@ class ReplaySources(Struct, frozen=True, kw_only=True):
         notes: list[str] = []
         calls: list[PastCall] = []
         for path, session in self._transcripts(projects, notes):
-            calls += _CACHE.calls(path, session)
+            calls += _cached_calls(path, session)
         sessions = frozenset(call.session for call in calls if call.session)
         calls += self._traced(projects, sessions, notes)
         return calls, tuple(notes)
@@ -524,13 +500,10 @@ def _words(text: str) -> set[str]:
 
 
 def _literal_words(conditions: GuardConditions) -> set[str]:
-    """Return the words that a user would name to mean what the guard matches."""
-    texts: Iterable[str] = (conditions.content, *conditions.paths) if not conditions.command else (conditions.command,)
-    words = {word for text in texts for word in _words(text.replace("*", " ").replace("?", " "))}
-    if conditions.command:  # of `git push *--force *` the last word, not `git`
-        ordered = [word.strip("./-").lower() for word in _WORD.findall(conditions.command.replace("*", " "))]
-        words = set(ordered[-1:])
-    return {word for word in words if len(word) > 1}
+    """Return the words that a user would name to mean what the guard matches: of `git push *--force *` only the last."""
+    text = conditions.command or " ".join((conditions.content, *conditions.paths))
+    found = [word.strip("./-").lower() for word in _WORD.findall(text.replace("*", " "))]
+    return {word for word in (found[-1:] if conditions.command else found) if len(word) > 1}
 
 
 def _samples(tool: str, key: str, texts: str) -> list[PastCall]:
@@ -559,15 +532,15 @@ EVERYDAY_CALLS: tuple[PastCall, ...] = (
 
 def format_hit(hit: ReplayHit) -> str:
     """Return the call of a hit in one line without secrets."""
-    from lorelog.ingest.redaction.redact import redact
-
-    call = hit.call
-    text = call.command or " ".join(call.paths) or call.tool
-    return redact(" ".join(text.split())[:200]).text
+    return _shorten(hit.call.command or " ".join(hit.call.paths) or hit.call.tool)
 
 
 def format_statement(hit: ReplayHit) -> str:
     """Return the user's words that corrected a hit, in one line without secrets; empty if there are none."""
+    return _shorten(hit.call.statement) if hit.corrected else ""
+
+
+def _shorten(text: str) -> str:
     from lorelog.ingest.redaction.redact import redact
 
-    return redact(" ".join(hit.call.statement.split())[:_MAX_STATEMENT_SHOWN]).text if hit.corrected else ""
+    return redact(" ".join(text.split())[:_MAX_SHOWN_CHARS]).text

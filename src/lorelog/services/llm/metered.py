@@ -23,7 +23,7 @@ from lorelog.core.ports import Completion, EmbeddedTexts, Embedder, LanguageMode
 from lorelog.retrieval.token_estimate import estimate_tokens
 
 if TYPE_CHECKING:
-    from lorelog.services.llm.receipts import CallOutcome, Receipts, Reservation
+    from lorelog.services.llm.receipts import Receipts
 
 ESTIMATE_MARGIN = 1.25
 """Estimates of prompt tokens are multiplied by this, since they may be too low. Receipts have the model's own count."""
@@ -89,7 +89,8 @@ class MeteredLlm:
         try:
             completion = self._model.complete(system, text, max_tokens)
             tokens_in, tokens_out = _charged_tokens(completion, reservation.reserved, max_tokens)
-            status = OUTCOME_DONE if (is_usable or _is_not_blank)(completion.text) else "unusable"
+            usable = is_usable(completion.text) if is_usable else bool(completion.text.strip())
+            status = OUTCOME_DONE if usable else "unusable"
         except ModelUnavailable:
             timed_out = time.monotonic() - started >= 0.9 * self._budget.timeout_s
             status, tokens_in = ("timeout", reservation.reserved) if timed_out else ("unavailable", 0)
@@ -101,14 +102,12 @@ class MeteredLlm:
             tokens_in = 0
             raise
         finally:
-            self._settle(reservation, CallOutcome(status, tokens_in, tokens_out, time.monotonic() - started))
+            with suppress(StoreError):  # the reservation keeps counting
+                outcome = CallOutcome(status, tokens_in, tokens_out, time.monotonic() - started)
+                self._receipts.settle(reservation, outcome)
         if status != OUTCOME_DONE:
             raise ModelFault(f"{self.model} returned no usable answer")
         return completion
-
-    def _settle(self, reservation: Reservation, outcome: CallOutcome) -> None:
-        with suppress(StoreError):  # the reservation keeps counting
-            self._receipts.settle(reservation, outcome)
 
 
 def _charged_tokens(completion: Completion, reserved: int, max_tokens: int) -> tuple[int, int]:
@@ -116,10 +115,6 @@ def _charged_tokens(completion: Completion, reserved: int, max_tokens: int) -> t
     if completion.tokens_in:
         return completion.tokens_in, completion.tokens_out or (max_tokens if completion.text else 0)
     return (reserved - max_tokens, completion.tokens_out) if completion.tokens_out else (reserved, 0)
-
-
-def _is_not_blank(text: str) -> bool:
-    return bool(text.strip())
 
 
 class MeteredEmbedder:

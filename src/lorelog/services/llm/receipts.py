@@ -25,7 +25,7 @@ from typing import Any
 from msgspec import Struct
 
 from lorelog.core.atomic_file import append_lines, open_to_append
-from lorelog.core.errors import DailyLimitReached, ModelUnavailable, StoreBusy, StoreUnwritable
+from lorelog.core.errors import DailyLimitReached, ModelUnavailable, StoreBusy, StoreUnwritable, plural
 from lorelog.core.options import SpendOptions
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.serializable import ReplyItems, Serializable
@@ -133,13 +133,13 @@ class Receipts:
                     hint="`lorelog status cost` shows the failures; choose another model meanwhile",
                 )
             reservation = Reservation(uuid.uuid4().hex, day, call, tokens)
-            append_lines(descriptor, _encode_line(reservation, now, {"outcome": OUTCOME_STARTED, "reserved": tokens}))
+            append_lines(descriptor, _encode_line(reservation, now, None))
             return reservation
 
     def settle(self, reservation: Reservation, outcome: CallOutcome) -> None:
         """Record the actual cost of a call; it replaces the reservation."""
         with self._locked() as descriptor:
-            append_lines(descriptor, _encode_line(reservation, self._now(), _outcome_fields(outcome)))
+            append_lines(descriptor, _encode_line(reservation, self._now(), outcome))
 
     def record(self, call: ModelCall, outcome: CallOutcome) -> None:
         """Record a call that was not reserved, in one line.
@@ -149,7 +149,7 @@ class Receipts:
         with self._locked() as descriptor:
             now = self._now()
             reservation = Reservation(uuid.uuid4().hex, now.date().isoformat(), call, 0)
-            append_lines(descriptor, _encode_line(reservation, now, _outcome_fields(outcome)), durable=False)
+            append_lines(descriptor, _encode_line(reservation, now, outcome), durable=False)
 
     def spent_today(self, purpose: str = PURPOSE_NOTE) -> int:
         """Return today's tokens under one limit; unfinished calls count with their reservation."""
@@ -203,22 +203,16 @@ def limit_key(purpose: str) -> str:
     return "summarize.daily_tokens" if purpose == PURPOSE_NOTE else "llm.daily_tokens"
 
 
-def _encode_line(reservation: Reservation, now: datetime, more: dict[str, Any]) -> bytes:
+def _encode_line(reservation: Reservation, now: datetime, outcome: CallOutcome | None) -> bytes:
     at = now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    call = reservation.call
-    entry: dict[str, Any] = {"at": at, "day": reservation.day, "id": reservation.id, "purpose": call.purpose}
-    entry["project"] = call.project
-    entry |= {"provider": call.provider, "host": call.host, "model": call.model, **more}
+    entry: dict[str, Any] = {"at": at, "day": reservation.day, "id": reservation.id}
+    entry |= {name: getattr(reservation.call, name) for name in ("purpose", "project", "provider", "host", "model")}
+    if outcome is None:
+        entry |= {"outcome": OUTCOME_STARTED, "reserved": reservation.reserved}
+    else:
+        entry |= {"outcome": outcome.status, "tokens_in": outcome.tokens_in, "tokens_out": outcome.tokens_out}
+        entry["seconds"] = round(outcome.seconds, 3)
     return json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-
-
-def _outcome_fields(outcome: CallOutcome) -> dict[str, Any]:
-    return {
-        "outcome": outcome.status,
-        "tokens_in": outcome.tokens_in,
-        "tokens_out": outcome.tokens_out,
-        "seconds": round(outcome.seconds, 3),
-    }
 
 
 def _read_lines_since(descriptor: int, day: str) -> tuple[list[dict[str, Any]], int]:
@@ -263,21 +257,23 @@ def _parse_usage(line: dict[str, Any]) -> CallUsage:
     spent = _positive_int(line.get("reserved" if is_open else "tokens_in")), _positive_int(line.get("tokens_out"))
     seconds = line.get("seconds")
     took = float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < _MAX_PLAUSIBLE else 0.0
-    return CallUsage(str(line["day"]), ModelCall(_purpose_of_line(line), **origin), str(line["outcome"]), *spent, took)
-
-
-def _purpose_of_line(line: dict[str, Any]) -> str:
-    return str(line.get("purpose") or PURPOSE_NOTE)
+    return CallUsage(
+        str(line["day"]),
+        ModelCall(str(line.get("purpose") or PURPOSE_NOTE), **origin),
+        str(line["outcome"]),
+        *spent,
+        took,
+    )
 
 
 def _sum_tokens(lines: list[dict[str, Any]], purpose: str) -> int:
     """Return the tokens spent under the limit of a purpose."""
     spent: dict[str, int] = {}
     for line in lines:
-        other = _purpose_of_line(line)
+        usage = _parse_usage(line)
+        other = usage.call.purpose
         if other == purpose or not {other, purpose} & {PURPOSE_NOTE, PURPOSE_EMBEDDING}:
-            call = _parse_usage(line)
-            spent[str(line["id"])] = call.tokens_in + call.tokens_out
+            spent[str(line["id"])] = usage.tokens_in + usage.tokens_out
     return sum(spent.values())
 
 
@@ -353,31 +349,21 @@ def report_cost(
     """Return the costs since a day, by day and then by descending cost."""
     keys = tuple(group_key for group_key in COST_KEYS if group_key in set(by))
     summary = receipts.usage_since(since)
-    calls = summary.calls
     grouped: dict[tuple[str, ...], list[CallUsage]] = {}
-    for call in calls:
-        grouped.setdefault(tuple(_usage_keys(call)[group_key] for group_key in keys), []).append(call)
+    for usage in summary.calls:
+        call = usage.call
+        model = "/".join(filter(None, (call.provider, call.model)))
+        values = {"day": usage.day, "purpose": call.purpose, "project": call.project, "model": model}
+        grouped.setdefault(tuple(values[group_key] for group_key in keys), []).append(usage)
     lines = [_make_cost_line(dict(zip(keys, group_key, strict=True)), group) for group_key, group in grouped.items()]
     lines.sort(key=lambda line: (line.day, -line.tokens_in - line.tokens_out, line.purpose, line.project, line.model))
     today = (
         _make_day_limit(receipts, PURPOSE_NOTE, limits.notes),
         _make_day_limit(receipts, OTHER_PURPOSES, limits.others),
     )
-    return CostReply(
-        since, keys, tuple(lines), _make_cost_line({}, calls), today, _format_damage_note(summary.unreadable)
-    )
-
-
-def _format_damage_note(unreadable: int) -> tuple[str, ...]:
-    if not unreadable:
-        return ()
-    lines = "1 line" if unreadable == 1 else f"{unreadable:,} lines"
-    return (f"{lines} of receipts.jsonl cannot be read and are not counted",)
-
-
-def _usage_keys(call: CallUsage) -> dict[str, str]:
-    model = "/".join(filter(None, (call.call.provider, call.call.model)))
-    return {"day": call.day, "purpose": call.call.purpose, "project": call.call.project, "model": model}
+    damage = f"{plural(summary.unreadable, 'line')} of receipts.jsonl cannot be read and are not counted"
+    notes = (damage,) if summary.unreadable else ()
+    return CostReply(since, keys, tuple(lines), _make_cost_line({}, summary.calls), today, notes)
 
 
 def _make_cost_line(common: dict[str, str], calls: Sequence[CallUsage]) -> CostLine:

@@ -305,7 +305,7 @@ class ProjectScope:
         with suppress(LorelogError, OSError):
             if check_code:
                 from lorelog.services.freshness.checker import FreshnessChecker
-                from lorelog.services.standing.refresh import code_check
+                from lorelog.services.standing.memories import code_check
 
                 tables = self.deps.side_databases.code()
                 check = code_check(FreshnessChecker(self.place, tables).without_time_limit())
@@ -318,7 +318,7 @@ class ProjectScope:
             )
             marks = source.read_marks()
             if check is not None or not source.is_current(marks):
-                from lorelog.services.standing.refresh import write_memories
+                from lorelog.services.standing.memories import write_memories
 
                 write_memories(source, marks, check)
             source.write_own_entries(self.place.project.id, [str(self.place.journals)])

@@ -21,7 +21,7 @@ from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.query import Hit, LifecycleState, SupportingRecord, TrustFilter
-from lorelog.core.record import CANDIDATE_TRUST, UNTRUSTED_ORIGINS, Record, Trust, TrustTier
+from lorelog.core.record import CANDIDATE_TRUST, UNTRUSTED_ORIGINS, Trust, TrustTier
 from lorelog.services.places.workspace import RECORD_PAGES, Workspace
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class TrustAnnotator(Struct):
         rated = tuple(
             replace(hit, trust=ratings[ids[hit.id]][0], grounding=ratings[ids[hit.id]][1])
             if ids.get(hit.id) in ratings
-            else _with_trust(hit, _text_trust(hit.anchor, was_record=hit.id in ids))
+            else replace(hit, trust=_text_trust(hit.anchor, was_record=hit.id in ids))
             for hit in hits
         )
         return self._rank_below_verified(rated, ids)
@@ -82,8 +82,6 @@ class TrustAnnotator(Struct):
             score, relevance = scores.get(self._verified.get(ids.get(hit.id, ""), ""), (hit.score, hit.relevance))
             lower = replace(hit, score=score, relevance=min(relevance, hit.relevance)) if score < hit.score else hit
             ranked.append(lower)
-        if all(new is old for new, old in zip(ranked, hits, strict=True)):
-            return hits
         return tuple(sorted(ranked, key=lambda hit: (-hit.score, ids.get(hit.id, "") in self._verified)))
 
     def record_id(self, hit: Hit) -> str:
@@ -134,26 +132,20 @@ class TrustAnnotator(Struct):
         trust = assess_records(context, store.signer)
         by_id = {record.id: record for record in reversed(context)}
         self._known.update(records)
-        self._verified.update(
-            {
-                record.id: record.reply_to
-                for record in records.values()
-                if record.kind == "verification" and record.reply_to
-            }
-        )
-        self._superseded.update(
-            record.supersedes for record in context if record.supersedes and record.supersedes != record.id
-        )
-        # A review of a superseded record is hidden with it, or it would be found in its place.
-        self._superseded.update(
-            record.id
-            for record in records.values()
-            if record.kind in _REVIEW_KINDS and record.reply_to in self._superseded
-        )
+        self._superseded |= {record.supersedes for record in context if record.supersedes not in ("", record.id)}
+        for record in records.values():
+            if record.kind == "verification" and record.reply_to:
+                self._verified[record.id] = record.reply_to
+            # A review of a superseded record is hidden with it, or it would be found in its place.
+            if record.kind in _REVIEW_KINDS and record.reply_to in self._superseded:
+                self._superseded.add(record.id)
         return {
             id_: (
                 trust[id_],
-                tuple(_to_grounding(by_id[cited], trust) for cited in (id_, *sources[id_]) if cited in by_id),
+                tuple(
+                    SupportingRecord(record.id, record.task, record.thread, record.kind, trust[record.id].tier)
+                    for record in (by_id[cited] for cited in (id_, *sources[id_]) if cited in by_id)
+                ),
             )
             for id_ in records
             if id_ in trust
@@ -172,14 +164,6 @@ def meets_trust(trust: Trust, required: TrustFilter) -> bool:
     if required is TrustFilter.VERIFIED:
         return trust.tier is TrustTier.VERIFIED or bool(trust.verified_by)
     return required is TrustFilter.ANY or trust.tier in {TrustTier.CANONICAL, TrustTier.VERIFIED}
-
-
-def _to_grounding(record: Record, trust: Mapping[str, Trust]) -> SupportingRecord:
-    return SupportingRecord(record.id, record.task, record.thread, record.kind, trust[record.id].tier)
-
-
-def _with_trust(hit: Hit, trust: Trust) -> Hit:
-    return hit if hit.trust is trust else replace(hit, trust=trust)
 
 
 def _text_trust(anchor: Anchor | None, *, was_record: bool) -> Trust:

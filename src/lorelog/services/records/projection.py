@@ -15,7 +15,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -71,16 +71,11 @@ def _render_section(record: Record) -> str:
     heading = f"{_format_time(record.at)} {_one_line(record.kind.replace('_', ' '), _MAX_NAME_CHARS)} #{record.seq}"
     words = {"memory": record.id, "type": record.kind, "origin": record.origin}
     anchor = " ".join(f"{name}:{encode_anchor_id(value)}" for name, value in words.items() if value)
-    return "\n".join(
-        ["", f"## {heading} by {by}" if by else f"## {heading}", f"<!-- {anchor} -->", "", _render_body(record)]
-    )
-
-
-def _render_body(record: Record) -> str:
     shown = _escape_text(search_text(record))
     if not shown.strip():  # control characters alone: a section without a word would be none
         shown = _escape_text(record.kind)
-    return "\n".join(_MARKUP.sub(r"\1\\", line, count=1) for line in shown.split("\n"))
+    body = (_MARKUP.sub(r"\1\\", line, count=1) for line in shown.split("\n"))
+    return "\n".join(["", f"## {heading} by {by}" if by else f"## {heading}", f"<!-- {anchor} -->", "", *body])
 
 
 def _escape_text(text: str) -> str:
@@ -133,6 +128,14 @@ class _ProjectionState(Struct, frozen=True):
     record: str = ""
     rebuilding: bool = True
 
+    @classmethod
+    def parse(cls, noted: str, tables: str) -> _ProjectionState:
+        """Return the noted state; the beginning if it is of other tables."""
+        words = noted.split(" ")
+        if len(words) < 3 or words[0] != tables or not words[1].isdecimal():
+            return cls(tables)
+        return cls(tables, int(words[1]), words[2], rebuilding=words[3:] == ["anew"])
+
     def __str__(self) -> str:
         return f"{self.tables} {self.place} {self.record or '-'}{' anew' if self.rebuilding else ''}"
 
@@ -151,7 +154,8 @@ class _RecordPage(Struct, frozen=True):
     def path(self, folder: Path) -> Path:
         # No plain id has a dot in it: a thread's page is never taken for a task's.
         name = f"{_file_name(self.task)}.md" if self.task else f"{_file_name(self.thread)}.thread.md"
-        return folder / _folder_name(self.project) / name
+        digest = hashlib.sha256(self.project.encode("utf-8", "surrogatepass")).hexdigest()
+        return folder / (digest[:16] if self.project else "global") / name
 
     def records(self, tables: RecordTables) -> list[Record]:
         records = tables.by_task(self.task) if self.task else tables.by_thread(self.thread)
@@ -211,7 +215,12 @@ class RecordProjection:
     def _next_batch(self, tables: RecordTables) -> tuple[_ProjectionState, list[tuple[int, Record]]]:
         """Return the saved position and the next records. A position from other tables starts a rebuild."""
         name = f"{tables.generation() or 'first'}/{self._recipe}"
-        state = _parse_state(self._read_saved_state(), name)
+        # From a file if the index serves another model, which has its own position.
+        noted = self._store.get_note(_REMARK_NAME) if self._store.serves_model() else ""
+        if not self._store.serves_model():
+            with suppress(OSError, ValueError):
+                noted = (self._folder / _STATE_FILE).read_text("utf-8")
+        state = _ProjectionState.parse(noted, name)
         if state.place and self._folder.is_dir():
             rows = tables.applied_after(state.place - 1, 1 + _BATCH_SIZE)
             if rows and rows[0][0] == state.place and encode_anchor_id(rows[0][1].id) == state.record:
@@ -220,14 +229,6 @@ class RecordProjection:
         if not fresh and not (state.rebuilding and self._folder.is_dir()):
             return replace(state, rebuilding=False), fresh
         return _ProjectionState(name), fresh
-
-    def _read_saved_state(self) -> str:
-        """Return the saved position; from a file if the index serves another model, which has its own position."""
-        if self._store.serves_model():
-            return self._store.get_note(_REMARK_NAME)
-        with suppress(OSError, ValueError):
-            return (self._folder / _STATE_FILE).read_text("utf-8")
-        return ""
 
     def _index_batch(self, tables: RecordTables, lock_wait_s: float) -> int:
         """Index the pages of the next records and save the position; return the number of changed pages."""
@@ -288,7 +289,7 @@ class RecordProjection:
         stamp = _file_stamp(path)
         if is_same and document is not None and self._builder.is_current(document) and document.stamp == stamp:
             return None
-        if stamp is None or _read_bytes(path) != data:
+        if stamp is None or path.read_bytes() != data:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomic(path, data, durable=False)
             stamp = _file_stamp(path) or FileStamp(len(data), 0, 0)
@@ -299,11 +300,11 @@ class RecordProjection:
 
     def _drop_stale(self, writer: StoreWriter, tables: RecordTables) -> None:
         """Remove the pages whose records are not in the ledger any more."""
-        current = {
-            str(_RecordPage.of(record).path(self._folder))
-            for record in _iter_records(tables)
-            if record.kind not in UNPAGED_KINDS
-        }
+        current, position = set[str](), 0
+        while batch := tables.applied_after(position, _BATCH_SIZE):
+            paged = (record for _, record in batch if record.kind not in UNPAGED_KINDS)
+            current.update(str(_RecordPage.of(record).path(self._folder)) for record in paged)
+            position = batch[-1][0]
         gone = [source for source in self.sources() if source not in current]
         if gone:
             writer.remove(gone)
@@ -322,30 +323,12 @@ class RecordProjection:
         return f"some records may not be searchable yet: {why}"
 
 
-def _parse_state(noted: str, name: str) -> _ProjectionState:
-    words = noted.split(" ")
-    if len(words) < 3 or words[0] != name or not words[1].isdecimal():
-        return _ProjectionState(name)
-    return _ProjectionState(name, int(words[1]), words[2], rebuilding=words[3:] == ["anew"])
-
-
-def _iter_records(tables: RecordTables) -> Iterator[Record]:
-    position = 0
-    while batch := tables.applied_after(position, _BATCH_SIZE):
-        yield from (record for _, record in batch)
-        position = batch[-1][0]
-
-
 def _page_title(page: _RecordPage, records: Sequence[Record], tables: RecordTables) -> str:
     task = tables.task(page.task) if page.task else None
     first = next((record for record in records if task is not None and record.id == task.started_by), records[0])
     title = (task.goal if task else "") or first.text("goal") or first.text("summary") or first.kind.replace("_", " ")
     # The title is shown above records from other origins, so it names its own.
     return f'quoted from {first.origin}: "{title}"' if first.origin in UNTRUSTED_ORIGINS else title
-
-
-def _folder_name(project: str) -> str:
-    return hashlib.sha256(project.encode("utf-8", "surrogatepass")).hexdigest()[:16] if project else "global"
 
 
 def _file_name(identity: str) -> str:
@@ -359,9 +342,3 @@ def _file_stamp(path: Path) -> FileStamp | None:
         return FileStamp.from_stat(path.lstat())
     except FileNotFoundError:
         return None
-
-
-def _read_bytes(path: Path) -> bytes:
-    with suppress(FileNotFoundError):
-        return path.read_bytes()
-    return b""

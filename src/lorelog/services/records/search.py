@@ -87,20 +87,22 @@ _CLAIM_FETCH_FACTOR = 4
 ResultT = TypeVar("ResultT")
 
 
-class RecordMatch(Struct, frozen=True):
-    """A matching record, and the part that matches the query."""
+class RecordHit(Struct, frozen=True):
+    """A matching record with the part that matches the query, its task's goal and its supporting records."""
 
     rated: RatedRecord
     snippet: str = ""
     score: float = 0.0
     relevance: float = 0.0
+    goal: str = ""
+    grounding: tuple[SupportingRecord, ...] = ()
 
 
 class TaskHit(Struct, frozen=True):
     """A matching task with its matching records, best first."""
 
     task: Task
-    matches: tuple[RecordMatch, ...]
+    matches: tuple[RecordHit, ...]
     score: float = 0.0
     relevance: float = 0.0
 
@@ -108,14 +110,6 @@ class TaskHit(Struct, frozen=True):
     def trust(self) -> Trust:
         """Trust of the best record."""
         return self.matches[0].rated.trust if self.matches else CANDIDATE_TRUST
-
-
-class RecordHit(Struct, frozen=True):
-    """A matching record with its task's goal and its supporting records."""
-
-    match: RecordMatch
-    goal: str = ""
-    grounding: tuple[SupportingRecord, ...] = ()
 
 
 class RecordSearchResult(Struct, frozen=True):
@@ -236,7 +230,7 @@ def find_records(scope: RecordScope, filter_: RecordFilter) -> RecordSearchResul
     return RecordSearchResult(records=tuple(to_record_hits(scope, matches[: filter_.k])), notes=notes)
 
 
-def to_record_hits(scope: RecordScope, matches: Iterable[RecordMatch]) -> list[RecordHit]:
+def to_record_hits(scope: RecordScope, matches: Iterable[RecordHit]) -> list[RecordHit]:
     """Return matches with trust, goal and supporting records."""
     tables = scope.records.tables()
     rated = _rate_matches(scope, matches)
@@ -249,11 +243,11 @@ def to_record_hits(scope: RecordScope, matches: Iterable[RecordMatch]) -> list[R
     for match in rated:
         task = tasks.get(match.rated.record.task)
         verified_by = [verifiers[id_] for id_ in match.rated.trust.verified_by if id_ in verifiers]
-        hits.append(RecordHit(match, task.goal if task else "", (match.rated.grounding, *verified_by)))
+        hits.append(replace(match, goal=task.goal if task else "", grounding=(match.rated.grounding, *verified_by)))
     return hits
 
 
-def _rate_matches(scope: RecordScope, matches: Iterable[RecordMatch]) -> list[RecordMatch]:
+def _rate_matches(scope: RecordScope, matches: Iterable[RecordHit]) -> list[RecordHit]:
     """Return matches with their records' trust, loaded for all of them at once."""
     matches = list(matches)
     rated = rate_records(scope.records, [match.rated.record for match in matches])
@@ -327,7 +321,7 @@ class _RecordSearcher:
             ranked.append(TaskHit(task, tuple(matches[:_MAX_MATCHES]), score, matches[0].relevance))
         return sorted(ranked, key=lambda hit: -hit.score)
 
-    def rank_records(self, hits: Mapping[str, Hit]) -> list[RecordMatch]:
+    def rank_records(self, hits: Mapping[str, Hit]) -> list[RecordHit]:
         """Return the records that pass the filter, best first. Hits are by record."""
         admitted = self._admitted(hits)
         profiles = {profile.task.id: profile for profile in self._load_profiles(record.task for record in admitted)}
@@ -337,7 +331,7 @@ class _RecordSearcher:
             of_parent = [record for record in admitted if parents.get(record.task) == self._filter.parent_task]
             self._has_left_out |= len(of_parent) < len(admitted)
             admitted = of_parent
-        matches = list[RecordMatch]()
+        matches = list[RecordHit]()
         for record in admitted:
             match = _make_match(record, hits, scores.chance)
             bonus = _DISTINCTION_WEIGHT * scores.distinction.get(record.task, 0.0)
@@ -358,7 +352,7 @@ class _RecordSearcher:
             seen.update(task.id for task in page)
             limit *= _WIDEN_FACTOR
 
-    def newest_records(self) -> Iterator[RecordMatch]:
+    def newest_records(self) -> Iterator[RecordHit]:
         """Yield the records that pass the filter, newest first."""
         query = replace(self._filter.table_query(), limit=_PAGE_SIZE)
         while page := self._tables.find(query):
@@ -410,19 +404,19 @@ class _RecordSearcher:
         return self._filter.admits_task(profile.records, OPEN_STATUS if is_open else task.status)
 
 
-def _make_match(record: Record, hits: Mapping[str, Hit], chance: float) -> RecordMatch:
+def _make_match(record: Record, hits: Mapping[str, Hit], chance: float) -> RecordHit:
     """Return a match whose lexical score is reduced by `chance`: lexical scores are relative to the best match."""
     hit = hits[record.id]
     lexical = sum(part.value for part in hit.explanation.parts if part.name == Lane.LEXICAL)
-    return RecordMatch(RatedRecord(record, hit.trust), hit.snippet, hit.score - chance * lexical, hit.relevance)
+    return RecordHit(RatedRecord(record, hit.trust), hit.snippet, hit.score - chance * lexical, hit.relevance)
 
 
-def _newest_match(record: Record) -> RecordMatch:
+def _newest_match(record: Record) -> RecordHit:
     text = next(filter(None, map(record.text, ("summary", "goal", "next_step", "command"))), "")
-    return RecordMatch(RatedRecord(record, CANDIDATE_TRUST), one_line(text, _MAX_SNIPPET_CHARS))
+    return RecordHit(RatedRecord(record, CANDIDATE_TRUST), one_line(text, _MAX_SNIPPET_CHARS))
 
 
-def _rank_matches(matches: Sequence[RecordMatch]) -> list[RecordMatch]:
+def _rank_matches(matches: Sequence[RecordHit]) -> list[RecordHit]:
     """Return matches, best first, with each verification after the record that it verifies."""
     scores = {match.rated.record.id: match.score for match in matches}
     ranked = []
@@ -451,22 +445,6 @@ _STATUS_TEXTS = {
 """Summaries of a recorded lookup."""
 
 
-class ClaimQuery(Struct, frozen=True):
-    """A claim and the records to look in."""
-
-    text: str
-    conditions: RecordFilter
-    candidates: Sequence[str] = ()
-    """Ids of the only records to consider; empty for all that the search finds."""
-
-
-class ClaimRecordTarget(Struct, frozen=True):
-    """Task and writer under which the result is recorded."""
-
-    task: str = ""
-    agent: str | None = None
-
-
 class ClaimEvidence(Struct, frozen=True, kw_only=True):
     """Records for and against a claim."""
 
@@ -476,28 +454,28 @@ class ClaimEvidence(Struct, frozen=True, kw_only=True):
     supporting: tuple[RecordHit, ...] = ()
     conflicting: tuple[RecordHit, ...] = ()
     notes: tuple[str, ...] = ()
-    written: WrittenRecord | None = None
 
 
-def find_claim_evidence(
-    scope: RecordScope, claim: ClaimQuery, target: ClaimRecordTarget | None = None
-) -> ClaimEvidence:
-    """Return the records for and against a claim; with `target`, record the result as well."""
-    k = claim.conditions.k
-    hits = _find_records_about(scope, claim)
-    supporting = tuple(hit for hit in hits if not _rejects(hit.match.rated.record))[:k]
-    against = {hit.match.rated.record.id: hit for hit in hits if _rejects(hit.match.rated.record)}
+def find_claim_evidence(scope: RecordScope, claim: RecordFilter, candidates: Sequence[str] = ()) -> ClaimEvidence:
+    """Return the records for and against the claim in a filter's query.
+
+    `candidates` are ids of the only records to consider; empty for all that the search finds.
+    """
+    k = claim.k
+    hits = _find_records_about(scope, claim, candidates)
+    supporting = tuple(hit for hit in hits if not _rejects(hit.rated.record))[:k]
+    against = {hit.rated.record.id: hit for hit in hits if _rejects(hit.rated.record)}
     tables = scope.records.tables()
     objections: dict[str, Record] = {}  # whether or not the search finds them
     for hit in supporting:
-        for reply in tables.replies(hit.match.rated.record.id):
+        for reply in tables.replies(hit.rated.record.id):
             if _rejects(reply) and reply.id not in against and not tables.superseding(reply.id):
                 objections[reply.id] = reply
     conflicting = (*against.values(), *_to_hits(scope, objections.values()))[:k]
     note = "" if hits else "no record is about this claim"
-    if any(hit.match.rated.trust.tainted for hit in hits):
+    if any(hit.rated.trust.tainted for hit in hits):
         note = "some of these records come from a tool or an import"
-    verified = sum(meets_trust(hit.match.rated.trust, TrustFilter.VERIFIED) for hit in supporting)
+    verified = sum(meets_trust(hit.rated.trust, TrustFilter.VERIFIED) for hit in supporting)
     if conflicting:
         status, confidence = GroundingStatus.CONFLICTED, max(0.18, round(0.38 - 0.04 * len(conflicting), 2))
     elif verified:
@@ -506,36 +484,32 @@ def find_claim_evidence(
         status, confidence = GroundingStatus.CANONICAL, min(0.94, round(0.82 + 0.03 * min(len(supporting), 4), 2))
     else:
         status, confidence = GroundingStatus.INSUFFICIENT, 0.12
-    evidence = ClaimEvidence(
-        claim=claim.text,
+    return ClaimEvidence(
+        claim=claim.query,
         status=status,
         confidence=confidence,
         supporting=supporting,
         conflicting=conflicting,
         notes=(note,) if note else (),
     )
-    if target is None:
-        return evidence
-    return replace(evidence, written=_write_verification(scope, evidence, claim, target))
 
 
-def _find_records_about(scope: RecordScope, claim: ClaimQuery) -> list[RecordHit]:
+def _find_records_about(scope: RecordScope, claim: RecordFilter, candidates: Sequence[str]) -> list[RecordHit]:
     """Return the records about the claim. Named candidates count without a relevance check."""
     tables = scope.records.tables()
-    named = {resolve_record(tables, candidate).id for candidate in claim.candidates}
-    limit = max(_CLAIM_FETCH_FACTOR * claim.conditions.k, len(named))
-    hits = find_records(scope, replace(claim.conditions, query=claim.text, k=limit)).records
+    named = {resolve_record(tables, candidate).id for candidate in candidates}
+    hits = find_records(scope, replace(claim, k=max(_CLAIM_FETCH_FACTOR * claim.k, len(named)))).records
     if not named:
-        relevant = [hit for hit in hits if hit.match.relevance >= _MIN_RELEVANCE]
-        return [hit for hit in relevant if hit.match.rated.record.text("artifact_role") != CLAIM_ROLE]
-    matches = [hit for hit in hits if hit.match.rated.record.id in named]
-    missing = named.difference(hit.match.rated.record.id for hit in matches)
+        relevant = [hit for hit in hits if hit.relevance >= _MIN_RELEVANCE]
+        return [hit for hit in relevant if hit.rated.record.text("artifact_role") != CLAIM_ROLE]
+    matches = [hit for hit in hits if hit.rated.record.id in named]
+    missing = named.difference(hit.rated.record.id for hit in matches)
     return [*matches, *_to_hits(scope, tables.by_ids(missing))]
 
 
 def _to_hits(scope: RecordScope, records: Iterable[Record]) -> list[RecordHit]:
     return to_record_hits(
-        scope, [RecordMatch(RatedRecord(record, CANDIDATE_TRUST), record.text("summary")) for record in records]
+        scope, [RecordHit(RatedRecord(record, CANDIDATE_TRUST), record.text("summary")) for record in records]
     )
 
 
@@ -543,12 +517,12 @@ def _rejects(record: Record) -> bool:
     return record.supports_claim is False or record.text("verification_status").strip().lower() in NEGATIVE_VERDICTS
 
 
-def _write_verification(
-    scope: RecordScope, evidence: ClaimEvidence, claim: ClaimQuery, target: ClaimRecordTarget
+def record_claim_evidence(
+    scope: RecordScope, evidence: ClaimEvidence, *, task: str = "", agent: str | None = None
 ) -> WrittenRecord:
     """Write a verification that replies to nothing and supports nothing, so that it cannot verify a record."""
-    consulted = [hit.match.rated.record for hit in (*evidence.supporting, *evidence.conflicting)]
-    task = target.task or claim.conditions.task or next((record.task for record in consulted if record.task), "")
+    consulted = [hit.rated.record for hit in (*evidence.supporting, *evidence.conflicting)]
+    task = task or next((record.task for record in consulted if record.task), "")
     if not task:
         raise UsageError("the result cannot be recorded without a task", hint="give record_task_id")
     counts = f"{len(evidence.supporting)} for, {len(evidence.conflicting)} against"
@@ -556,11 +530,11 @@ def _write_verification(
         "verification",
         task=task,
         fields={
-            "summary": f"{_STATUS_TEXTS[evidence.status]} ({counts}): {claim.text}",
+            "summary": f"{_STATUS_TEXTS[evidence.status]} ({counts}): {evidence.claim}",
             "artifact_role": CLAIM_ROLE,
             "verification_status": str(evidence.status),
             "confidence": evidence.confidence,
             "related_artifact_ids": [record.id for record in consulted],
         },
     )
-    return append_record(scope, draft, agent=target.agent)
+    return append_record(scope, draft, agent=agent)

@@ -90,7 +90,10 @@ def append_record(
     fields = {name: value for name, value in draft.fields.items() if value is not None and value not in ("", [], {})}
     draft = replace(draft, fields=fields, status=draft.status.strip())
     check_fields(draft.kind, fields)
-    _check_not_empty(draft)
+    texts = [text for value in fields.values() for text in (value if isinstance(value, list) else [value])]
+    if draft.kind in _REQUIRED_TEXTS and not any(text.strip() if isinstance(text, str) else True for text in texts):
+        # It would supersede one that has content.
+        raise UsageError(f"the {draft.kind} is empty", hint=f"give a summary: {_REQUIRED_TEXTS[draft.kind]}")
     draft = replace(draft, agent=_writer_name(scope, agent))
     tables = scope.records.tables()
     parent = resolve_record(tables, draft.reply_to) if draft.reply_to else None
@@ -106,14 +109,9 @@ def append_record(
         return WrittenRecord(
             RatedRecord(record, _UNKNOWN_TRUST), (*notes, f"the record is written, but not rated: {error.message}")
         )
-    return WrittenRecord(rated, (*notes, *_promotion_notes(rated)))
-
-
-def _check_not_empty(draft: RecordDraft) -> None:
-    """Raise UsageError for a decision or revision without content: it would supersede one that has some."""
-    texts = [text for value in draft.fields.values() for text in (value if isinstance(value, list) else [value])]
-    if draft.kind in _REQUIRED_TEXTS and not any(text.strip() if isinstance(text, str) else True for text in texts):
-        raise UsageError(f"the {draft.kind} is empty", hint=f"give a summary: {_REQUIRED_TEXTS[draft.kind]}")
+    if rated.trust.promotion is Promotion.REFUSED:
+        notes.append(f"this verifies nothing: {rated.trust.promotion_reason}")
+    return WrittenRecord(rated, tuple(notes))
 
 
 def _writer_name(scope: RecordScope, agent: str | None) -> str:
@@ -182,9 +180,3 @@ def _write_notes(tables: RecordTables, draft: RecordDraft, redactions: Mapping[s
         earlier = tables.superseding(draft.supersedes)
         if earlier:
             yield f"{draft.supersedes} was already superseded by {earlier[-1].id}"
-
-
-def _promotion_notes(rated: RatedRecord) -> Iterator[str]:
-    trust = rated.trust
-    if trust.promotion is Promotion.REFUSED:
-        yield f"this verifies nothing: {trust.promotion_reason}"

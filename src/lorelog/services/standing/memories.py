@@ -1,48 +1,185 @@
-"""Selects the memories that may be delivered without a search, and their cues.
+"""Selects the memories that may be delivered without a search, and writes the files that hooks read.
 
 Standing are corrections, preferences and decisions, and other memories with cues written by hand. Cues are derived from
 standing memories and from facts that were added by hand, never from the notes of captured turns: these name every file
 of a session. A captured statement is delivered without what it is about; if its words name nothing, the call that the
 user rejected with them is its cue. Superseded, expired and deleted memories, and those whose code is gone, are left out. A memory that came
 with the repository cannot supersede one of the user's own.
+
+Each project has a file of standing memories and a table of cues; `light.cue_table` reads the table, and says how it is
+sorted. A file is replaced only if its content changed, and a lock keeps an older state from overwriting a newer one.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.document import ARCHIVE_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
+from lorelog.core.atomic_file import write_atomic
+from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
+from lorelog.core.paths import is_below
+from lorelog.core.processes import FileLock
+from lorelog.core.query import Filters, Freshness
+from lorelog.light import cue_table
+from lorelog.light.delivery_files import project_key
 from lorelog.light.shell_command import word_set
-from lorelog.services.cues.cue import Cue, read_cues
-from lorelog.services.standing.ownership import HEADING, STANDING_TYPES, OwnClaim, Ownership, is_confirmed, memory_body
+from lorelog.light.wildcard import has_wildcard
+from lorelog.services.cues.cue import Cue, CueKind, read_cues
+from lorelog.services.standing.ownership import (
+    HEADING,
+    STANDING_TYPES,
+    OwnClaim,
+    Ownership,
+    is_confirmed,
+    memory_body,
+    untracked_files,
+)
 from lorelog.services.standing.rules import is_lasting_rule
-from lorelog.services.standing.source import FORMAT, DeliverySource, MemoryMarks
-from lorelog.services.standing.tables import StandingMemory, replace_if_changed
+from lorelog.services.standing.source import FORMAT, MAX_MEMORIES, DeliverySource, MemoryMarks, Verdicts
+from lorelog.services.usage.history import unused_counts
 
 if TYPE_CHECKING:
     from lorelog.services.cues.derive import DerivedCues
+    from lorelog.services.freshness.checker import FreshnessChecker
 
 MAX_TEXT_CHARS = 400
 _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "conversation", "message", "chat"})
 """Types from which no cues are derived: they tell what happened, not what to do."""
 _BULLET = re.compile(r"\A[-*+] (?!\[)")
 _WORD = re.compile(r"\w+")
-_FILLERS = word_set(
-    """
-    a an the please always to of for no i we you it is are be that this and
-    """
-)
+_FILLERS = word_set("a an the please always to of for no i we you it is are be that this and")
 _MIN_NEAR_WORDS = 6
 _MIN_NEAR_SHARE = 0.85
 _FEW_NEW = 20
 """Up to this many new memories, derive cues again instead of loading the cache, which takes longer."""
+MAX_STANDING = 2_000
+_LAST_RANK = 999_999
+_PATTERN_WORD = re.compile(r"[A-Za-z0-9_$]+")
+_LOCK_WAIT_S = 5.0
+CheckMemories = Callable[[Sequence[StoredChunk]], Verdicts]
+"""Returns the freshness of memories."""
+
+
+def write_memories(source: DeliverySource, marks: MemoryMarks, check: CheckMemories | None = None) -> bool:
+    """Write the files of all projects of a tenant; return True if any changed.
+
+    `check` returns the freshness of the current project's memories; without it the last known one is kept.
+    """
+    folder = source.folder
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(TimeoutError), FileLock(folder / "lock", TimeoutError(), _LOCK_WAIT_S):
+        if not source.authored.exists():
+            _adopt_own_memories(source)
+        stamp = source.stamp_of(marks)
+        verdicts = _update_verdicts(source, check)
+        unused = unused_counts(source.workspace.tenant_folder / "deliveries")
+        memories = [
+            memory.with_usage(verdicts.get(memory.id, memory.verdict), unused.get(memory.id, 0))
+            for memory in read_memories(source, marks)
+        ]
+        changed = write_projects(folder, [memory for memory in memories if memory.verdict != Freshness.GONE])
+        write_atomic(source.stamp_file, stamp.encode(), durable=False)
+        return changed
+    return False
+
+
+def _adopt_own_memories(source: DeliverySource) -> None:
+    """Register memories from before the registry existed, unless they may have come with a repository."""
+    pages = source.record_pages
+    by_project: dict[str, list[StoredChunk]] = {}
+    # Not all recent sections: a first index run would read every chunk that it has just written.
+    memories = source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=pages)
+    for stored in (*memories, *source.store.recent(Filters(types=(TURN_TYPE,)), MAX_MEMORIES)):
+        if stored.project and stored.chunk.memory and not is_below(stored.chunk.source, pages):
+            by_project.setdefault(stored.project, []).append(stored)
+    texts: dict[Anchor, str] = {}
+    for project, chunks in by_project.items():
+        untracked = untracked_files(project, sorted({stored.chunk.source for stored in chunks}))
+        own = (stored for stored in chunks if stored.chunk.source in untracked)
+        texts |= {stored.chunk.anchor: memory_body(stored) for stored in own if stored.chunk.anchor}
+    source.authored.adopt(texts)
+    for project, chunks in by_project.items():
+        source.write_own_entries(project, sorted({str(Path(stored.chunk.source).parent) for stored in chunks}))
+
+
+def _update_verdicts(source: DeliverySource, check: CheckMemories | None) -> Verdicts:
+    """Return the last known freshness of memories; with `check`, checked again for the current project."""
+    file = source.folder / "verdicts.json"
+    try:
+        known = msgspec.json.decode(file.read_bytes(), type=dict[str, str])
+    except (OSError, ValueError):
+        known = {}
+    if check is None:
+        return known
+    chunks = source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=source.record_pages)
+    ids = {stored.chunk.memory for stored in chunks}
+    project = source.workspace.project.id
+    current = [stored for stored in chunks if stored.project == project and stored.chunk.anchor]
+    verdicts = {memory: value for memory, value in known.items() if memory in ids} | dict(check(current))
+    if verdicts != known:
+        write_atomic(file, json.dumps(verdicts, sort_keys=True).encode(), durable=False)
+    return verdicts
+
+
+def code_check(checker: FreshnessChecker) -> CheckMemories:
+    """Return a function that checks memories against the code they mention."""
+    from lorelog.services.freshness.checker import claim_of
+
+    def check(chunks: Sequence[StoredChunk]) -> Verdicts:
+        claims = {stored.chunk.memory: claim_of(stored.chunk, stored.project) for stored in chunks}
+        return {memory: verdict.freshness.value for memory, verdict in checker.verdicts(claims).items()}
+
+    return check
+
+
+class StandingMemory(Struct, frozen=True, kw_only=True):
+    """A memory that may be delivered to an agent without a search."""
+
+    id: str
+    type: str
+    text: str
+    date: str
+    origin: str
+    source: str
+    project: str
+    own: bool
+    is_standing: bool
+    cues: tuple[Cue, ...]
+    expires: str = ""
+    verdict: str = Freshness.UNCHECKED.value
+    unused: int = 0
+    """Deliveries without a sign of use."""
+    session: str = ""
+    """The session that it was captured from."""
+
+    def with_usage(self, verdict: str, unused: int) -> StandingMemory:
+        """Return the memory with its freshness and its deliveries without a sign of use."""
+        is_same = (self.verdict, self.unused) == (verdict, unused)
+        return self if is_same else replace(self, verdict=verdict, unused=unused)
+
+    def standing_line(self) -> dict[str, Any]:
+        """Return its line of the standing file."""
+        names = ("id", "type", "text", "date", "origin", "source", "verdict", "own")
+        fields = {name: getattr(self, name) for name in names}
+        more = {"cues": [str(cue) for cue in self.cues], "unused": self.unused}
+        return fields | more | ({"expires": self.expires} if self.expires else {})
+
+    def cue_entry(self) -> dict[str, Any]:
+        """Return what the table of cues holds about it."""
+        names = ("id", "type", "text", "date", "origin", "own")
+        fields = {name: getattr(self, name) for name in names}
+        drifted = self.verdict if self.verdict == Freshness.DRIFTED else ""
+        optional = {"expires": self.expires, "verdict": drifted, "session": self.session}
+        return fields | {name: value for name, value in optional.items() if value}
 
 
 _Bucket = tuple[str, tuple[str, ...], frozenset[str]]
@@ -80,11 +217,11 @@ def read_memories(source: DeliverySource, marks: MemoryMarks) -> list[StandingMe
     """Return the memories that may be delivered, newest first; near-equal ones once."""
     drafts = _read_drafts(source, marks)
     registered = source.authored.all()
-    own: dict[ChunkKey, Anchor] = {}
-    for draft in drafts:
-        anchor = draft.stored.chunk.anchor
-        if anchor is not None and is_confirmed(draft.claim, registered.get(anchor.memory)):
-            own[draft.stored.key] = anchor
+    own = {
+        draft.stored.key: anchor
+        for draft in drafts
+        if (anchor := draft.stored.chunk.anchor) and is_confirmed(draft.claim, registered.get(anchor.memory))
+    }
     own_ids = {anchor.memory for anchor in own.values()}
     replaced = frozenset(memory for anchor in own.values() for memory in anchor.superseded_ids)
     visible = [
@@ -164,13 +301,12 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: D
     if anchor is None or stored.machine or chunk.type == ARCHIVE_TYPE:
         return draft
     reading = _read_chunk(chunk, anchor)
-    text, context, by_hand, is_standing = reading.text, reading.context, reading.by_hand, reading.is_standing
-    cues = by_hand
+    text, cues = reading.text, reading.by_hand
     if reading.derives_cues:
         cues, key = derived.of(text)
         draft.derived = derived_field(key, cues)
-        cues = cues or derive_call_cues(context, stored.project)
-    if not text or not (is_standing or cues):
+        cues = cues or derive_call_cues(reading.context, stored.project)
+    if not text or not (reading.is_standing or cues):
         return draft
     draft.memory = StandingMemory(
         id=anchor.memory,
@@ -181,7 +317,7 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: D
         source=f"{chunk.source}:{chunk.start_line}",
         project=stored.project,
         own=False,
-        is_standing=is_standing,
+        is_standing=reading.is_standing,
         cues=cues,
         session=anchor.session,
     )
@@ -249,16 +385,131 @@ def _standing_rank(memory: StandingMemory) -> int:
 
 
 def _are_near_equal(words: frozenset[str], others: frozenset[str]) -> bool:
-    if words == others:
-        return True
-    if min(len(words), len(others)) < _MIN_NEAR_WORDS:
-        return False
-    shared = len(words & others)
-    if shared < _MIN_NEAR_SHARE * (len(words) + len(others) - shared):
-        return False
-    return not any(_matters(word) for word in words ^ others)
+    if words == others or min(len(words), len(others)) < _MIN_NEAR_WORDS:
+        return words == others
+    is_near = len(words & others) >= _MIN_NEAR_SHARE * len(words | others)
+    return is_near and not any(map(_matters, words ^ others))
 
 
 def _matters(word: str) -> bool:
     """Return True for a word that changes the meaning: a number or a negation."""
     return any(char.isdigit() for char in word) or word in {"not", "never", "don", "dont", "stop", "without", "avoid"}
+
+
+def write_projects(folder: Path, memories: Sequence[StandingMemory]) -> bool:
+    by_project: dict[str, list[StandingMemory]] = {"": []}
+    for memory in memories:
+        by_project.setdefault(memory.project, []).append(memory)
+    by_key = {project_key(project): members for project, members in by_project.items()}
+    contents: dict[str, bytes] = {}
+    for key, members in by_key.items():
+        standing = [memory for memory in members if memory.is_standing][:MAX_STANDING]
+        contents[f"{key}.standing.jsonl"] = "".join(map(_encode_standing, standing)).encode("utf-8", "replace")
+        contents[f"{key}.cues"] = encode_cue_table(members)
+    old = {path.name for pattern in ("*.standing.jsonl", "*.cues") for path in folder.glob(pattern)}
+    # A project without memories keeps empty files: a hook may be reading them.
+    changed = [replace_if_changed(folder / name, contents.get(name, b"")) for name in old | contents.keys()]
+    return any(changed)
+
+
+def replace_if_changed(path: Path, data: bytes) -> bool:
+    try:
+        if path.read_bytes() == data:
+            return False
+    except OSError:
+        pass
+    write_atomic(path, data, durable=False)
+    return True
+
+
+@lru_cache(maxsize=MAX_STANDING)
+def _encode_standing(memory: StandingMemory) -> str:
+    return json.dumps(memory.standing_line(), ensure_ascii=False) + "\n"
+
+
+@lru_cache(maxsize=MAX_MEMORIES)
+def _encode_cues(memory: StandingMemory, rank: str) -> tuple[tuple[str, tuple[str, str, bytes]], ...]:
+    """Return the lines of a memory in the table of cues, each with the name that its symbol or error is listed under."""
+    entry = json.dumps(memory.cue_entry(), ensure_ascii=False)
+    lines = [(*_table_key(cue), _hint(cue), cue.value) for cue in memory.cues]
+    return tuple(
+        (kind + key, _encode_line(kind + key, hint, rank, value, entry)) for kind, key, hint, value in lines if kind
+    )
+
+
+def encode_cue_table(memories: Sequence[StandingMemory]) -> bytes:
+    """Return the table of cues for memories in the order newest first."""
+    lines: list[tuple[str, str, bytes]] = []
+    names: dict[str, set[str]] = {cue_table.SYMBOL: set(), cue_table.ERROR: set()}
+    # Ranks count from the oldest memory, so that a new one does not change the lines of the others.
+    for number, memory in enumerate(memories, _LAST_RANK - len(memories) + 1):
+        for name, line in _encode_cues(memory, f"{0 if memory.own else 1}{number:06}"):
+            if name[0] in names:
+                names[name[0]].add(name[1:])
+            lines.append(line)
+    for kind, label in ((cue_table.SYMBOL, cue_table.SYMBOL_NAMES), (cue_table.ERROR, cue_table.ERROR_WORDS)):
+        if names[kind]:
+            lines.append(_encode_line(label, "", "0", " ".join(sorted(names[kind])), "{}"))
+    return _join_lines(lines)
+
+
+def _hint(cue: Cue) -> str:
+    """Return the longest fixed text that everything matched by a cue contains; empty if there is none."""
+    if cue.kind is CueKind.COMMAND and not has_wildcard(cue.value):
+        return max((word for word in cue.value.split() if not word.startswith("-")), key=len, default="")
+    if cue.kind in (CueKind.PATH, CueKind.COMMAND, CueKind.ERROR):
+        pieces = re.split(r"[*?]+", cue.value)
+        return max((piece.strip("/ ") for piece in pieces), key=len)
+    return ""
+
+
+def _table_key(cue: Cue) -> tuple[str, str]:
+    """Return the kind of line and the key under which a call finds a cue; no kind for topics."""
+    if cue.kind is CueKind.PATH:
+        return _path_key(cue.value)
+    if cue.kind is CueKind.COMMAND:
+        first = cue.value.split()[0]
+        return cue_table.COMMAND, "" if has_wildcard(first) else first
+    if cue.kind is CueKind.SYMBOL:
+        return cue_table.SYMBOL, max(cue.value.split("."), key=len)
+    if cue.kind is CueKind.ERROR:
+        whole = [
+            match[0]
+            for match in _PATTERN_WORD.finditer(cue.value)
+            if not has_wildcard(cue.value[max(0, match.start() - 1) : match.end() + 1])
+        ]
+        return cue_table.ERROR, max(whole, key=len, default="")
+    simple = {CueKind.EVENT: cue_table.EVENT, CueKind.DAY: cue_table.DAY}
+    return simple.get(cue.kind, ""), cue.value
+
+
+def _path_key(pattern: str) -> tuple[str, str]:
+    """Return a name that every matching path contains, or else the suffix that it has."""
+    parts = pattern.strip("/").split("/")
+    literal = [part for part in parts if part and not has_wildcard(part)]
+    if literal:
+        return cue_table.PATH, literal[-1] if literal[-1] == parts[-1] else max(literal, key=len)
+    suffix = cue_table.extension_of(f"x{parts[-1]}")
+    if suffix and not has_wildcard(suffix):
+        return cue_table.EXTENSION, suffix
+    return cue_table.PATH, ""
+
+
+def _encode_line(key: str, hint: str, rank: str, value: str, entry: str) -> tuple[str, str, bytes]:
+    """Return the escaped key, the hint and the bytes of a line, for `_join_lines`."""
+    key = cue_table.escape_key(key)
+    return key, hint, f"{key}\t{hint}\t{rank}\t{value}\t{entry}\n".encode("utf-8", "replace")
+
+
+def _join_lines(lines: Iterable[tuple[str, str, bytes]]) -> bytes:
+    """Return the bytes of a table with these lines."""
+    by_key: dict[str, set[str]] = {}
+    encoded: set[bytes] = set()
+    for key, hint, line in lines:
+        by_key.setdefault(key, set()).add(hint)
+        encoded.add(line)
+    if len(encoded) > cue_table.MAX_UNLISTED:
+        for key, hints in by_key.items():
+            listed = cue_table.HINT_SEPARATOR.join(sorted(hints))
+            encoded.add(f"{key}\t{cue_table.HINT_LIST.decode()}\t0\t{listed}\t{{}}\n".encode("utf-8", "replace"))
+    return b"".join(sorted(encoded))

@@ -1,7 +1,6 @@
 """The source of the files that hooks read: one tenant's memories, and a stamp of everything that the files depend on.
 
-The stamp makes an unnecessary refresh cheap: `refresh` and the modules that read memories are not imported then. It is
-made of the memories' own marks, so that an index run that changed other documents only leaves the files alone.
+The stamp makes an unnecessary refresh cheap: `memories` is not imported then. It is made of the memories' own marks, so that an index run that changed other documents only leaves the files alone.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from lorelog.light.delivery_files import project_key
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.services.places.workspace import RECORD_PAGES, Workspace
-from lorelog.services.standing.own_entries import write_own_entries
+from lorelog.services.standing.ownership import write_own_entries
 
 FORMAT = "5"
 """Increase this when the same memories give other files."""

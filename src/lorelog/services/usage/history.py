@@ -18,7 +18,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field, to_builtins
+from msgspec.structs import replace
 
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.processes import try_file_lock
@@ -85,9 +86,12 @@ class DeliveryFilter(Struct, frozen=True, kw_only=True):
         )
 
 
-class DaySum(Struct):
-    """Deliveries of one day."""
+class DaySum(Struct, kw_only=True):
+    """Deliveries of one day, to one project, of one kind."""
 
+    day: str
+    project: str = ""
+    kind: str = ""
     deliveries: int = 0
     tokens: int = 0
 
@@ -119,24 +123,22 @@ class MemoryUsage(Struct):
         self.kinds |= other.kinds
 
 
-_DayKey = tuple[str, str, str]
-"""Day, project and kind."""
-
-
 class _Totals(Struct):
     """Sums of one or more sessions."""
 
-    days: dict[_DayKey, DaySum] = field(default_factory=dict)
+    days: dict[tuple[str, str, str], DaySum] = field(default_factory=dict)
+    """By day, project and kind."""
     memories: dict[str, MemoryUsage] = field(default_factory=dict)
 
-    def add_day(self, key: _DayKey, other: DaySum) -> None:
-        total = self.days.setdefault(key, DaySum())
+    def add_day(self, other: DaySum) -> None:
+        key = (other.day, other.project, other.kind)
+        total = self.days.setdefault(key, DaySum(day=other.day, project=other.project, kind=other.kind))
         total.deliveries += other.deliveries
         total.tokens += other.tokens
 
     def add(self, other: _Totals) -> None:
-        for key, day in other.days.items():
-            self.add_day(key, day)
+        for day in other.days.values():
+            self.add_day(day)
         for memory, usage in other.memories.items():
             self.memories.setdefault(memory, MemoryUsage()).add(usage)
 
@@ -156,17 +158,11 @@ def read_session(path: Path) -> list[Delivery]:
     used = read_used(path)
     found = []
     for line in read_deliveries(str(path)):
-        texts = {name: value for name in _TEXT_FIELDS if isinstance(value := line.get(name), str)}
-        tokens = line.get("tokens")
-        memories = tuple(line["memories"])
-        found.append(
-            Delivery(
-                **{"at": "", **texts},
-                tokens=tokens if isinstance(tokens, int) and tokens > 0 else 0,
-                memories=memories,
-                used={memory: used[memory] for memory in memories if memory in used},
-            )
-        )
+        fields = {name: value for name in _TEXT_FIELDS if isinstance(value := line.get(name), str)}
+        tokens = line["tokens"] if isinstance(line.get("tokens"), int) else 0
+        how = {memory: used[memory] for memory in line["memories"] if memory in used}
+        delivery = Delivery(tokens=max(0, tokens), memories=tuple(line["memories"]), used=how, **{"at": "", **fields})
+        found.append(delivery)
     return found
 
 
@@ -190,9 +186,9 @@ def used_file(log: Path) -> Path:
 def sum_days(folder: Path, since: str = "") -> dict[str, DaySum]:
     """Return deliveries and tokens by local day, from a day on."""
     days = _Totals()
-    for (day, _, _), total in _totals(folder).days.items():
-        if day >= since:
-            days.add_day((day, "", ""), total)
+    for total in _totals(folder).days.values():
+        if total.day >= since:
+            days.add_day(replace(total, project="", kind=""))
     return {day: total for (day, _, _), total in sorted(days.days.items())}
 
 
@@ -246,7 +242,10 @@ def _session_totals(path: Path, _log: _Stamp, _used: _Stamp) -> _Totals:
     """Return the sums of a session. Cached, because only a few of many logs change between two calls."""
     totals = _Totals()
     for delivery in read_session(path):
-        totals.add_day((local_day(delivery.at), delivery.project, delivery.kind), DaySum(1, delivery.tokens))
+        day = local_day(delivery.at)
+        totals.add_day(
+            DaySum(day=day, project=delivery.project, kind=delivery.kind, deliveries=1, tokens=delivery.tokens)
+        )
         for memory in delivery.memories:
             how = delivery.used.get(memory, "")
             matched = delivery.kind != "standing"
@@ -272,30 +271,15 @@ def _read_sums(folder: Path) -> tuple[_Totals, frozenset[str]]:
             if "merged" in line:
                 merged = frozenset(map(str, line["merged"]))
             elif "memory" in line:
-                usage = MemoryUsage(
-                    delivered=int(line["delivered"]),
-                    used=int(line["used"]),
-                    unused=int(line["unused"]),
-                    first=str(line["first"]),
-                    last=str(line["last"]),
-                    project=str(line["project"]),
-                    kinds=set(map(str, line["kinds"])),
-                )
-                totals.memories.setdefault(str(line["memory"]), MemoryUsage()).add(usage)
+                totals.memories.setdefault(str(line["memory"]), MemoryUsage()).add(convert(line, MemoryUsage))
             else:
-                key = (str(line["day"]), str(line["project"]), str(line["kind"]))
-                totals.add_day(key, DaySum(int(line["deliveries"]), int(line["tokens"])))
+                totals.add_day(convert(line, DaySum))
     return totals, merged
 
 
 def _write_sums(folder: Path, totals: _Totals, merged: Iterable[str]) -> None:
-    lines: list[dict[str, Any]] = [
-        {"day": day, "project": project, "kind": kind, "deliveries": total.deliveries, "tokens": total.tokens}
-        for (day, project, kind), total in sorted(totals.days.items())
-    ]
-    for memory, usage in sorted(totals.memories.items()):
-        counts = {name: getattr(usage, name) for name in ("delivered", "used", "unused", "first", "last", "project")}
-        lines.append({"memory": memory, **counts, "kinds": sorted(usage.kinds)})
+    lines: list[dict[str, Any]] = [to_builtins(total) for _, total in sorted(totals.days.items())]
+    lines += [{"memory": memory, **to_builtins(usage)} for memory, usage in sorted(totals.memories.items())]
     lines.append({"merged": sorted(merged)})
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     write_atomic(folder / _SUMS_FILE, text.encode("utf-8", "replace"))
@@ -303,8 +287,7 @@ def _write_sums(folder: Path, totals: _Totals, merged: Iterable[str]) -> None:
 
 def _merge_old_logs(folder: Path, now: float, max_bytes: int) -> int:
     totals, pending = _read_sums(folder)
-    removable = _merged_names(folder, pending)
-    _remove_logs(folder, removable)
+    _remove_logs(folder, _merged_names(folder, pending))
     old = _old_logs(folder, now, max_bytes)
     if not old:
         if pending:
@@ -355,14 +338,9 @@ def _session_logs(folder: Path) -> Iterator[Path]:
         names = sorted(path.name for path in folder.iterdir())
     except OSError:
         return
-    merged = (
-        frozenset(_merged_names(folder, _cached_pending(folder, _stamp(folder / _SUMS_FILE))))
-        if _SUMS_FILE in names
-        else frozenset()
-    )
-    for name in names:
-        if _LOG_NAME.fullmatch(name) and name not in merged:
-            yield folder / name
+    pending = _cached_pending(folder, _stamp(folder / _SUMS_FILE)) if _SUMS_FILE in names else ()
+    merged = frozenset(_merged_names(folder, pending))
+    yield from (folder / name for name in names if _LOG_NAME.fullmatch(name) and name not in merged)
 
 
 @lru_cache(maxsize=64)
@@ -380,8 +358,7 @@ def _stamp(path: Path) -> _Stamp:
 
 
 def _modified_day(path: Path) -> str:
-    modified = _stamp(path)[1] / 1e9
-    return datetime.fromtimestamp(max(0.0, modified)).astimezone().date().isoformat()
+    return datetime.fromtimestamp(max(0.0, _stamp(path)[1] / 1e9)).astimezone().date().isoformat()
 
 
 def days_ago(count: int, today: date | None = None) -> str:

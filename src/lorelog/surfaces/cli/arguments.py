@@ -12,7 +12,7 @@ import os
 import sys
 
 from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.commands import DEFAULT_VERBS, find_function, load_module, read_derived
+from lorelog.surfaces.cli.commands import DEFAULT_VERBS, GLOBAL_OPTIONS, find_function, load_module, read_derived
 
 TYPE_CHECKING = False
 
@@ -25,21 +25,15 @@ else:
     SimpleNamespace = type(sys.implementation)  # `types.SimpleNamespace`; the module `types` is slow to import
 
 
-def whole_number(minimum: int = 0, maximum: int | None = None) -> Callable[[str], int]:
-    """Return a type of arguments: a whole number within limits."""
-
-    def parse(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise _value_fault(f"must be a whole number (got {text!r})") from None
-        if number < minimum:
-            raise _value_fault(f"must be at least {minimum} (got {number})")
-        if maximum is not None and number > maximum:
-            raise _value_fault(f"must be at most {maximum} (got {number})")
-        return number
-
-    return parse
+def port_number(text: str) -> int:
+    """Return a number from 0 to 65535; a type of arguments."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise _value_fault(f"must be a whole number (got {text!r})") from None
+    if not 0 <= number <= 65_535:
+        raise _value_fault(f"must be at {'least 0' if number < 0 else 'most 65535'} (got {number})")
+    return number
 
 
 def _value_fault(message: str) -> Exception:
@@ -93,7 +87,7 @@ def _declare_derived(parser: argparse.ArgumentParser, command: dict[str, Any]) -
     configure = find_function(command["words"], "configure")
     if configure:
         configure(parser)
-    add_common(parser)
+    add_shared(parser, "json", "project", "tenant", "daemon")
 
 
 def search_filters() -> list[Any]:
@@ -129,28 +123,38 @@ def request_of(args: argparse.Namespace, arguments: Sequence[Any] | None = None)
         if argument.get("joined"):
             value = " ".join(value)
         if argument.get("path"):
-            value = expand_path(value) if isinstance(value, str) else expand_paths(value)
+            value = expand_path(value) if isinstance(value, str) else [expand_path(path) for path in value]
         request[argument["field"]] = value
     return request
 
 
-def add_common(
-    parser: argparse.ArgumentParser,
-    *,
-    project: str = "",
-    with_scope: bool = True,
-) -> None:
-    """Declare --json and --project; with `with_scope`, for commands that call operations, also --tenant and --daemon.
+_SHARED: dict[str, dict[str, Any]] = {
+    "json": {"action": "store_true", "help": "print JSON instead of text (lorelog docs json)"},
+    "project": {"metavar": "DIR", "help": "use the project of DIR instead of the current directory"},
+    "tenant": {"metavar": "NAME", "help": "use another tenant's memories (scope.tenant)"},
+    "daemon": {
+        "dest": "warm",
+        "choices": DAEMON_MODES,
+        "help": "use the daemon: auto, never (off), or require it (daemon.warm)",
+    },
+    "port": {"type": port_number, "metavar": "N", "help": "port; 0 chooses a free one (http.port)"},
+}
 
-    `project` is the help text of --project, where it means more than elsewhere.
+
+def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Declare options that mean the same for every command: json, project, tenant, daemon, port.
+
+    The help of a command only names those of them that most commands take; `lorelog help options` explains these.
     """
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
-    if project:
-        parser.add_argument("--project", metavar="DIR", help=project)
-    else:
-        add_project_option(parser)
-    if with_scope:
-        add_scope_options(parser)
+    for name in names:
+        option = parser.add_argument(f"--{name}", **_SHARED[name])
+        option.is_global = f"--{name}" in GLOBAL_OPTIONS  # type: ignore[attr-defined]
+
+
+def add_flags(parser: Any, **helps: str) -> None:
+    """Declare flags of a parser or group with their help: `dry_run` is --dry-run."""
+    for name, text in helps.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=text)
 
 
 def add_verb(parser: argparse.ArgumentParser, verbs: Any, name: str, help_text: str) -> argparse.ArgumentParser:
@@ -163,41 +167,6 @@ def add_verb(parser: argparse.ArgumentParser, verbs: Any, name: str, help_text: 
         allow_abbrev=False,
     )
     return verb
-
-
-def mark_global(option: argparse.Action) -> None:
-    """Let the help of a command only name an option that most commands take; `lorelog help options` explains it."""
-    option.is_global = True  # type: ignore[attr-defined]
-
-
-def add_daemon_option(parser: argparse.ArgumentParser) -> None:
-    """Declare --daemon."""
-    help_text = "use the daemon: auto, never (off), or require it (daemon.warm)"
-    mark_global(parser.add_argument("--daemon", dest="warm", choices=DAEMON_MODES, help=help_text))
-
-
-def add_scope_options(parser: argparse.ArgumentParser) -> None:
-    """Declare --tenant and --daemon."""
-    add_tenant_option(parser)
-    add_daemon_option(parser)
-
-
-def add_project_option(parser: argparse.ArgumentParser) -> None:
-    """Declare --project."""
-    mark_global(
-        parser.add_argument("--project", metavar="DIR", help="use the project of DIR instead of the current directory")
-    )
-
-
-def add_port_option(parser: argparse.ArgumentParser) -> None:
-    """Declare --port."""
-    help_text = "port; 0 chooses a free one (http.port)"
-    parser.add_argument("--port", type=whole_number(0, 65_535), metavar="N", help=help_text)
-
-
-def add_tenant_option(parser: argparse.ArgumentParser) -> None:
-    """Declare --tenant."""
-    mark_global(parser.add_argument("--tenant", metavar="NAME", help="use another tenant's memories (scope.tenant)"))
 
 
 _SETTING_OPTIONS = (
@@ -261,11 +230,6 @@ def expand_path(path: str) -> str:
     """Return a path with `~` expanded here, because the daemon's HOME may differ. A leading `!` is kept."""
     mark, bare = ("!", path[1:]) if path.startswith("!") else ("", path)
     return mark + os.path.expanduser(bare)
-
-
-def expand_paths(paths: list[str]) -> list[str]:
-    """Return paths with `~` expanded, as by `expand_path`."""
-    return [expand_path(path) for path in paths]
 
 
 _FLAGS = {"store_true": True, "store_false": False}

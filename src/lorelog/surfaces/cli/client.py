@@ -13,7 +13,6 @@ from lorelog.core.errors import ConfigError, DaemonError, DaemonUnresponsive, Us
 from lorelog.surfaces.cli.arguments import DAEMON_MODES, option_of_variable, request_of
 
 TYPE_CHECKING = False
-
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping
@@ -169,8 +168,16 @@ class OperationClient:
             from lorelog.light.daemon_client import call_daemon
 
             start = launch_daemon if self._start_daemon else None
-            if self._mode == "required":
-                _require_daemon(variables)
+            if self._mode == "required":  # even if a start has just failed
+                from lorelog.light.daemon_address import find_address
+                from lorelog.light.daemon_connection import is_listening
+                from lorelog.light.daemon_control import mark_announced
+                from lorelog.light.daemon_control import start as start_daemon
+
+                address = find_address(None, variables)
+                if not is_listening(address):
+                    start_daemon(address, force=True)
+                    mark_announced(address)  # --daemon required asked for it
             try:
                 return call_daemon(
                     op, arguments, directory=directory, environment=variables, start=start, progress=progress
@@ -205,19 +212,6 @@ class OperationClient:
         """Close shared engines and models."""
         if self._resources is not None:
             self._resources.close()
-
-
-def _require_daemon(environment: Mapping[str, str]) -> None:
-    """Start a daemon unless one runs, even if a start has just failed."""
-    from lorelog.light.daemon_address import find_address
-    from lorelog.light.daemon_connection import is_listening
-
-    address = find_address(None, environment)
-    if not is_listening(address):
-        from lorelog.light.daemon_control import mark_announced, start
-
-        start(address, force=True)
-        mark_announced(address)  # --daemon required asked for it
 
 
 def _configured_mode() -> str:

@@ -126,14 +126,6 @@ class CommandParser(argparse.ArgumentParser):
                 return action.choices
         return None
 
-    def _places(self) -> dict[str, str]:
-        """Return the choices of each argument that has no other name: `relevant or irrelevant`."""
-        return {
-            action.dest: " or ".join(map(str, action.choices))
-            for action in self._actions
-            if action.choices and not action.option_strings
-        }
-
     def _reword(self, message: str) -> str:
         """Return an error of argparse in our words: `-k must be a whole number (got 'x')`."""
         required = message.partition("the following arguments are required: ")[2]
@@ -141,12 +133,12 @@ class CommandParser(argparse.ArgumentParser):
             verbs = self._verbs()
             if verbs:
                 return f"'{self.prog}' needs one of: {', '.join(verbs)}"
-            names = [self._places().get(name, name) for name in required.split(", ")]
-            return f"'{self.prog}' needs {' and '.join(names)}"
+            places = [action for action in self._actions if action.choices and not action.option_strings]
+            choices = {action.dest: " or ".join(map(str, action.choices or ())) for action in places}
+            return f"'{self.prog}' needs {' and '.join(choices.get(name, name) for name in required.split(', '))}"
         argument, found, fault = message.removeprefix("argument ").partition(": ")
-        if found and message.startswith("argument "):
-            return _reword_fault(argument.partition("/")[0], fault)
-        return message
+        is_argument = found and message.startswith("argument ")
+        return _reword_fault(argument.partition("/")[0], fault) if is_argument else message
 
 
 def _reword_fault(name: str, fault: str) -> str:
@@ -185,17 +177,15 @@ class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         paragraphs = []
         for paragraph in text.split("\n\n"):
-            if "\n  " in paragraph:
-                lines = [line for example in paragraph.split("\n") for line in _fold_example(example, width)]
-            else:
-                lines = wrap(paragraph, width)
+            lines = [] if "\n  " in paragraph else wrap(paragraph, width)
+            for line in () if lines else paragraph.split("\n"):
+                # The explanation of an example is below it if both are wider than the terminal. A command is never cut.
+                command, gap, explanation = line[2:].partition("   ")
+                is_folded = gap and len(line) > width
+                lines += (
+                    [f"  {command}", *(f"      {part}" for part in wrap(explanation, width - 6))]
+                    if is_folded
+                    else [line]
+                )
             paragraphs.append("\n".join(lines))
         return super()._fill_text("\n\n".join(paragraphs), width, indent)
-
-
-def _fold_example(line: str, width: int) -> list[str]:
-    """Return an example with its explanation below it if both are wider than the terminal. A command is never cut."""
-    command, gap, explanation = line[2:].partition("   ")
-    if len(line) <= width or not gap:
-        return [line]
-    return [f"  {command}", *(f"      {part}" for part in wrap(explanation, width - 6))]

@@ -8,7 +8,13 @@ import sys
 from lorelog.core.caller import detect_agent, without_agent_markers
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.hosts import HOST_TITLES, HOSTS
-from lorelog.surfaces.cli.arguments import add_common, add_scope_options, expand_path, parse_host, request_of
+from lorelog.surfaces.cli.arguments import (
+    add_flags,
+    add_shared,
+    expand_path,
+    parse_host,
+    request_of,
+)
 from lorelog.surfaces.cli.client import OperationClient, call_command, call_operation, print_reply, with_scope_flags
 from lorelog.surfaces.cli.render import (
     one_line,
@@ -63,7 +69,7 @@ _CUE_CHARS = 32
 
 def configure_deliveries(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the review."""
-    parser.add_argument("--unused", action="store_true", help="list memories that were delivered and never used")
+    add_flags(parser, unused="list memories that were delivered and never used")
     parser.add_argument("--min", type=int, metavar="N", help="with --unused: delivered at least N times (default 5)")
 
 
@@ -207,10 +213,13 @@ def configure_init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--project", metavar="DIR", help="project directory (default: the current repository or directory)"
     )
-    parser.add_argument("--no-agent-files", action="store_true", help="do not change AGENTS.md and CLAUDE.md")
-    parser.add_argument("--remove", action="store_true", help="delete the block from AGENTS.md and CLAUDE.md")
-    parser.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+    add_flags(
+        parser,
+        no_agent_files="do not change AGENTS.md and CLAUDE.md",
+        remove="delete the block from AGENTS.md and CLAUDE.md",
+        dry_run="show what would be written, and write nothing",
+    )
+    add_shared(parser, "json")
 
 
 def run_init(args: argparse.Namespace) -> int:
@@ -293,7 +302,7 @@ def configure_session_start(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token-budget", type=int, default=700, metavar="N", help="maximum size of the file in tokens (default 700)"
     )
-    add_scope_options(parser)
+    add_shared(parser, "tenant", "daemon")
 
 
 def run_session_start(args: argparse.Namespace) -> int:
@@ -386,7 +395,7 @@ def show_guard_show(reply: Json, args: argparse.Namespace) -> None:
 
 def configure_guard_add(parser: argparse.ArgumentParser) -> None:
     """Declare the option that blocks."""
-    parser.add_argument("--block", action="store_true", help="block the call instead of warning")
+    add_flags(parser, block="block the call instead of warning")
 
 
 def run_guard_add(args: argparse.Namespace) -> int:
@@ -490,14 +499,13 @@ def configure_backfill(parser: argparse.ArgumentParser) -> None:
         help="claude, codex, opencode, openclaw, gemini, qwen or copilot (default: all that have sessions)",
     )
     parser.add_argument("--since", metavar="DAY", help="only turns on or after DAY: 2026-03-05, yesterday, 7d, 2w, 3m")
-    parser.add_argument(
-        "--all-projects", action="store_true", help="capture the sessions of every project, each to its own journals"
+    add_flags(
+        parser,
+        all_projects="capture the sessions of every project, each to its own journals",
+        dry_run="show what would be captured, and write nothing",
+        upgrade="replace notes of an older version, unless somebody edited them",
     )
-    parser.add_argument("--dry-run", action="store_true", help="show what would be captured, and write nothing")
-    parser.add_argument(
-        "--upgrade", action="store_true", help="replace notes of an older version, unless somebody edited them"
-    )
-    add_common(parser)
+    add_shared(parser, "json", "project", "tenant", "daemon")
 
 
 def run_backfill(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from lorelog.core.errors import LorelogError, NotFound, UsageError
-from lorelog.surfaces.cli.arguments import add_common, add_setting_options, expand_path
+from lorelog.surfaces.cli.arguments import add_flags, add_setting_options, add_shared, expand_path
 from lorelog.surfaces.cli.client import call_command, call_operation, print_reply
 from lorelog.surfaces.cli.render import (
     confirm,
@@ -231,7 +231,7 @@ def configure_restore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "id", metavar="ID|FILE", nargs="?", help="id of the deleted memory, or its first characters; or a backup"
     )
-    parser.add_argument("--dry-run", action="store_true", help="backup: report what would be done, and change nothing")
+    add_flags(parser, dry_run="backup: report what would be done, and change nothing")
     parser.add_argument(
         "--project-map",
         metavar="OLD=NEW",
@@ -239,8 +239,8 @@ def configure_restore(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="backup: a project of the backup, and its directory now; repeatable",
     )
-    parser.add_argument("--undo", action="store_true", help="undo the last restore of a backup")
-    add_common(parser)
+    add_flags(parser, undo="undo the last restore of a backup")
+    add_shared(parser, "json", "project", "tenant", "daemon")
 
 
 def run_restore(args: argparse.Namespace) -> int:
@@ -323,9 +323,9 @@ _SINGULARS = {"memories": "memory", "sections": "section", "summaries": "summary
 
 def configure_forget(parser: argparse.ArgumentParser) -> None:
     """Declare the options that name a receipt, or confirm."""
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    add_flags(parser, yes="do not ask for confirmation")
     parser.add_argument("--verify", metavar="RECEIPT", help="search again for what was forgotten ('last': the newest)")
-    parser.add_argument("--list", action="store_true", help="list the receipts")
+    add_flags(parser, list="list the receipts")
 
 
 def run_forget(args: argparse.Namespace) -> int:

@@ -12,7 +12,10 @@ from typing import Any
 from msgspec import Struct
 
 from lorelog.core.errors import LorelogError, UsageError, nearest_name
-from lorelog.surfaces.cli.arguments import add_common, add_daemon_option, add_project_option, add_tenant_option
+from lorelog.surfaces.cli.arguments import (
+    add_flags,
+    add_shared,
+)
 from lorelog.surfaces.cli.client import print_reply
 from lorelog.surfaces.cli.commands import (
     COMMANDS,
@@ -44,7 +47,7 @@ class DocsPage(Struct, frozen=True):
 def configure_docs(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("page", nargs="?", metavar="PAGE", help="name of a page, such as quickstart or search.md")
-    parser.add_argument("--path", action="store_true", help="print the path of the page, or of the folder")
+    add_flags(parser, path="print the path of the page, or of the folder")
 
 
 def run_docs(args: argparse.Namespace) -> int:
@@ -185,9 +188,8 @@ def _iter_actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 def build_full_parser() -> argparse.ArgumentParser:
     """Return one parser of all commands, for completion. Commands themselves never build it."""
     parser = argparse.ArgumentParser(prog="lorelog", allow_abbrev=False)
-    parser.add_argument("--version", action="store_true", help="show the version")
-    for option in (add_project_option, add_tenant_option, add_daemon_option):
-        option(parser)
+    add_flags(parser, version="show the version")
+    add_shared(parser, "project", "tenant", "daemon")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, summary in COMMANDS.items():
         own = command_parser(name)
@@ -250,8 +252,8 @@ def configure_config(parser: argparse.ArgumentParser) -> None:
             verb.add_argument("value", metavar="VALUE", help="new value; lists as JSON or comma-separated")
         if name in {"set", "unset", "init"}:
             local = "use this project's .lorelog.toml instead of ~/.lorelog/config.toml"
-            verb.add_argument("--local", action="store_true", help=local)
-        add_common(verb, with_scope=False)
+            add_flags(verb, local=local)
+        add_shared(verb, "json", "project")
 
 
 def run_config(args: argparse.Namespace) -> int:

@@ -22,7 +22,12 @@ from lorelog.core.paths import data_folder
 from lorelog.hosts import HOSTS
 from lorelog.hosts.documented import ALL_TITLES, BY_THE_BOOK, DOCUMENTED_HOSTS
 from lorelog.light.daemon_address import find_address
-from lorelog.surfaces.cli.arguments import add_common, add_daemon_option, add_verb, parse_any_host
+from lorelog.surfaces.cli.arguments import (
+    add_flags,
+    add_shared,
+    add_verb,
+    parse_any_host,
+)
 from lorelog.surfaces.cli.client import OperationClient, call_operation, print_reply
 from lorelog.surfaces.cli.render import (
     confirm,
@@ -66,23 +71,22 @@ def configure_hosts(parser: argparse.ArgumentParser) -> None:
         metavar="HOST",
         help="claude, codex, cursor … (default: all found; lorelog docs hosts has the list)",
     )
-    install.add_argument("--yes", action="store_true", help="do not ask before installing into all found hosts")
-    install.add_argument(
-        "--approve",
-        action="store_true",
-        help="openclaw: also allow the plugin to read conversations, which capture requires",
+    add_flags(
+        install,
+        yes="do not ask before installing into all found hosts",
+        approve="openclaw: also allow the plugin to read conversations, which capture requires",
     )
     status = verbs.add_parser("status", help="show installed hosts and whether capture works", allow_abbrev=False)
     status.add_argument("host", nargs="?", metavar="HOST", help="only this host")
-    status.add_argument("--versions", action="store_true", help="run each host to show its version")
-    add_common(status)
+    add_flags(status, versions="run each host to show its version")
+    add_shared(status, "json", "project", "tenant", "daemon")
     uninstall = verbs.add_parser(
         "uninstall", help="remove lorelog from a host and restore its files", allow_abbrev=False
     )
     uninstall.add_argument("host", metavar="HOST", help="claude, codex, cursor … (lorelog docs hosts)")
     for verb in (install, uninstall):
-        verb.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
-        verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+        add_flags(verb, dry_run="show what would change, and change nothing")
+        add_shared(verb, "json")
     flush = add_verb(parser, verbs, "flush", "capture the spooled events of hooks now")
     flush.description = cleandoc(run_flush.__doc__ or "")
     flush.add_argument(
@@ -92,8 +96,7 @@ def configure_hosts(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how long to wait for incomplete transcripts (default: %(default).0f)",
     )
-    flush.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
-    add_daemon_option(flush)
+    add_shared(flush, "json", "daemon")
 
 
 def run_hosts(args: argparse.Namespace) -> int:
@@ -431,10 +434,13 @@ class _Removal(Struct, frozen=True):
 
 def configure_uninstall(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
-    parser.add_argument("--dry-run", action="store_true", help="list what would be removed, and remove nothing")
-    parser.add_argument("--data", action="store_true", help="also delete memories, settings and keys in lorelog's home")
-    parser.add_argument("--yes", action="store_true", help="do not ask before removing")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+    add_flags(
+        parser,
+        dry_run="list what would be removed, and remove nothing",
+        data="also delete memories, settings and keys in lorelog's home",
+        yes="do not ask before removing",
+    )
+    add_shared(parser, "json")
 
 
 def run_uninstall(args: argparse.Namespace) -> int:

@@ -8,10 +8,10 @@ from functools import reduce
 
 from lorelog.core.errors import NotFound, UsageError, nearest_name
 from lorelog.surfaces.cli.arguments import (
-    add_common,
+    add_flags,
     add_setting_options,
-    add_tenant_option,
-    expand_paths,
+    add_shared,
+    expand_path,
 )
 from lorelog.surfaces.cli.client import call_command, call_operation, print_reply, setting_variables
 from lorelog.surfaces.cli.render import (
@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 def configure_index(parser: argparse.ArgumentParser) -> None:
     """Declare what is done instead of indexing, and settings."""
     parser.add_argument("--list", dest="list_roots", action="store_true", help="list what is indexed; index nothing")
-    parser.add_argument(
-        "--remove", action="store_true", help="remove the given paths from the index and stop indexing them"
-    )
+    add_flags(parser, remove="remove the given paths from the index and stop indexing them")
     add_setting_options(parser, chunking=True)
 
 
@@ -69,7 +67,7 @@ def run_index(args: argparse.Namespace) -> int:
     _check_options(args)
     if args.list_roots:
         return print_reply(args, call_operation(args, "roots.list", {}), _show_roots)
-    paths = expand_paths(args.paths)
+    paths = [expand_path(path) for path in args.paths]
     if args.remove:
         return print_reply(args, call_operation(args, "roots.remove", {"paths": paths}), _show_removed)
     check_paths_exist(paths)
@@ -194,9 +192,9 @@ def _show_reembedding(result: Json) -> None:
 def configure_watch(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and directories; '!PATH' excludes one")
-    add_tenant_option(parser)
+    add_shared(parser, "tenant")
     add_setting_options(parser, chunking=True)
-    add_common(parser, with_scope=False)
+    add_shared(parser, "json", "project")
 
 
 def run_watch(args: argparse.Namespace) -> int:
@@ -277,7 +275,7 @@ def _show_pass(watch_pass: WatchPass) -> None:
 
 def configure_reset(parser: argparse.ArgumentParser) -> None:
     """Declare the confirmation, and settings."""
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    add_flags(parser, yes="do not ask for confirmation")
     add_setting_options(parser)
 
 
@@ -314,12 +312,12 @@ def configure_store(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     copy = verbs.add_parser("copy", help="copy the whole index to another backend", allow_abbrev=False)
     copy.add_argument("--to", metavar="URI", required=True, help="address as in store.uri, or 'embedded'")
-    add_common(copy)
+    add_shared(copy, "json", "project", "tenant", "daemon")
     leave = verbs.add_parser(
         "leave", help="delete this index's rows in a Milvus that you no longer use", allow_abbrev=False
     )
     leave.add_argument("--at", metavar="URI", required=True, help="its address, as in store.uri")
-    add_common(leave)
+    add_shared(leave, "json", "project", "tenant", "daemon")
 
 
 def run_store(args: argparse.Namespace) -> int:

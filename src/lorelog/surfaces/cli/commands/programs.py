@@ -9,10 +9,8 @@ import time
 from lorelog.core.errors import DaemonError, LorelogError, NotFound, UsageError
 from lorelog.light.quick_json import loads
 from lorelog.surfaces.cli.arguments import (
-    add_daemon_option,
-    add_port_option,
-    add_project_option,
-    add_scope_options,
+    add_flags,
+    add_shared,
 )
 from lorelog.surfaces.cli.client import OperationClient, call_operation, daemon_mode, launch_daemon, tell_unresponsive
 from lorelog.surfaces.cli.render import print_json, print_note, print_table, short_path, stylize
@@ -36,9 +34,8 @@ def configure_call(parser: argparse.ArgumentParser) -> None:
         "arguments", nargs="?", metavar="JSON", help="arguments as a JSON object (default {}); '-' reads standard input"
     )
     parser.add_argument("--input", metavar="PATH", help="file with the arguments; '-' reads standard input")
-    parser.add_argument("--json", action="store_true", help="accepted as everywhere; the reply is always JSON")
-    add_project_option(parser)
-    add_scope_options(parser)
+    add_flags(parser, json="accepted as everywhere; the reply is always JSON")
+    add_shared(parser, "project", "tenant", "daemon")
 
 
 def run_call(args: argparse.Namespace) -> int:
@@ -93,12 +90,12 @@ def configure_batch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jsonl", required=True, metavar="PATH", help="file with the requests; '-' reads standard input"
     )
-    parser.add_argument(
-        "--stream", action="store_true", help="print each row at once, for a program that sends requests as it reads"
+    add_flags(
+        parser,
+        stream="print each row at once, for a program that sends requests as it reads",
+        continue_on_error="run the remaining lines after a failure",
     )
-    parser.add_argument("--continue-on-error", action="store_true", help="run the remaining lines after a failure")
-    add_project_option(parser)
-    add_scope_options(parser)
+    add_shared(parser, "project", "tenant", "daemon")
 
 
 def run_batch(args: argparse.Namespace) -> int:
@@ -196,7 +193,7 @@ def _parse_line(line: bytes) -> tuple[str, dict[str, Any]]:
 def configure_ops(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("op", nargs="?", metavar="OP", help="name of an operation")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+    add_shared(parser, "json")
 
 
 def run_ops(args: argparse.Namespace) -> int:
@@ -239,8 +236,7 @@ def _show_operation(operation: dict[str, Any]) -> None:
 
 def configure_mcp(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
-    add_project_option(parser)
-    add_scope_options(parser)
+    add_shared(parser, "project", "tenant", "daemon")
 
 
 def run_mcp(args: argparse.Namespace) -> int:
@@ -274,7 +270,7 @@ _IDLE_CHECK_S = 30.0
 def configure_serve(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
     parser.add_argument("--host", metavar="HOST", help="address to listen on (http.host)")
-    add_port_option(parser)
+    add_shared(parser, "port")
     parser.add_argument(
         "--token-env", metavar="NAME", help="require the token in this environment variable (http.token)"
     )
@@ -282,7 +278,7 @@ def configure_serve(parser: argparse.ArgumentParser) -> None:
         "--no-token", action="store_true", help="serve every user of this machine without a token (http.require_token)"
     )
     parser.add_argument("--project", metavar="DIR", help="project of requests that name no directory")
-    add_daemon_option(parser)
+    add_shared(parser, "daemon")
 
 
 def run_serve(args: argparse.Namespace) -> int:
@@ -423,10 +419,10 @@ class _FallbackClient:
 def configure_ui(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("id", nargs="?", default="", metavar="ID", help="show this memory first")
-    parser.add_argument("--no-open", action="store_true", help="print the address instead of opening a browser")
-    add_port_option(parser)
+    add_flags(parser, no_open="print the address instead of opening a browser")
+    add_shared(parser, "port")
     parser.add_argument("--project", metavar="DIR", help="the project to show")
-    add_daemon_option(parser)
+    add_shared(parser, "daemon")
 
 
 def run_ui(args: argparse.Namespace) -> int:

@@ -6,7 +6,11 @@ import os
 import sys
 
 from lorelog.core.errors import NotFound, UsageError
-from lorelog.surfaces.cli.arguments import add_port_option, add_project_option, add_tenant_option, expand_path
+from lorelog.surfaces.cli.arguments import (
+    add_flags,
+    add_shared,
+    expand_path,
+)
 from lorelog.surfaces.cli.client import call_command, call_operation, open_own_engine, print_reply
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, print_notes, short_path, stylize
 from lorelog.surfaces.cli.render.records import (
@@ -312,11 +316,8 @@ def configure_identity(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     create = verbs.add_parser("create", help="create a key pair for a name", allow_abbrev=False)
     create.add_argument("name", metavar="NAME", help=_NAME_HELP)
-    create.add_argument(
-        "--passphrase",
-        action="store_true",
-        help="encrypt the key; the passphrase is read from LORELOG_IDENTITY_PASSPHRASE or asked for",
-    )
+    how = "encrypt the key; the passphrase is read from LORELOG_IDENTITY_PASSPHRASE or asked for"
+    create.add_argument("--passphrase", action="store_true", help=how)
     listing = verbs.add_parser("list", help="list your own and trusted identities", allow_abbrev=False)
     show = verbs.add_parser("show", help="show keys, fingerprints and the path of the private key", allow_abbrev=False)
     export = verbs.add_parser("export", help="print the public key to give to others", allow_abbrev=False)
@@ -325,9 +326,9 @@ def configure_identity(parser: argparse.ArgumentParser) -> None:
     for verb in (show, export, trust, forget):
         verb.add_argument("name", metavar="NAME", help=_NAME_HELP)
     trust.add_argument("key", metavar="PUBLICKEY", help="public key, as printed by 'lorelog identity export'")
-    trust.add_argument("--also", action="store_true", help="add to the name's keys, for a second machine or a new key")
+    add_flags(trust, also="add to the name's keys, for a second machine or a new key")
     for verb in (create, listing, show, export, trust, forget):
-        verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+        add_shared(verb, "json")
 
 
 def run_identity(args: argparse.Namespace) -> int:
@@ -465,16 +466,16 @@ def configure_wiki(parser: argparse.ArgumentParser) -> None:
     build = verbs.add_parser("build", help="write the pages", allow_abbrev=False)
     serve = verbs.add_parser("serve", help="serve the pages to a browser on this machine", allow_abbrev=False)
     lint = verbs.add_parser("lint", help="check the pages and the records", allow_abbrev=False)
-    add_port_option(serve)
+    add_shared(serve, "port")
     for verb in (build, lint):
         verb.add_argument(
             "--output", metavar="DIR", help="directory of the pages (default: .lorelog/wiki of the project)"
         )
-        verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
-        verb.add_argument("--all-projects", action="store_true", help="include all projects of the tenant")
-        add_tenant_option(verb)
+        add_shared(verb, "json")
+        add_flags(verb, all_projects="include all projects of the tenant")
+        add_shared(verb, "tenant")
     for verb in (build, serve, lint):
-        add_project_option(verb)
+        add_shared(verb, "project")
 
 
 def run_wiki(args: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import (
+    add_flags,
     add_setting_options,
 )
 from lorelog.surfaces.cli.client import call_command, print_reply
@@ -46,7 +47,7 @@ from lorelog.surfaces.cli.render.hits import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from lorelog.operations.operation import Json
 
@@ -62,9 +63,7 @@ def configure_search(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="tsv: id, path, line, confidence, date and first line of each hit, separated by tabs",
     )
-    parser.add_argument(
-        "--short", action="store_true", help="print one short entry per memory, as plain text: for agents"
-    )
+    add_flags(parser, short="print one short entry per memory, as plain text: for agents")
     add_setting_options(parser)
 
 
@@ -136,14 +135,10 @@ def _show_in_full(reply: Json, *, explain: bool) -> None:
     if packing:
         print_note(f"about {packing['spent']:,} of {packing['budget']:,} tokens")
         if packing["dropped"]:
-            print_note(_format_dropped(packing["dropped"]))
+            shortest = min(omitted["tokens"] for omitted in packing["dropped"])
+            count = plural(len(packing["dropped"]), "hit")
+            print_note(f"left out: {count}, of {shortest:,} tokens or more (--json lists them)")
     print_notes(reply)
-
-
-def _format_dropped(dropped: Sequence[Json]) -> str:
-    """Return one line about all hits that a token budget left out."""
-    shortest = min(omitted["tokens"] for omitted in dropped)
-    return f"left out: {plural(len(dropped), 'hit')}, of {shortest:,} tokens or more (--json lists them)"
 
 
 def _show_hit(
@@ -167,12 +162,27 @@ def _show_hit(
     for warning in warnings:
         if warning:
             print(wrap_styled(warning, "yellow"))
-    _show_trust(hit)
+    if hit["trust"]["tier"] != "semantic_candidate":
+        from lorelog.surfaces.cli.render.records import format_badge
+
+        badge = format_badge(hit["trust"], {})
+        if badge != "record":  # the first line already says that it is a record
+            print(INDENT + badge)
+    elif hit["trust"]["tainted"]:
+        print(wrap_styled(f"from {format_origin((hit['anchor'] or {}).get('origin', ''))}", "yellow"))
     _show_text(hit, ids)
     for other in hit["duplicates"]:
         print(wrap_styled(f"also in {short_path(other)}", "dim"))
     if explain:
-        _show_explanation(hit)
+        parts = [
+            part for part in hit["explanation"] if abs(part["value"]) >= _MIN_SHOWN_VALUE or part["name"] in _LANES
+        ]
+        width = max(len(part["name"]) for part in parts)
+        margin = " " * (len(INDENT) + len("+0.0000  ") + width + 2)
+        for part in parts:
+            note = wrap(one_line(part["note"]), margin).lstrip(" ")
+            print(f"{INDENT}{part['value']:+.4f}  {part['name']:<{width}}  {note}".rstrip())
+        print(f"{INDENT}{hit['score']:+.4f}  total")
     print()
 
 
@@ -180,31 +190,6 @@ def _format_lines(hit: Json) -> str:
     packed = hit.get("packed")
     shown = packed if packed and not packed["within"] else hit
     return f"{shown['start_line']}-{shown['end_line']}"
-
-
-def _show_trust(hit: Json) -> None:
-    """Print a record's trust badge, or the origin of a tainted memory."""
-    trust = hit["trust"]
-    if trust["tier"] == "semantic_candidate":
-        origin = (hit["anchor"] or {}).get("origin", "")
-        if trust["tainted"]:
-            print(wrap_styled(f"from {format_origin(origin)}", "yellow"))
-        return
-    from lorelog.surfaces.cli.render.records import format_badge
-
-    badge = format_badge(trust, {})
-    if badge != "record":  # the first line already says that it is a record
-        print(INDENT + badge)
-
-
-def _show_explanation(hit: Json) -> None:
-    parts = [part for part in hit["explanation"] if abs(part["value"]) >= _MIN_SHOWN_VALUE or part["name"] in _LANES]
-    width = max(len(part["name"]) for part in parts)
-    margin = " " * (len(INDENT) + len("+0.0000  ") + width + 2)
-    for part in parts:
-        note = wrap(one_line(part["note"]), margin).lstrip(" ")
-        print(f"{INDENT}{part['value']:+.4f}  {part['name']:<{width}}  {note}".rstrip())
-    print(f"{INDENT}{hit['score']:+.4f}  total")
 
 
 def _show_text(hit: Json, ids: Mapping[str, str]) -> None:
@@ -232,7 +217,11 @@ def show_list(reply: Json, args: argparse.Namespace) -> None:
     """
     is_filtered = any((args.source, args.since, args.until, args.types, args.tags))
     for document in reply["documents"]:
-        _show_document(document)
+        place, count = short_path(document["source"]), plural(document["chunks"], "chunk")
+        link = link_file(document["source"], stylize(place, "cyan"))
+        print(format_head("", [(place, link, 2), field(format_date(document)), field(count, "dim")]))
+        if document["title"]:
+            print(INDENT + shorten(one_line(document["title"]), text_width() - len(INDENT)))
     ids = short_ids(memory["id"] for memory in reply["memories"])
     for memory in reply["memories"]:
         _show_memory(memory, ids[memory["id"]])
@@ -245,15 +234,6 @@ def show_list(reply: Json, args: argparse.Namespace) -> None:
     elif reply["more"]:
         print_note("there are more; use -n to show them")
     print_notes(reply)
-
-
-def _show_document(document: Json) -> None:
-    place = short_path(document["source"])
-    link = link_file(document["source"], stylize(place, "cyan"))
-    count = plural(document["chunks"], "chunk")
-    print(format_head("", [(place, link, 2), field(format_date(document)), field(count, "dim")]))
-    if document["title"]:
-        print(INDENT + shorten(one_line(document["title"]), text_width() - len(INDENT)))
 
 
 def _show_memory(memory: Json, identity: str) -> None:

@@ -8,10 +8,9 @@ import sys
 from lorelog.core.errors import LorelogError, NotFound, UsageError
 from lorelog.surfaces.cli.arguments import (
     add_arguments,
-    add_common,
-    add_project_option,
-    add_scope_options,
+    add_flags,
     add_setting_options,
+    add_shared,
     expand_path,
     request_of,
     search_filters,
@@ -48,7 +47,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from asyncio import Task
-    from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
     from typing import Any
 
@@ -70,10 +68,9 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
         "-n", "--lines", type=int, metavar="N", help="show N lines around a memory instead of its section"
     )
     only = parser.add_mutually_exclusive_group()
-    only.add_argument("--history", action="store_true", help="show all records of a record's thread")
-    only.add_argument("--trust", action="store_true", help="show why a record is trusted, or not")
+    add_flags(only, history="show all records of a record's thread", trust="show why a record is trusted, or not")
     add_setting_options(parser)
-    add_common(parser)
+    add_shared(parser, "json", "project", "tenant", "daemon")
 
 
 def run_show(args: argparse.Namespace) -> int:
@@ -101,7 +98,7 @@ def run_show(args: argparse.Namespace) -> int:
         {
             "memory": _show_memory,
             "record": _show_record,
-            "thread": _show_thread,
+            "thread": _show_record,
             "task": show_task,
         }[kind](reply, args)
     return 0
@@ -186,11 +183,6 @@ def _find_task(args: argparse.Namespace, identity: str) -> tuple[str, Json] | No
     return "task", reply
 
 
-def _is_anchor(line: str) -> bool:
-    """Return whether a line of a journal holds an entry's fields."""
-    return line.startswith(_ANCHORS) and line.endswith("-->") and bool(line.partition(":")[2][:1].strip())
-
-
 def _show_memory(reply: Json, args: argparse.Namespace) -> None:
     place = format_location(reply, reply["trust"])
     cost = stylize(f"~{reply['tokens']:,} tokens", "dim")
@@ -213,7 +205,9 @@ def _show_memory(reply: Json, args: argparse.Namespace) -> None:
             print(line)
     # The comments of a journal hold what the lines above say in words.
     *lines, last = reply["content"].split("\n")
-    shown = "\n".join([*(line for line in lines if not _is_anchor(line)), last])
+    comments = {line for line in lines if line.startswith(_ANCHORS) and line.endswith("-->")}
+    comments = {line for line in comments if line.partition(":")[2][:1].strip()}
+    shown = "\n".join([*(line for line in lines if line not in comments), last])
     print(f"\n{printable(shown)}")
     if reply["covers"]:
         print()
@@ -242,21 +236,17 @@ def _format_origin(anchor: Json) -> str:
 
 
 def _show_record(reply: Json, args: argparse.Namespace) -> None:
+    if "artifacts" in reply:  # a thread
+        show_records(reply["artifacts"])
+        return
     related = [*reply["replies"], *reply["superseded_by"]]
     writers = {record["artifact_id"]: record.get("writer", "") for record in related}
-    if args.trust:
-        show_trust(reply["artifact"], writers)
-    else:
-        show_record(reply["artifact"], writers)
+    (show_trust if args.trust else show_record)(reply["artifact"], writers)
     for title, records in (("Replies", reply["replies"]), ("Superseded by", reply["superseded_by"])):
         if records:
             print(f"\n{stylize(title, 'bold')}")
             show_records(records)
     print_notes(reply)
-
-
-def _show_thread(reply: Json, args: argparse.Namespace) -> None:
-    show_records(reply["artifacts"])
 
 
 def run_transcript(args: argparse.Namespace) -> int:
@@ -302,8 +292,7 @@ def _show_turn(turn: Json, *, focused: bool) -> None:
 def configure_open(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("id", metavar="ID", help="id of a hit or memory, or its first characters")
-    add_project_option(parser)
-    add_scope_options(parser)
+    add_shared(parser, "project", "tenant", "daemon")
 
 
 def run_open(args: argparse.Namespace) -> int:
@@ -349,8 +338,7 @@ def configure_pick(parser: argparse.ArgumentParser) -> None:
     """Declare arguments and options."""
     parser.add_argument("query", metavar="QUERY", nargs="*", help="what to search for first")
     add_arguments(parser, search_filters())
-    add_project_option(parser)
-    add_scope_options(parser)
+    add_shared(parser, "project", "tenant", "daemon")
 
 
 def run_pick(args: argparse.Namespace) -> int:
@@ -435,21 +423,18 @@ class Picker:
         from prompt_toolkit.key_binding import KeyBindings
 
         keys = KeyBindings()
-        for names, move in ((("up", "c-p"), -1), (("down", "c-n"), 1), (("pageup",), -10), (("pagedown",), 10)):
-            for name in names:
-                keys.add(name)(self._moves(move))
+        for name, step in {"up": -1, "c-p": -1, "down": 1, "c-n": 1, "pageup": -10, "pagedown": 10}.items():
+
+            def move(_: KeyPressEvent, step: int = step) -> None:
+                self._chosen = min(max(self._chosen + step, 0), max(len(self._hits) - 1, 0))
+                self._schedule(search=False)
+
+            keys.add(name)(move)
         keys.add("enter")(lambda _: self._choose("print"))
         keys.add("c-o")(lambda _: self._choose("open"))
         for name in ("escape", "c-c", "c-d"):
             keys.add(name, eager=True)(lambda event: event.app.exit(result=None))
         return keys
-
-    def _moves(self, step: int) -> Callable[[KeyPressEvent], None]:
-        def move(_: KeyPressEvent) -> None:
-            self._chosen = min(max(self._chosen + step, 0), max(len(self._hits) - 1, 0))
-            self._schedule(search=False)
-
-        return move
 
     def _choose(self, action: str) -> None:
         """Leave with the chosen hit, once its section is read."""

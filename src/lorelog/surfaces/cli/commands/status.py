@@ -5,7 +5,7 @@ from __future__ import annotations
 from lorelog.core.errors import DaemonError, LorelogError, UsageError
 from lorelog.light.daemon_address import find_address
 from lorelog.light.daemon_connection import is_listening
-from lorelog.surfaces.cli.arguments import add_common, add_setting_options, add_verb
+from lorelog.surfaces.cli.arguments import add_flags, add_setting_options, add_shared, add_verb
 from lorelog.surfaces.cli.client import call_operation, print_reply
 from lorelog.surfaces.cli.render import (
     hang,
@@ -23,7 +23,7 @@ from lorelog.surfaces.cli.render import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from lorelog.light.daemon_address import DaemonAddress
@@ -57,7 +57,7 @@ _LABEL_WIDTH = 11
 
 def configure_status_overview(parser: argparse.ArgumentParser) -> None:
     """show everything on one screen (default)"""  # noqa: D403
-    add_common(parser)
+    add_shared(parser, "json", "project", "tenant", "daemon")
 
 
 def run_status_overview(args: argparse.Namespace) -> int:
@@ -168,20 +168,7 @@ def _cost(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _show_screen(status: Json, args: argparse.Namespace) -> None:
-    parts: tuple[tuple[str, Callable[[Any], list[str]], str], ...] = (
-        ("project", _format_project, "index"),
-        ("index", _format_index, "index"),
-        ("daemon", _format_daemon, "daemon"),
-        ("agents", _format_hosts, "hosts"),
-        ("captured", _format_captured, "captured"),
-        ("delivered", _format_delivered, "delivered"),
-        ("cost", _format_cost_line, "cost"),
-    )
-    lines = [
-        (label, line)
-        for label, format_part, key in parts
-        for line in (["unknown (see below)"] if status[key] is None else format_part(status[key]))
-    ]
+    lines = list(_format_parts(status))
     for problem in status["problems"][:_MAX_PROBLEMS]:
         lines.append(("problems", f"{problem['name']}: {problem['message']}"))
         lines += [("problems", f"  {problem['hint']}")] if problem["hint"] else []
@@ -199,40 +186,52 @@ def _show_screen(status: Json, args: argparse.Namespace) -> None:
         last = label
 
 
-def _format_project(stats: Json) -> list[str]:
-    own = stats["project"]
-    name = short_path(own["id"]).rstrip("/") if own["id"] else "(global)"
-    memories = plural(own["coverage"]["chunks"], "memory")
-    return [f"{name.rpartition('/')[2] or name}: {memories} in {plural(own['documents'], 'document')}"]
+def _format_parts(status: Json) -> Iterator[tuple[str, str]]:
+    """Yield the label and the text of each line of the screen, but for problems."""
+    unknown = "unknown (see below)"
+    stats, daemon, captured = status["index"], status["daemon"], status["captured"]
+    if stats is None:
+        yield from (("project", unknown), ("index", unknown))
+    else:
+        own, coverage = stats["project"], stats["project"]["coverage"]
+        name = short_path(own["id"]).rstrip("/") if own["id"] else "(global)"
+        memories = plural(coverage["chunks"], "memory")
+        yield "project", f"{name.rpartition('/')[2] or name}: {memories} in {plural(own['documents'], 'document')}"
+        missing = coverage["chunks"] - coverage["with_vectors"]
+        rest = f", {missing:,} to make ('lorelog index' makes them)" if missing else ""
+        yield "index", f"{plural(coverage['with_vectors'], 'vector')} made{rest}"
+        projects = sum(1 for chunks in stats["projects"].values() if chunks)
+        totals = f"{plural(stats['documents'], 'document')}, {plural(stats['chunks'], 'memory')}"
+        yield "index", f"all projects ({projects:,}): {totals}, {stats['bytes_on_disk'] / 1e6:,.1f} MB"
+    if daemon is None or not daemon["running"]:
+        yield "daemon", unknown if daemon is None else "not running; starts by itself when needed"
+    else:
+        since, size = daemon["started_at"][:16].replace("T", " "), f"{daemon['rss_bytes'] / 1e6:,.0f} MB"
+        yield "daemon", f"running since {since}, {size} of memory (process {daemon['pid']})"
+    yield from (("agents", line) for line in ([unknown] if status["hosts"] is None else _format_hosts(status["hosts"])))
+    if captured is None:
+        yield "captured", unknown
+    else:
+        counts = [plural(captured[f"{noun}s"], noun) for noun in ("turn", *_COUNTED_TYPES)]
+        waiting = f"; {plural(captured['waiting'], 'event')} waiting" if captured["waiting"] else ""
+        yield "captured", f"today: {', '.join(counts)}{waiting}"
+    yield from _format_spending(status["delivered"], status["cost"], unknown)
 
 
-def _format_daemon(status: Json) -> list[str]:
-    if not status["running"]:
-        return ["not running; starts by itself when needed"]
-    since = status["started_at"][:16].replace("T", " ")
-    return [f"running since {since}, {status['rss_bytes'] / 1e6:,.0f} MB of memory (process {status['pid']})"]
-
-
-def _format_captured(captured: Json) -> list[str]:
-    counts = [plural(captured[f"{noun}s"], noun) for noun in ("turn", *_COUNTED_TYPES)]
-    waiting = f"; {plural(captured['waiting'], 'event')} waiting" if captured["waiting"] else ""
-    return [f"today: {', '.join(counts)}{waiting}"]
-
-
-def _format_delivered(delivered: Json) -> list[str]:
-    return [f"today: {plural(delivered['memories'], 'memory')} told to agents, {delivered['tokens']:,} tokens"]
-
-
-def _format_index(stats: Json) -> list[str]:
-    coverage = stats["project"]["coverage"]
-    missing = coverage["chunks"] - coverage["with_vectors"]
-    made = f"{plural(coverage['with_vectors'], 'vector')} made"
-    rest = f", {missing:,} to make ('lorelog index' makes them)" if missing else ""
-    projects = sum(1 for chunks in stats["projects"].values() if chunks)
-    totals = (
-        f"all projects ({projects:,}): {plural(stats['documents'], 'document')}, {plural(stats['chunks'], 'memory')}"
-    )
-    return [made + rest, f"{totals}, {stats['bytes_on_disk'] / 1e6:,.1f} MB"]
+def _format_spending(delivered: Json | None, cost: Json | None, unknown: str) -> Iterator[tuple[str, str]]:
+    if delivered is None:
+        yield "delivered", unknown
+    else:
+        memories = plural(delivered["memories"], "memory")
+        yield "delivered", f"today: {memories} told to agents, {delivered['tokens']:,} tokens"
+    if cost is None or not cost["month"]["calls"]:
+        yield "cost", unknown if cost is None else "no paid model was called this month"
+    else:
+        today, month = (
+            f"{plural(line['calls'], 'call')}, {line['tokens_in'] + line['tokens_out']:,} tokens"
+            for line in (cost["today"], cost["month"])
+        )
+        yield "cost", f"today: {today}; this month: {month}"
 
 
 def _format_hosts(hosts: Sequence[Json]) -> list[str]:
@@ -245,16 +244,6 @@ def _format_hosts(hosts: Sequence[Json]) -> list[str]:
         elif host["installed"] == "missing" and host["found"]:
             lines.append(f"{host['title']}: not installed: lorelog hosts install {host['host']}")
     return lines or ["none found on this machine (lorelog hosts install HOST)"]
-
-
-def _format_cost_line(cost: Json) -> list[str]:
-    def sums(name: str) -> str:
-        line = cost[name]
-        return f"{plural(line['calls'], 'call')}, {line['tokens_in'] + line['tokens_out']:,} tokens"
-
-    if not cost["month"]["calls"]:
-        return ["no paid model was called this month"]
-    return [f"today: {sums('today')}; this month: {sums('month')}"]
 
 
 def show_status_index(stats: Json, args: argparse.Namespace) -> None:
@@ -340,13 +329,14 @@ _RECENT_ERROR_S = 3600.0
 def configure_doctor(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
     parser.add_argument("--daemon-only", dest="daemon", action="store_true", help="check only the daemon, in detail")
-    parser.add_argument("--store", action="store_true", help="only compare the catalog with the search index")
-    parser.add_argument("--repair", action="store_true", help="with --store: fix the differences")
-    parser.add_argument(
-        "--chaos", action="store_true", help="kill a writer in a temporary home, and check what is left"
+    add_flags(
+        parser,
+        store="only compare the catalog with the search index",
+        repair="with --store: fix the differences",
+        chaos="kill a writer in a temporary home, and check what is left",
     )
     parser.add_argument("--cycles", type=int, metavar="N", help="with --chaos: number of kills (10)")
-    add_common(parser)
+    add_shared(parser, "json", "project", "tenant", "daemon")
 
 
 def run_doctor(args: argparse.Namespace) -> int:
@@ -519,7 +509,7 @@ def configure_daemon(parser: argparse.ArgumentParser) -> None:
         ("restart", "stop the daemon and start another"),
     ):
         verb = add_verb(parser, verbs, name, help_text)
-        verb.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+        add_shared(verb, "json")
 
 
 def run_daemon(args: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 
 from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.arguments import add_common
+from lorelog.surfaces.cli.arguments import add_flags, add_shared
 from lorelog.surfaces.cli.client import call_operation, print_reply
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path
 
@@ -42,23 +42,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", metavar="REMOTE", nargs="*", help="address of a Git remote, or the name of an exchange"
     )
-    parser.add_argument("--dry-run", action="store_true", help="report what would be exchanged, and change nothing")
-    parser.add_argument("--status", action="store_true", help="show exchanges, their projects, and what waits")
+    add_flags(
+        parser,
+        dry_run="report what would be exchanged, and change nothing",
+        status="show exchanges, their projects, and what waits",
+    )
     parser.add_argument("--who", metavar="ID", default="", help="show who wrote a memory or record")
-    parser.add_argument("--team", action="store_true", help="new exchange: other people use it, too")
+    add_flags(parser, team="new exchange: other people use it, too")
     parser.add_argument("--user", metavar="NAME", default="", help="your name, as others see it (records.writer)")
     parser.add_argument(
         "--as", metavar="NAME", dest="shared_name", default="", help="name of a project without a remote"
     )
-    parser.add_argument("--with-global", action="store_true", help="also exchange global memories from now on")
+    add_flags(parser, with_global="also exchange global memories from now on")
     parser.add_argument("--name", metavar="NAME", default="", help="new exchange: its name on this machine")
     parser.add_argument("--branch", metavar="NAME", default="", help="new exchange: its branch (default: lorelog)")
-    parser.add_argument("--remove", action="store_true", help="stop exchanging with REMOTE on this machine")
-    parser.add_argument(
-        "--merge-driver", action="store_true", help="let Git merge tracked journals of this clone by entry"
+    add_flags(
+        parser,
+        remove="stop exchanging with REMOTE on this machine",
+        merge_driver="let Git merge tracked journals of this clone by entry",
+        merge="merge three versions of a journal; Git runs this",
     )
-    parser.add_argument("--merge", action="store_true", help="merge three versions of a journal; Git runs this")
-    add_common(parser)
+    add_shared(parser, "json", "project", "tenant", "daemon")
 
 
 def run(args: argparse.Namespace) -> int:

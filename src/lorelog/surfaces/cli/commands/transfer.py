@@ -6,7 +6,7 @@ import os
 import sys
 
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
-from lorelog.surfaces.cli.arguments import add_tenant_option, expand_path
+from lorelog.surfaces.cli.arguments import add_flags, add_shared, expand_path
 from lorelog.surfaces.cli.client import call_command, call_operation, open_own_engine, print_reply
 from lorelog.surfaces.cli.render import confirm, one_line, plural, print_json, print_note, short_path, stylize
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lorelog.ingest.importers.source import ImportSource
     from lorelog.operations.operation import Json
     from lorelog.services.imports.memory_importer import ImportSummary
-    from lorelog.services.records.exports import ExportedMemory, ForeignMemory
+    from lorelog.services.records.exports import ExportedMemory
     from lorelog.services.records.record_importer import ImportReport
 
 _FORMATS = ("markdown", "jsonl", "omf", "okf", "ledger")
@@ -35,7 +35,7 @@ def configure_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=_FORMATS, default="markdown", help="markdown (default), jsonl, omf, okf, ledger"
     )
-    parser.add_argument("--records", action="store_true", help="only the records of tasks and decisions")
+    add_flags(parser, records="only the records of tasks and decisions")
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -151,7 +151,7 @@ def _collect_memories(engine: Engine, projects: tuple[str, ...] | None) -> Itera
 
 def configure_backup(parser: argparse.ArgumentParser) -> None:
     """Declare the check."""
-    parser.add_argument("--verify", action="store_true", help="check an existing backup instead of writing one")
+    add_flags(parser, verify="check an existing backup instead of writing one")
 
 
 def run_backup(args: argparse.Namespace) -> int:
@@ -201,27 +201,28 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path", metavar="PATH", nargs="?", help="file or folder of that tool (default: where it keeps it)"
     )
-    parser.add_argument("--dry-run", action="store_true", help="show what would be imported, and write nothing")
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    add_flags(parser, dry_run="show what would be imported, and write nothing", yes="do not ask for confirmation")
     parser.add_argument("--undo", metavar="BATCH", help="take an import back; entries that you edited since are kept")
     parser.add_argument("--global", dest="to_global", action="store_true", help="import into the global memories")
-    parser.add_argument(
-        "--all-projects", action="store_true", help="also import what belongs to other projects, as global memories"
+    add_flags(
+        parser,
+        all_projects="also import what belongs to other projects, as global memories",
+        settings="also take over the tool's settings (never its keys)",
     )
-    parser.add_argument("--settings", action="store_true", help="also take over the tool's settings (never its keys)")
     parser.add_argument(
         "--format",
         choices=("auto", "jsonl", "markdown", "omf"),
         default="auto",
         help="format of a file of 'lorelog export', or OMF; auto (default) detects it",
     )
-    parser.add_argument("--restore", action="store_true", help="the file is your own: records keep their origin")
-    parser.add_argument(
-        "--include-archived", action="store_true", help="omf: also import archived, expired and superseded memories"
+    add_flags(
+        parser,
+        restore="the file is your own: records keep their origin",
+        include_archived="omf: also import archived, expired and superseded memories",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text (lorelog docs json)")
+    add_shared(parser, "json")
     parser.add_argument("--project", metavar="DIR", help="import into the project of DIR")
-    add_tenant_option(parser)
+    add_shared(parser, "tenant")
 
 
 def run_import(args: argparse.Namespace) -> int:
@@ -505,7 +506,6 @@ def _list_sources(args: argparse.Namespace) -> int:
 
 def _import_file(args: argparse.Namespace, path: str) -> int:
     """Import a file of ours, or OMF: records into the ledger, memories as a batch. Fail if something was refused."""
-    from lorelog.ingest.importers.source import ImportedEntry
     from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportTarget
     from lorelog.services.records.record_importer import (
         ImportOptions,
@@ -528,21 +528,8 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
         )
         options = ImportOptions(args.restore, args.dry_run, project, args.include_archived, scope.patterns)
 
-        def take(some: Sequence[ForeignMemory]) -> None:
-            fields = ("text", "type", "tags", "at", "known_id")
-            memories.take(
-                [
-                    ImportedEntry(
-                        kind="memory",
-                        place=repr(memory.text[:60]),
-                        **{name: getattr(memory, name) for name in fields},
-                    )
-                    for memory in some
-                ]
-            )
-
         with memories:
-            report = RecordImporter(scope.records, scope.keyring, options, take).run(
+            report = RecordImporter(scope.records, scope.keyring, options, memories.take).run(
                 lambda: read_import_file(path, file_format)
             )
     reply = _import_json(file_format, report, memories.summary, dry_run=args.dry_run)

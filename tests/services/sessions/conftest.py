@@ -1,0 +1,14 @@
+"""A project whose sessions are captured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.services.sessions.talks import CaptureHome
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> CaptureHome:
+    """An empty project."""
+    return CaptureHome(tmp_path)
