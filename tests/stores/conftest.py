@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.stores.making import PlainAnalyser
+from tests.stores.making import OPENED, PlainAnalyser
 from tests.stores.milvus_server import LiteServer, tenant
 from tests.stores.test_embedded import check_lanes
 
@@ -75,6 +75,14 @@ def milvus_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiteServ
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture(autouse=True)
+def _close_stores() -> Iterator[None]:
+    """Close the stores that a test opened."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
 
 
 @pytest.fixture(params=sorted(STORES))

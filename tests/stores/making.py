@@ -1,4 +1,4 @@
-"""Small documents, chunks and vectors for store tests."""
+"""Small documents, chunks and vectors for store tests, and what fills and asks a store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from array import array
 from collections.abc import Sequence
 
 from lorelog.core.document import Anchor, Chunk, Document, FileStamp
-from lorelog.core.ports import DocumentUpdate, Vector
+from lorelog.core.ports import DocumentUpdate, Store, Vector
+from lorelog.core.query import Filters, Term
 
 
 class PlainAnalyser:
@@ -49,3 +50,20 @@ def update(source: str, texts: Sequence[str | Chunk], *, project: str = "/p", si
 
 def anchored(memory: str) -> Anchor:
     return Anchor(session="s1", turn="t1", transcript="/t/a b.jsonl", dialect="transcript", memory=memory, tags=("x",))
+
+
+ALL = Filters()
+OPENED: list[Store] = []
+"""Stores that are closed after the test."""
+
+
+def fill(store: Store, *texts: str | Chunk, source: str = "/a.md", project: str = "/p") -> None:
+    with store.writer() as writer:
+        writer.put([update(source, texts, project=project)])
+        writer.put_vectors({pending.vector_key: vector(1, len(pending.text)) for pending in store.pending(1000)})
+
+
+def search_texts(store: Store, word: str, filters: Filters = ALL) -> list[str]:
+    candidates = store.propose([Term(word)], None, filters, 100)[0]
+    chunks = store.fetch([candidate.key for candidate in candidates])
+    return sorted(chunks[candidate.key].chunk.text for candidate in candidates if candidate.key in chunks)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from tests.stores.making import anchored, chunk, update, vector
+from tests.stores.making import ALL, anchored, chunk, update, vector
 
 from lorelog.core.document import Anchor, Chunk
 from lorelog.core.errors import ModelFault, NotFound, StoreBusy, UsageError
@@ -16,8 +16,6 @@ from lorelog.core.ports import MIN_BM25_WORDS, ChunkNeighbours, DocumentUpdate, 
 from lorelog.core.query import Filters, Term
 from lorelog.stores.memory import MemoryStore
 from lorelog.stores.milvus.store import MilvusStore
-
-ALL = Filters()
 
 
 def put(store: Store, *updates: DocumentUpdate) -> None:

@@ -9,7 +9,7 @@ import sys
 import time
 import zlib
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.stores.making import PlainAnalyser, chunk, update
+from tests.stores.making import ALL, OPENED, PlainAnalyser, chunk, update
 from tests.stores.test_embedded import check_lanes
 
 from lorelog.core.errors import ModelFault
@@ -25,19 +25,9 @@ from lorelog.core.ports import Vector
 from lorelog.core.query import Filters
 from lorelog.stores.embedded import EmbeddedStore, dense, vector_codes
 
-ALL = Filters()
 DIMENSION = 24
 EXACT_UP_TO = 400
 Array = np.ndarray[Any, Any]
-OPENED: list[EmbeddedStore] = []
-
-
-@pytest.fixture(autouse=True)
-def _close_stores() -> Iterator[None]:
-    """Close the stores that a test opened."""
-    yield
-    while OPENED:
-        OPENED.pop().close()
 
 
 def clustered(count: int, dimension: int, seed: int, clusters: int = 60) -> Array:

@@ -11,50 +11,27 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.stores.making import PlainAnalyser, chunk, update, vector
+from tests.stores.making import ALL, OPENED, PlainAnalyser, chunk, fill, search_texts, update, vector
 
 from lorelog.core.errors import StoreBusy, StoreDamaged, StoreIncompatible
 from lorelog.core.ports import Store
-from lorelog.core.query import Filters, Term
+from lorelog.core.query import Term
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.embedded.connection import open_writer
 from lorelog.stores.embedded.migrations import MIGRATIONS, SCHEMA_VERSION
 from lorelog.stores.embedded.rows import begins_entry
 
-ALL = Filters()
-OPENED: list[EmbeddedStore] = []
-
-
-@pytest.fixture(autouse=True)
-def _close_stores() -> Iterator[None]:
-    """Close the stores that a test opened."""
-    yield
-    while OPENED:
-        OPENED.pop().close()
-
 
 def open_store(place: Path, *, model: str = "m", version: str = "plain 1") -> EmbeddedStore:
     analyser = PlainAnalyser()
     analyser.version = version
-    OPENED.append(EmbeddedStore(place / "index", analyser, provider="test", model=model))
-    return OPENED[-1]
-
-
-def fill(store: Store, *texts: str, source: str = "/a.md") -> None:
-    with store.writer() as writer:
-        writer.put([update(source, texts)])
-        writer.put_vectors({pending.vector_key: vector(1, len(pending.text)) for pending in store.pending(1000)})
-
-
-def search_texts(store: Store, word: str) -> list[str]:
-    candidates = store.propose([Term(word)], None, ALL, 100)[0]
-    chunks = store.fetch([candidate.key for candidate in candidates])
-    return sorted(chunks[candidate.key].chunk.text for candidate in candidates if candidate.key in chunks)
+    store = EmbeddedStore(place / "index", analyser, provider="test", model=model)
+    OPENED.append(store)
+    return store
 
 
 def test_what_another_process_commits_is_read_again(tmp_path: Path) -> None:

@@ -16,10 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.stores.making import PlainAnalyser, chunk, update, vector
+from tests.stores.making import ALL, OPENED, PlainAnalyser, chunk, fill, search_texts, update, vector
 from tests.stores.milvus_server import LiteServer, tenant
 
-from lorelog.core.document import Chunk
 from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible
 from lorelog.core.options import DEFAULT_COLLECTION, StoreOptions
 from lorelog.core.ports import Store
@@ -31,17 +30,6 @@ from lorelog.stores.milvus.schema import FILLER, collection_name, encode_word, i
 
 pytestmark = pytest.mark.slow
 
-ALL = Filters()
-OPENED: list[MilvusStore] = []
-
-
-@pytest.fixture(autouse=True)
-def _close_stores() -> Iterator[None]:
-    """Close the stores that a test opened."""
-    yield
-    while OPENED:
-        OPENED.pop().close()
-
 
 def open_store(
     place: Path, uri: str, *, of: str = "", model: str = "m", version: str = "plain 1", **more: Any
@@ -49,20 +37,9 @@ def open_store(
     analyser = PlainAnalyser()
     analyser.version = version
     options = StoreOptions(uri, **more)
-    OPENED.append(MilvusStore(place / "index", analyser, options, tenant=of or tenant(), provider="test", model=model))
-    return OPENED[-1]
-
-
-def fill(store: Store, *texts: str | Chunk, source: str = "/a.md", project: str = "/p") -> None:
-    with store.writer() as writer:
-        writer.put([update(source, texts, project=project)])
-        writer.put_vectors({pending.vector_key: vector(1, len(pending.text)) for pending in store.pending(1000)})
-
-
-def search_texts(store: Store, word: str, filters: Filters = ALL) -> list[str]:
-    candidates = store.propose([Term(word)], None, filters, 100)[0]
-    chunks = store.fetch([candidate.key for candidate in candidates])
-    return sorted(chunks[candidate.key].chunk.text for candidate in candidates if candidate.key in chunks)
+    store = MilvusStore(place / "index", analyser, options, tenant=of or tenant(), provider="test", model=model)
+    OPENED.append(store)
+    return store
 
 
 def ask(store: MilvusStore, call: Any) -> Any:

@@ -15,22 +15,14 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.stores.making import update, vector
+from tests.stores.making import ALL, fill, search_texts, update, vector
 from tests.stores.milvus_server import LiteServer, tenant
-from tests.stores.test_milvus import ALL, OPENED, ask, fill, names, open_store, search_texts
+from tests.stores.test_milvus import ask, names, open_store
 
 from lorelog.core.errors import StoreBusy, StoreError, StoreIncompatible, StoreUnreachable
 from lorelog.core.options import DEFAULT_COLLECTION
 from lorelog.stores.milvus.client import Collections
 from lorelog.stores.milvus.schema import collection_name, make_collection
-
-
-@pytest.fixture(autouse=True)
-def _close_stores() -> Iterator[None]:
-    """Close the stores that a test opened."""
-    yield
-    while OPENED:
-        OPENED.pop().close()
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.stores.making import PlainAnalyser, anchored, chunk, update, vector
+from tests.stores.making import ALL, PlainAnalyser, anchored, chunk, update, vector
 from tests.stores.milvus_server import LiteServer, tenant
 
 from lorelog.core.document import Anchor, StoredChunk
@@ -27,8 +27,6 @@ from lorelog.stores.milvus.peers import machine_name
 from lorelog.stores.milvus.schema import collection_name, text_row
 
 pytestmark = pytest.mark.slow
-
-ALL = Filters()
 
 
 def name_of(project: str) -> str:

@@ -8,17 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.stores.making import PlainAnalyser, update, vector
+from tests.stores.making import ALL, PlainAnalyser, update, vector
 from tests.stores.milvus_server import tenant
 
 from lorelog.core.options import StoreOptions
 from lorelog.core.ports import Store
-from lorelog.core.query import Filters, Term
+from lorelog.core.query import Term
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.stores.embedded.catalog_reader import newest_space, next_space, space_model, space_owner
 from lorelog.stores.milvus import MilvusStore
 
-ALL = Filters()
 Open = Callable[[str], Store]
 
 

@@ -9,15 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.stores.making import PlainAnalyser, chunk, update
+from tests.stores.making import ALL, PlainAnalyser, chunk, update
 
-from lorelog.core.query import Filters
 from lorelog.stores.embedded import EmbeddedStore, catalog_writer, dense, vector_file
 from lorelog.stores.embedded.catalog_reader import CatalogReader
 from lorelog.stores.embedded.migrations import SCHEMA_VERSION
 
 DIMENSION = 64
-ALL = Filters()
 FILES = {".i16", ".rows", ".projects", ".slots", ".sums"}
 
 

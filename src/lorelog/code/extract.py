@@ -25,7 +25,7 @@ import re
 import sys
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ from lorelog.code.source import SourceText
 from lorelog.core.code import FileExtract
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node, Point, Query, Range, Tree
+    from tree_sitter import Language, Node, Point, Query, Tree
 
 
 _CHUNK = 4096
@@ -68,26 +68,35 @@ def extract(source: bytes, language: str) -> FileExtract:
     """Extract a source file. `source` is UTF-8, as `decode_source` returns it; other bytes are accepted."""
     if language not in LANGUAGES_BY_NAME:
         return FileExtract(language, (), (), (), SourceText(source).lines)
-    parser, grammar = _BoundedParser(source), language
+    grammar = language
     if language == "javascript" and _FLOW.search(source, 0, 2_000):
         grammar = "tsx"  # TypeScript's grammar knows most of the types in Flow files
-    tree = parser.parse(load_grammar(grammar))
-    root, text, left_out = tree.root_node, SourceText(source), 0
+    # Loaded first: compiling the query of a large language takes a second that is not the file's.
+    parser_language, query, hooks = load_grammar(grammar), load_query(grammar), load_hooks(grammar)
+    parser = _BoundedParser(source)
+    root, text, left_out = parser.parse(parser_language).root_node, SourceText(source), 0
     if language == "python":
         from lorelog.code.languages.python import extract_python
 
-        roots = _repair_python_file(source, parser) if root.has_error else []
-        symbols, uses, imports = extract_python(roots or [root], text)
+        roots: list[Node] = []
+        if root.has_error and not parser.is_exhausted and len(source) <= _MAX_REPAIR_BYTES:
+            roots = repair_python(source, lambda ranges: parser.parse(parser_language, ranges).root_node)
+        symbols, uses, imports = extract_python(roots if roots and not parser.is_exhausted else [root], text)
     else:
         from lorelog.code.names import read_tokens
         from lorelog.code.symbols import assemble_symbols, run_query
 
-        hooks = load_hooks(grammar)
-        query = load_query(grammar)
         if query is None:
             return FileExtract(language, (), (), (), text.lines)
         if root.has_error and not parser.is_exhausted:
-            root, left_out = repair_tree(root, source, hooks, lambda data: _reparse(data, grammar, parser))
+
+            def reparse(data: bytes) -> Node | None:
+                """Parse another version of the file, or a part of it, within the time limit of the first parse."""
+                second = _BoundedParser(data, parser.end)
+                tree = second.parse(parser_language)
+                return None if second.is_exhausted else tree.root_node
+
+            root, left_out = repair_tree(root, source, hooks, reparse)
         matches = run_query(query, root, text, hooks)
         imports = tuple(matches.imports)
         symbols, uses = assemble_symbols(
@@ -143,18 +152,13 @@ class _BoundedParser:
 
     def parse(self, language: Language, byte_ranges: list[tuple[int, int]] | None = None) -> Tree:
         """Parse the file, or ranges of it as if they were the whole file."""
-        from tree_sitter import Parser
+        from tree_sitter import Parser, Range
 
         self._is_parsing = True
-        ranges = [] if byte_ranges is None else [self._range(start, end) for start, end in byte_ranges]
+        ranges = [Range(self._point(start), self._point(end), start, end) for start, end in byte_ranges or ()]
         tree = (Parser(language, included_ranges=ranges) if ranges else Parser(language)).parse(self._read_chunk)
         self._is_parsing = False
         return tree
-
-    def _range(self, start: int, end: int) -> Range:
-        from tree_sitter import Range
-
-        return Range(self._point(start), self._point(end), start, end)
 
     def _point(self, offset: int) -> tuple[int, int]:
         if self._lines is None:
@@ -188,22 +192,6 @@ def _parse_limit(source: bytes) -> int:
         elif mark != b"<<":
             depth = 0
     return len(source)
-
-
-def _repair_python_file(source: bytes, parser: _BoundedParser) -> list[Node]:
-    """Return the trees of a broken Python file, if the time allows."""
-    if parser.is_exhausted or len(source) > _MAX_REPAIR_BYTES:
-        return []
-    grammar = load_grammar("python")
-    trees = repair_python(source, lambda ranges: parser.parse(grammar, ranges).root_node)
-    return [] if parser.is_exhausted else trees
-
-
-def _reparse(data: bytes, grammar: str, first: _BoundedParser) -> Node | None:
-    """Parse another version of a file, or a part of it, within the time limit of the first parse."""
-    parser = _BoundedParser(data, first.end)
-    tree = parser.parse(load_grammar(grammar))
-    return None if parser.is_exhausted else tree.root_node
 
 
 def _first_error_line(root: Node) -> int:
@@ -336,15 +324,9 @@ def _split_class(data: bytes, piece: ByteRange, parse: RangeParser) -> list[list
 
 def _split_pieces(data: bytes, start: int, end: int, margin: bytes) -> list[ByteRange]:
     """Cut at every statement that starts at a margin; decorators belong to their definition."""
-    cuts = [start, *_find_cuts(data, start, end, margin), end]
-    return [(first, last) for first, last in pairwise(cuts) if last > first]
-
-
-def _find_cuts(data: bytes, start: int, end: int, margin: bytes) -> Iterator[int]:
-    is_decorated = False
+    cuts, is_decorated = [start], False
     for match in _STATEMENT_START.finditer(data, start, end):
-        if match[1] != margin:
-            continue
-        if not is_decorated and match.start() > start:
-            yield match.start()
-        is_decorated = match[2] == b"@"
+        if match[1] == margin:
+            cuts += [match.start()] if not is_decorated else []
+            is_decorated = match[2] == b"@"
+    return [(first, last) for first, last in pairwise([*cuts, end]) if last > first]

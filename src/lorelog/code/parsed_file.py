@@ -16,7 +16,6 @@ import marshal
 import os
 import stat
 import struct
-import sys
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,7 +26,7 @@ from lorelog.code.languages.registry import DETECTION_BYTES, detect_language
 from lorelog.code.names import base_name, module_tail
 from lorelog.code.source import MAX_SOURCE_BYTES, decode_source
 from lorelog.code.tables import digest_of
-from lorelog.core.code import FileExtract, NameUse, Symbol
+from lorelog.core.code import FileExtract, NameUse
 from lorelog.core.document import FileStamp
 
 RECIPE = "1"
@@ -83,16 +82,11 @@ def parse_file(root: str, request: ParseRequest) -> ParsedFile:
     digest = digest_of(content)
     if digest == request.digest:
         return ParsedFile(request.path, stamp, digest, unchanged=True)
-    return _parse_content(ParsedFile(request.path, stamp, digest), content)
-
-
-def _parse_content(file: ParsedFile, content: bytes) -> ParsedFile:
-    language = detect_language(file.path, content[:DETECTION_BYTES])
-    if language is None:
-        return file
+    file = ParsedFile(request.path, stamp, digest)
+    language = detect_language(file.path, content[:DETECTION_BYTES]) or ""
     decoded = decode_source(content, language)
-    if decoded.refusal:
-        return file._replace(language=language, problem=decoded.refusal)
+    if not language or decoded.refusal:
+        return file._replace(language=language, problem=decoded.refusal if language else "")
     from lorelog.code.extract import extract
 
     return build_rows(file.path, file.stamp, file.digest, extract(decoded.source, language))
@@ -103,15 +97,8 @@ def build_rows(path: str, stamp: tuple[int, int, int], digest: str, extract: Fil
     symbols = extract.symbols[:MAX_PER_FILE]
     bases = {(index, base_name(base)) for index, symbol in enumerate(symbols) for base in symbol.bases if base}
     imports = tuple(
-        (
-            statement.module,
-            module_tail(statement.module),
-            statement.name,
-            statement.alias,
-            statement.line,
-            statement.column,
-        )
-        for statement in extract.imports[:MAX_PER_FILE]
+        (module, module_tail(module), name, alias, line, column)
+        for module, name, alias, line, column in extract.imports[:MAX_PER_FILE]
     )
     return ParsedFile(
         path,
@@ -120,26 +107,25 @@ def build_rows(path: str, stamp: tuple[int, int, int], digest: str, extract: Fil
         extract.language,
         extract.lines,
         extract.broken,
-        symbols=tuple(_symbol_row(symbol) for symbol in symbols),
+        symbols=tuple(
+            (
+                symbol.name,
+                str(symbol.kind),
+                *symbol.span,
+                symbol.name_line,
+                symbol.name_column,
+                symbol.signature,
+                symbol.docstring,
+                symbol.visibility,
+                symbol.container,
+                BASES_SEPARATOR.join(symbol.bases),
+                symbol.digest,
+            )
+            for symbol in symbols
+        ),
         bases=tuple(sorted(bases)),
         uses=_pack_by_name(extract),
         imports=imports,
-    )
-
-
-def _symbol_row(symbol: Symbol) -> SymbolRow:
-    return (
-        symbol.name,
-        str(symbol.kind),
-        *symbol.span,
-        symbol.name_line,
-        symbol.name_column,
-        symbol.signature,
-        symbol.docstring,
-        symbol.visibility,
-        symbol.container,
-        BASES_SEPARATOR.join(symbol.bases),
-        symbol.digest,
     )
 
 
@@ -183,9 +169,16 @@ MAX_MEMORY = 3 << 30
 
 def main(words: list[str]) -> None:
     """Run the process. `words` holds the niceness."""
+    import resource
+
     with suppress(OSError, ValueError, IndexError):
         os.nice(int(words[0]))
-    _limit_memory()
+    with suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        limit = MAX_MEMORY if hard == resource.RLIM_INFINITY else min(hard, MAX_MEMORY)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
     def parse(root: str, request: ParseRequest) -> ParsedFile:
         try:
@@ -201,7 +194,7 @@ def main(words: list[str]) -> None:
     output = os.dup(1)
     os.dup2(2, 1)
     try:
-        while (message := receive(_reader(0))) is not None:
+        while (message := receive(lambda max_bytes: os.read(0, max_bytes))) is not None:
             root, files = message
             for file in files:
                 send(output, tuple(parse(root, ParseRequest(*file))))
@@ -226,10 +219,6 @@ def receive(read: Callable[[int], bytes]) -> Any:
     return None if body is None else marshal.loads(body)  # noqa: S302  (written by our own process)
 
 
-def _reader(descriptor: int) -> Callable[[int], bytes]:
-    return lambda max_bytes: os.read(descriptor, max_bytes)
-
-
 def _read_exactly(read: Callable[[int], bytes], size: int) -> bytes | None:
     pieces: list[bytes] = []
     while size:
@@ -239,18 +228,3 @@ def _read_exactly(read: Callable[[int], bytes], size: int) -> bytes | None:
         pieces.append(piece)
         size -= len(piece)
     return b"".join(pieces)
-
-
-def _limit_memory() -> None:
-    import resource
-
-    with suppress(OSError, ValueError):
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        limit = MAX_MEMORY if hard == resource.RLIM_INFINITY else min(hard, MAX_MEMORY)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

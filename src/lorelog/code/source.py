@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from contextlib import suppress
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -75,10 +76,11 @@ def _decode(data: bytes, language: str) -> tuple[bytes | None, str]:
         return (_to_utf8(data, encoding), encoding) if encoding else (None, "")
     cookie = _ENCODING_COOKIE.match(data) if language == "python" else None
     if cookie is not None:
-        charset = _known_charset(cookie[1].decode("ascii", "replace"))
-        recoded = _to_utf8(data, charset) if charset else None
-        if recoded is not None:
-            return recoded, charset
+        with suppress(LookupError, ValueError):
+            charset = codecs.lookup(cookie[1].decode("ascii", "replace")).name
+            recoded = _to_utf8(data, charset) if charset not in _NOT_CHARSETS else None
+            if recoded is not None:
+                return recoded, charset
     recoded = _to_utf8(data, "utf-8")
     if recoded is not None:
         return recoded, "utf-8"
@@ -104,15 +106,6 @@ def _guess_utf16(head: bytes) -> str:
     if even > half * 0.7 and odd < half * 0.05:
         return "utf-16-be"
     return ""
-
-
-def _known_charset(name: str) -> str:
-    """Return the canonical name of an encoding; empty if it is unknown or not an encoding of text."""
-    try:
-        name = codecs.lookup(name).name
-    except (LookupError, ValueError):
-        return ""
-    return "" if name in _NOT_CHARSETS else name
 
 
 def _is_minified(source: bytes) -> bool:

@@ -166,7 +166,10 @@ class _Scanner:
         for directory in sorted(self._directories):
             self._walk(directory)
         for path in sorted(self._explicit):
-            self._add_explicit(path)
+            try:
+                self._add_file(path, os.lstat(path), self._owner(path))
+            except OSError as error:
+                self._report_unreadable(path, f"cannot be read: {os_error_text(error)}", "check its permissions")
         reached = self._directories | self._explicit
         outside = (link for link, real in self._links.items() if not any(is_below(real, root) for root in reached))
         return ScanResult(
@@ -205,12 +208,6 @@ class _Scanner:
         else:
             self._report(root, "is not a Markdown file", "only .md and .markdown files are indexed")
 
-    def _add_explicit(self, path: str) -> None:
-        try:
-            self._add_file(path, os.lstat(path), self._owner(path))
-        except OSError as error:
-            self._report_unreadable(path, f"cannot be read: {os_error_text(error)}", "check its permissions")
-
     def _owner(self, path: str) -> str:
         """Return the innermost directory root above a file root, else the file itself."""
         return max((root for root in self._directories if is_below(path, root)), key=len, default=path)
@@ -224,7 +221,8 @@ class _Scanner:
             try:
                 with os.scandir(directory) as listing:
                     entries = list(listing)
-                for name in sorted(entry.name for entry in entries if _is_ignore_file(entry, ignore_names)):
+                own = [entry for entry in entries if entry.name in ignore_names]
+                for name in sorted(entry.name for entry in own if entry.is_file(follow_symlinks=False)):
                     patterns_here = read_ignore_file(Path(directory, name), self._pattern_problems)
                     rules = rules.with_ignore_file(directory, patterns_here)
             except (FileNotFoundError, NotADirectoryError):
@@ -302,11 +300,6 @@ class _Scanner:
     def _report(self, path: str, message: str, hint: str) -> None:
         shown = printable_path(path)
         self._problems.setdefault((shown, message), FileProblem(shown, f"{shown} {message}", hint))
-
-
-def _is_ignore_file(entry: os.DirEntry[str], names: frozenset[str]) -> bool:
-    # Not through a link, which could lead out of the root.
-    return entry.name in names and entry.is_file(follow_symlinks=False)
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:

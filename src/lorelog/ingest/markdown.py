@@ -75,21 +75,16 @@ def _find_cut(line: str, start: int, end: int) -> int:
     if word > earliest:
         return word
     for column in range(end, max(start, end - 16), -1):
-        if not _is_combining(line, column):
+        character = line[column]
+        belongs_to_previous = (
+            unicodedata.combining(character) != 0
+            or _ZERO_WIDTH_JOINER in line[column - 1 : column + 1]
+            or "\ufe00" <= character <= "\ufe0f"  # variation selectors
+            or "\U0001f3fb" <= character <= "\U0001f3ff"  # skin tones
+        )
+        if not belongs_to_previous:
             return column
     return end
-
-
-def _is_combining(line: str, column: int) -> bool:
-    """Return True if the character at a column belongs to the one before it."""
-    character = line[column]
-    return (
-        unicodedata.combining(character) != 0
-        or character == _ZERO_WIDTH_JOINER
-        or line[column - 1] == _ZERO_WIDTH_JOINER
-        or "\ufe00" <= character <= "\ufe0f"  # variation selectors
-        or "\U0001f3fb" <= character <= "\U0001f3ff"  # skin tones
-    )
 
 
 class SectionPiece(Struct, frozen=True):
@@ -107,19 +102,17 @@ def split_section(outline: Outline, section: Section, options: ChunkOptions) -> 
         return [SectionPiece(section.first, section.last)]
     blocks = list(_section_blocks(outline, section))
     fence_lines = {number for first, last, is_whole in blocks if is_whole for number in range(first + 1, last + 1)}
-    packer = _PiecePacker(outline, section, _SplitLimits(limit, max(0, options.overlap_lines)), fence_lines)
+    packer = _PiecePacker(outline, section, options, fence_lines)
     for first, last, is_whole in blocks:
         packer.add_block(first, last, is_whole=is_whole)
     packer.flush()
     # Lists of link targets, as at the end of manuals, are not rendered; they would be found by any word of an address.
-    with_prose = [piece for piece in packer.pieces if piece.cut or _has_prose(outline, piece, section.body)]
+    with_prose = []
+    for piece in packer.pieces:
+        lines = (outline.visible(number).strip() for number in range(max(piece.first, section.body), piece.last + 1))
+        if piece.cut or any(line and not _LINK_DEFINITION.fullmatch(line) for line in lines):
+            with_prose.append(piece)
     return with_prose or packer.pieces
-
-
-def _has_prose(outline: Outline, piece: SectionPiece, body: int) -> bool:
-    """Return True if a piece has text other than link reference definitions."""
-    lines = (outline.visible(number).strip() for number in range(max(piece.first, body), piece.last + 1))
-    return any(line and not _LINK_DEFINITION.fullmatch(line) for line in lines)
 
 
 def _section_blocks(outline: Outline, section: Section) -> Iterator[tuple[int, int, bool]]:
@@ -143,19 +136,16 @@ def _section_blocks(outline: Outline, section: Section) -> Iterator[tuple[int, i
             number += 1
 
 
-class _SplitLimits(Struct, frozen=True):
-    characters: int
-    overlap_lines: int
-
-
 class _PiecePacker:
     """Collects the current piece (`_first.._last`, new from `_first_new_line` on) and the finished ones."""
 
-    def __init__(self, outline: Outline, section: Section, limits: _SplitLimits, fence_lines: AbstractSet[int]) -> None:
+    def __init__(
+        self, outline: Outline, section: Section, options: ChunkOptions, fence_lines: AbstractSet[int]
+    ) -> None:
         self._outline = outline
         self._section = section
-        self._limit = limits.characters
-        self._overlap = limits.overlap_lines
+        self._limit = max(1, options.max_chunk_size)
+        self._overlap = max(0, options.overlap_lines)
         self._fence_lines = fence_lines
         lengths = (len(outline.lines[number]) + 1 for number in range(section.first, section.last + 1))
         self._offsets = [0, *accumulate(lengths)]
@@ -331,7 +321,7 @@ def chunk_markdown(
     sections = read_sections(outline, _outer_sections(start.outer))
     base = PartialDatetime(day_from_filename(source) or front.date)
     own = sections[len(start.outer) :]
-    title = start.title if start.has_title else front.title or _top_title(own) or start.title or _first_title(own)
+    title = start.title if start.has_title else front.title or _title(own, 1) or start.title or _title(own)
     title = title or PurePath(source).stem
     day = base.day or find_day(title)
     factory = _ChunkFactory(outline, source, options, front, start, timer)
@@ -379,7 +369,7 @@ def _find_resume_point(
     heading = outline.headings[outline.last_safe_heading]
     index = next(index for index in range(len(sections) - 1, -1, -1) if sections[index].first == heading.first)
     before_it = sections[len(start.outer) : index]
-    has_title = start.has_title or bool(factory.front.title or _top_title(before_it))
+    has_title = start.has_title or bool(factory.front.title or _title(before_it, 1))
     outer: list[EnclosingHeading] = []
     parent = sections[index].parent
     while parent >= 0:
@@ -398,7 +388,7 @@ def _find_resume_point(
         headings=start.headings + outline.last_safe_heading,
         front_matter=start.front_matter or outline.front_matter,
         outer=tuple(reversed(outer)),
-        title=title if has_title else start.title or _first_title(before_it),
+        title=title if has_title else start.title or _title(before_it),
         latest=max(latest, start.latest),
         fallback_date=undated or start.fallback_date,
         has_title=has_title,
@@ -488,9 +478,7 @@ def _collect_anchors(outline: Outline, sections: list[Section], index: int) -> d
 
 
 def _raw_content(outline: Outline, piece: SectionPiece) -> str:
-    if piece.cut is None:
-        return "\n".join(outline.lines[piece.first : piece.last + 1])
-    start, end = piece.cut
+    start, end = piece.cut or (0, None)
     return "\n".join([*outline.lines[piece.first : piece.last], outline.lines[piece.last][start:end]])
 
 
@@ -498,21 +486,16 @@ def _visible_text(outline: Outline, piece: SectionPiece) -> str:
     """Return the text as rendered: without comments and without lines left empty by them."""
     numbers = range(piece.first, piece.last + 1)
     if outline.hidden.keys().isdisjoint(numbers):
-        text = _raw_content(outline, piece).strip()
-        return _BLANK_RUN.sub("\n\n", text) if "\n" in text else text
-    kept: list[str] = []
-    for number in numbers:
-        cut = piece.cut if piece.cut and number == piece.last else (0, None)
-        line = outline.visible(number, *cut)
-        if number not in outline.hidden or line.strip():
-            kept.append(line)
-    text = "\n".join(kept).strip()
-    return _BLANK_RUN.sub("\n\n", text) if "\n" in text else text
+        text = _raw_content(outline, piece)
+    else:
+        visible = {
+            number: outline.visible(number, *(piece.cut if piece.cut and number == piece.last else (0, None)))
+            for number in numbers
+        }
+        text = "\n".join(line for number, line in visible.items() if number not in outline.hidden or line.strip())
+    return _BLANK_RUN.sub("\n\n", text.strip())
 
 
-def _top_title(sections: list[Section]) -> str:
-    return next((section.title for section in sections if section.title and section.level == 1), "")
-
-
-def _first_title(sections: list[Section]) -> str:
-    return next((section.title for section in sections if section.title), "")
+def _title(sections: list[Section], max_level: int = 6) -> str:
+    """Return the first title of a level."""
+    return next((section.title for section in sections if section.title and section.level <= max_level), "")

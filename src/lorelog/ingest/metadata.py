@@ -34,6 +34,7 @@ from pathlib import PurePath
 from urllib.parse import unquote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lorelog.core.document import Anchor
 
@@ -208,6 +209,7 @@ _ANCHOR_KEY = re.compile(r"(?:^|(?<=\s))([a-z][a-z_-]*):(?=\S)")
 _ADDRESSES = ("transcript", "rollout", "db")
 _LISTS = frozenset(("tags", "covers", "cues"))
 """Fields with limits of their own; the hashes of `covers` are stored with one chunk only."""
+_PLAIN_FIELDS = ("session", "turn", "memory", "type", "origin", "supersedes", "expires", "branch", "commit")
 _MULTIWORD_KEYS = frozenset((*_ADDRESSES, "tags"))
 _COVERS = re.compile(r"\s*covers:([\s,0-9a-f]+)")
 _HASH = re.compile(r"[0-9a-f]{16}")
@@ -230,34 +232,21 @@ def parse_anchor(comment: str) -> Anchor | None:
     if "session" not in values and "memory" not in values:
         return None
     dialect = next((name for name in _ADDRESSES if name in values), "")
-    return Anchor(
-        session=values.get("session", ""),
-        turn=values.get("turn", ""),
+    cues = [unquote(cue).strip() for cue in values.get("cues", "").split(",") if len(cue) <= _MAX_FIELD_CHARS]
+    anchor = Anchor(
         transcript=values.get(dialect, ""),
         dialect=dialect,
-        memory=values.get("memory", ""),
-        type=values.get("type", ""),
         tags=_limit_tags(list(dict.fromkeys(values.get("tags", "").replace(",", " ").split()))),
-        origin=values.get("origin", ""),
-        supersedes=values.get("supersedes", ""),
-        expires=values.get("expires", ""),
-        branch=values.get("branch", ""),
-        commit=values.get("commit", ""),
         covers=_parse_hashes(values.get("covers", "")),
-        cues=_parse_cues(values.get("cues", "")),
+        cues=tuple(list(dict.fromkeys(filter(None, cues)))[:_MAX_CUES]),
     )
+    return replace(anchor, **{name: values[name] for name in _PLAIN_FIELDS if name in values})
 
 
 def parse_covers(comment: str) -> tuple[str, ...]:
     """Return the hashes in a `covers` comment below an anchor, which keeps the anchor's own line short."""
     match = _COVERS.fullmatch(comment)
     return _parse_hashes(match[1]) if match else ()
-
-
-def _parse_cues(text: str) -> tuple[str, ...]:
-    """Return the cues of an anchor: separated by commas, percent-encoded."""
-    words = [word for word in text.split(",") if len(word) <= _MAX_FIELD_CHARS]
-    return tuple(list(dict.fromkeys(cue for word in words if (cue := unquote(word).strip())))[:_MAX_CUES])
 
 
 def _parse_hashes(text: str) -> tuple[str, ...]:

@@ -64,15 +64,21 @@ class CommentReader:
             line = self._lines[number]
             close = line.find(COMMENT_CLOSE, start + 2)  # `<!-->` and `<!--->` close themselves
             if close >= 0:
-                self._hide(number, start, close + 3)
+                self.hidden.setdefault(number, []).append((start, close + 3))
                 self.comments.append(Comment(number, line[start + 4 : close]))
                 position = close + 3
                 continue
             last = -1 if one_line else self._closing_line(number, start)
             if last < 0:
                 break
-            position = self._hide_lines(number, start, last)
-            number = last
+            lines = self._lines
+            end = lines[last].find(COMMENT_CLOSE)
+            inner = [line[start + 4 :], *lines[number + 1 : last], lines[last][:end]]
+            self.comments.append(Comment(number, "\n".join(inner)))
+            for hidden in range(number, last + 1):
+                first = start if hidden == number else 0
+                self.hidden.setdefault(hidden, []).append((first, end + 3 if hidden == last else len(lines[hidden])))
+            position, number = end + 3, last
         return number
 
     def _next_open(self, number: int, position: int) -> int:
@@ -107,21 +113,6 @@ class CommentReader:
                 return -1
         self.reach = len(self._lines)
         return -1
-
-    def _hide_lines(self, first: int, start: int, last: int) -> int:
-        """Hide everything up to the first closing delimiter on line `last`; return the column after it."""
-        lines = self._lines
-        end = lines[last].find(COMMENT_CLOSE)
-        self._hide(first, start, len(lines[first]))
-        for number in range(first + 1, last):
-            self._hide(number, 0, len(lines[number]))
-        self._hide(last, 0, end + 3)
-        inner = [lines[first][start + 4 :], *lines[first + 1 : last], lines[last][:end]]
-        self.comments.append(Comment(first, "\n".join(inner)))
-        return end + 3
-
-    def _hide(self, number: int, start: int, end: int) -> None:
-        self.hidden.setdefault(number, []).append((start, end))
 
 
 def _code_spans(line: str) -> dict[int, int]:
@@ -304,14 +295,12 @@ class _OutlineParser:
                 return later
             if in_list and bare and other[0] not in " \t":
                 self._reach = max(self._reach, later)
-                return self._last_filled(later - 1)
+                end = later - 1
+                while is_blank(self._lines[end]):
+                    end -= 1
+                return end
         self._reach = len(self._lines)
         return len(self._lines) - 1
-
-    def _last_filled(self, number: int) -> int:
-        while is_blank(self._lines[number]):
-            number -= 1
-        return number
 
     def _parse_atx_heading(self, number: int, bare: str) -> bool:
         level = len(bare) - len(bare.lstrip("#"))
@@ -336,7 +325,9 @@ class _OutlineParser:
         title = self._lines[above].lstrip(" \t")
         if is_blank(title) or _indent(self._lines[above], title) > 3 or not _may_be_title(title):
             return False
-        if _NOT_A_TITLE.match(title) or _THEMATIC_BREAK.match(title) or not self._opens_paragraph(above):
+        before = self._lines[above - 1] if above - 1 > self._barrier else ""
+        opens_paragraph = is_blank(before) or _THEMATIC_BREAK.match(before) is not None
+        if _NOT_A_TITLE.match(title) or _THEMATIC_BREAK.match(title) or not opens_paragraph:
             return False
         self._add_heading(Heading(above, number, 1 if bare[0] == "=" else 2, self._title(above)))
         return True
@@ -351,13 +342,6 @@ class _OutlineParser:
                 self._next_merged += 1
         self._headings.append(heading)
         self._barrier = heading.last
-
-    def _opens_paragraph(self, number: int) -> bool:
-        before = number - 1
-        if before <= self._barrier:
-            return True
-        line = self._lines[before]
-        return is_blank(line) or _THEMATIC_BREAK.match(line) is not None
 
     def _title(self, number: int) -> str:
         line = self._lines[number]
@@ -451,7 +435,4 @@ def outline_section_bounds(outline: Outline, line: int, level: int) -> tuple[int
         for heading in headings
         if heading.first > max(at, first) and (heading.level <= level or not level)
     )
-    last = min(bounding, default=len(lines)) - 1
-    while last > first and is_blank(lines[last]):
-        last -= 1
-    return first + 1, last + 1
+    return first + 1, _last_nonblank_line(outline, first, min(bounding, default=len(lines))) + 1

@@ -320,10 +320,8 @@ def _stands_out(match: re.Match[str], context: _Context, name: str) -> bool:
     """Return True for a capital in the middle of a sentence that is not a name: `the March release`, not `Women's March`."""
     if name in _NAMED_MONTHS | _SHORT_MONTHS or not match["month"][0].isupper() or match["month"].isupper():
         return False
-    before = context.before
-    return (
-        before.endswith(" ") and before.split()[-1].isalpha() and before.split()[-1].islower() and context.after != "of"
-    )
+    word = context.before.split()[-1] if context.before.strip() and context.before.endswith(" ") else ""
+    return word.isalpha() and word.islower() and context.after != "of"
 
 
 def _read_year(match: re.Match[str], context: _Context) -> Reading:
@@ -352,16 +350,10 @@ def _read_weekday(match: re.Match[str], context: _Context) -> Reading:
 
 
 def _read_day_word(match: re.Match[str], context: _Context) -> Reading:
-    if match[1]:
-        shift, is_today = (-1 if match[1].lower() == "last" else 0), False
-    else:
-        shift, is_today = (
-            _DAY_WORDS[match[3].lower()] * (2 if match["day"] else 1),
-            match[3].lower() in {"today", "heute"},
-        )
-    is_present = (
-        is_today and len(context.query.split()) > 4 and context.words.isdisjoint(_PERSONAL_WORDS | _PAST_MARKERS)
-    )
+    word = (match[3] or "").lower()
+    shift = _DAY_WORDS[word] * (2 if match["day"] else 1) if word else -(match[1].lower() == "last")
+    is_long = len(context.query.split()) > 4
+    is_present = word in {"today", "heute"} and is_long and context.words.isdisjoint(_PERSONAL_WORDS | _PAST_MARKERS)
     return None if is_present else ((context.today + dt.timedelta(shift),) * 2, _RELATIVE, False)
 
 
@@ -395,13 +387,7 @@ def _read_ago(match: re.Match[str], context: _Context) -> Reading:
 def _read_shifted(match: re.Match[str], context: _Context) -> Reading:
     """Parse `last week`, `past 3 days`, `this quarter`, `next Monday`, `last March`."""
     how, today, unit = match[1].lower(), context.today, _UNITS.get((match["unit"] or "").lower())
-    sign = (
-        0
-        if how.startswith(("this", "current", "diese"))
-        else 1
-        if how.startswith(("next", "n", "coming", "up"))
-        else -1
-    )
+    sign = 0 if how.startswith(("this", "current", "diese")) else 1 if how.startswith(("n", "coming", "up")) else -1
     if unit is None:
         return _read_shifted_name(match, today, sign)
     if context.after in {"of", "des", "der"}:
@@ -411,11 +397,8 @@ def _read_shifted(match: re.Match[str], context: _Context) -> Reading:
             return None
         other = _add_units(today, unit, sign * _read_count(match)[1])
         return (min(other, today), max(other, today)), _RELATIVE, False
-    if (
-        sign < 0
-        and unit != "weekend"
-        and (how.startswith(("past", "vergangen")) or (context.article == "the" and not context.part))
-    ):
+    is_span = how.startswith(("past", "vergangen")) or (context.article == "the" and not context.part)
+    if sign < 0 and unit != "weekend" and is_span:
         return (_add_units(today, unit, -1), today), _RELATIVE, False
     return (_unit_days(_add_units(today, unit, sign), unit), _RELATIVE, False) if unit != "day" else None
 
@@ -563,16 +546,11 @@ def _choose_hint(query: str, times: list[_Time], today: dt.date) -> TimeHint:
     best = [related] if related else best
     first: dt.date | None = min(time.days[0] for time in best)
     last: dt.date | None = max(time.days[1] for time in best)
-    if related:
-        first, last = _open_ended(related)
+    if related and related.relation == "before":
+        first, last = None, related.days[0] - dt.timedelta(related.days[0] > dt.date.min)
+    elif related and related.relation == "after":
+        first, last = related.days[1] + dt.timedelta(related.days[1] < dt.date.max), None
+    elif related:
+        first, last = (related.days[0], None) if related.relation == "since" else (None, related.days[1])
     phrases = dict.fromkeys(query[time.start : time.end] for time in best)
     return TimeHint(" … ".join(phrases), (best[0].start, best[-1].end), first, last, today)
-
-
-def _open_ended(time: _Time) -> tuple[dt.date | None, dt.date | None]:
-    first, last = time.days
-    if time.relation == "before":
-        return None, first - dt.timedelta(first > dt.date.min)
-    if time.relation == "after":
-        return last + dt.timedelta(last < dt.date.max), None
-    return (first, None) if time.relation == "since" else (None, last)

@@ -159,16 +159,11 @@ def _compare(statement: _Statement, newest: _Statement) -> ValuePair | None:
     value, current = statement.value.value, newest.value.value
     if value == current or not statement.is_about_same(newest) or not _is_specific(statement, newest):
         return None
-    if statement.text.source == newest.text.source:
-        if not (statement.text.date and newest.text.date):
-            return None
-    elif not (statement.text.is_memory or newest.text.is_memory):
+    are_dated, is_noted = statement.text.date and newest.text.date, statement.text.is_memory or newest.text.is_memory
+    if not (are_dated if statement.text.source == newest.text.source else is_noted):
         return None
-    if (
-        (value.startswith("not ") or current.startswith("not "))
-        and value != f"not {current}"
-        and current != f"not {value}"
-    ):
+    is_negated = value.startswith("not ") or current.startswith("not ")
+    if is_negated and f"not {current}" != value and f"not {value}" != current:
         return None
     is_later = _later(statement.text.date, newest.text.date) > 0
     return _make_pair(statement, newest, is_settled=is_later and (newest.text.is_own or not statement.text.is_own))
@@ -479,9 +474,8 @@ def _describe(words: Sequence[str], kind: str) -> str:
         return kind[5:]
     light = _light_words()
     first = next((at for at, word in enumerate(words) if word.lower() not in light), 0)
-    last = next(
-        (at for at in range(len(words) - 1, -1, -1) if words[at].lower().strip("=") not in light), len(words) - 1
-    )
+    heavy = [at for at, word in enumerate(words) if word.lower().strip("=") not in light]
+    last = heavy[-1] if heavy else len(words) - 1
     return " ".join(words[first : last + 1]).rstrip(":= ")
 
 

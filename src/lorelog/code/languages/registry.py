@@ -109,7 +109,6 @@ _BY_FILE_NAME = {name: language.name for language in LANGUAGES for name in langu
 _BY_PROGRAM = {program: language.name for language in LANGUAGES for program in language.shebangs}
 
 _SHEBANG = re.compile(rb"#!\s*(?:\S*/)?env\s+(?:-\S+\s+|\w+=\S*\s+)*(\S+)|#!\s*(\S+)")
-_VERSION = re.compile(r"[\d.]+$")
 _CPLUSPLUS = re.compile(
     rb"^\s*(?:class\s+\w+[^;]*[{:]|namespace\s+\w*|template\s*<|using\s+(?:namespace|\w+\s*=)|(?:public|private|protected)\s*:"
     rb"|#\s*include\s*<(?:string|vector|map|memory|cstdint|cstddef|cstdio|iostream|functional|utility|type_traits|algorithm)>)"
@@ -141,7 +140,9 @@ def detect_language(path: str, head: bytes = b"") -> str | None:
         return _BY_FILE_NAME[name]
     if suffix and not name.startswith("."):
         return None
-    return _detect_by_shebang(head)
+    match = _SHEBANG.match(head)
+    program = (match[1] or match[2]).decode("utf-8", "replace").rsplit("/", 1)[-1] if match else ""
+    return _BY_PROGRAM.get(program) or _BY_PROGRAM.get(program.rstrip("0123456789."))
 
 
 def may_be_code(path: str) -> bool:
@@ -151,11 +152,3 @@ def may_be_code(path: str) -> bool:
     stem, dot, ending = name.rpartition(".")
     suffix = f".{ending.lower()}" if dot and stem and ending else ""
     return suffix in _BY_SUFFIX or name in _BY_FILE_NAME or not suffix
-
-
-def _detect_by_shebang(head: bytes) -> str | None:
-    match = _SHEBANG.match(head)
-    if match is None:
-        return None
-    program = (match[1] or match[2]).decode("utf-8", "replace").rsplit("/", 1)[-1]
-    return _BY_PROGRAM.get(program) or _BY_PROGRAM.get(_VERSION.sub("", program))

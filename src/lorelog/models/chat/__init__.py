@@ -5,7 +5,7 @@ As with embedders, a provider's module is imported when its model is opened.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -15,7 +15,6 @@ from lorelog.core.errors import ConfigError
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import LanguageModel
 
-LoadModel = Callable[[LanguageOptions, str, Mapping[str, str]], LanguageModel | None]
 _AGENT_PROGRAMS = ("claude", "codex")
 """Agents whose programs are tried, in this order, for work that belongs to no session."""
 
@@ -23,31 +22,12 @@ _AGENT_PROGRAMS = ("claude", "codex")
 class ChatProvider(Struct, frozen=True):
     """Registry entry of a provider, available without loading its module."""
 
-    load: LoadModel
     window_tokens: int
     """Usual context window of its models; the settings override it."""
     key_variables: tuple[str, ...] = ()
     """Environment variables for the key if the settings name none; the first that is set is used."""
     url_variable: str = ""
     """Environment variable for the base URL if the settings have none."""
-
-
-def _load_vendor(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel:
-    from lorelog.models.chat.remote import open_vendor_model
-
-    return open_vendor_model(options)
-
-
-def _load_ollama(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel:
-    from lorelog.models.ollama import OllamaLanguageModel
-
-    return OllamaLanguageModel(options)
-
-
-def _load_command(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel:
-    from lorelog.models.chat.programs import CommandLanguageModel
-
-    return CommandLanguageModel(options, environment)
 
 
 def _load_agent_cli(options: LanguageOptions, host: str, environment: Mapping[str, str]) -> LanguageModel | None:
@@ -68,12 +48,12 @@ def _load_agent_cli(options: LanguageOptions, host: str, environment: Mapping[st
 
 CHAT_PROVIDERS: Mapping[str, ChatProvider] = MappingProxyType(
     {
-        "openai": ChatProvider(_load_vendor, 100_000, ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
-        "anthropic": ChatProvider(_load_vendor, 180_000, ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"),
-        "gemini": ChatProvider(_load_vendor, 500_000, ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
-        "ollama": ChatProvider(_load_ollama, 8192, ("OLLAMA_API_KEY",), "OLLAMA_HOST"),
-        "command": ChatProvider(_load_command, 32_000),
-        "host": ChatProvider(_load_agent_cli, 100_000),
+        "openai": ChatProvider(100_000, ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
+        "anthropic": ChatProvider(180_000, ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"),
+        "gemini": ChatProvider(500_000, ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+        "ollama": ChatProvider(8192, ("OLLAMA_API_KEY",), "OLLAMA_HOST"),
+        "command": ChatProvider(32_000),
+        "host": ChatProvider(100_000),
     }
 )
 
@@ -83,7 +63,20 @@ def open_language_model(options: LanguageOptions, host: str, environment: Mappin
 
     None if only the host itself can call its model, through its plugin. Raise ConfigError for an unknown provider.
     """
-    return _find_provider(options).load(resolve_language_options(options, environment), host, environment)
+    options = resolve_language_options(options, environment)
+    if options.provider == "host":
+        return _load_agent_cli(options, host, environment)
+    if options.provider == "command":
+        from lorelog.models.chat.programs import CommandLanguageModel
+
+        return CommandLanguageModel(options, environment)
+    if options.provider == "ollama":
+        from lorelog.models.ollama import OllamaLanguageModel
+
+        return OllamaLanguageModel(options)
+    from lorelog.models.chat.remote import open_vendor_model
+
+    return open_vendor_model(options)
 
 
 def check_language_model(options: LanguageOptions, environment: Mapping[str, str]) -> str:
@@ -97,7 +90,11 @@ def check_language_model(options: LanguageOptions, environment: Mapping[str, str
 
 def resolve_language_options(options: LanguageOptions, environment: Mapping[str, str]) -> LanguageOptions:
     """Return the options with defaults from the provider and its environment variables where the settings have none."""
-    provider = _find_provider(options)
+    provider = CHAT_PROVIDERS.get(options.provider)
+    if provider is None:
+        raise ConfigError(
+            f"unknown language model provider {options.provider!r}", hint=f"use one of: {', '.join(CHAT_PROVIDERS)}"
+        )
     variables = (options.key_variable,) if options.key_variable else provider.key_variables
     variable = next((name for name in variables if environment.get(name)), " or ".join(variables))
     secret: type[str] = type(options.api_key)  # keep a type whose repr hides the key
@@ -108,12 +105,3 @@ def resolve_language_options(options: LanguageOptions, environment: Mapping[str,
         base_url=options.base_url or environment.get(provider.url_variable, ""),
         window_tokens=options.window_tokens or provider.window_tokens,
     )
-
-
-def _find_provider(options: LanguageOptions) -> ChatProvider:
-    provider = CHAT_PROVIDERS.get(options.provider)
-    if provider is None:
-        raise ConfigError(
-            f"unknown language model provider {options.provider!r}", hint=f"use one of: {', '.join(CHAT_PROVIDERS)}"
-        )
-    return provider

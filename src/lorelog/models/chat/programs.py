@@ -233,7 +233,10 @@ def find_program(name: str, environment: Mapping[str, str]) -> str:
 
 
 def _home(environment: Mapping[str, str]) -> str:
-    return environment.get("HOME") or str(Path.home())
+    try:
+        return environment.get("HOME") or str(Path.home())
+    except RuntimeError:  # a user without an entry, as in a container
+        return "~"
 
 
 def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -379,7 +382,8 @@ class CommandLanguageModel:
         if program.startswith("~/"):
             program = _home(self._environment) + program[1:]
         elif program.startswith("~"):
-            program = str(Path(program).expanduser())
+            with contextlib.suppress(RuntimeError):  # no such user
+                program = str(Path(program).expanduser())
         if Path(program).is_absolute():
             return program
         path = "" if os.sep in program else find_program(program, self._environment)

@@ -28,7 +28,6 @@ class EmbeddingProvider(Struct, frozen=True, kw_only=True):
     default_model: str
     batch_size: int
     """Texts per request unless the settings say otherwise."""
-    load: Callable[[EmbedOptions], Embedder]
     accepts_any_model: bool = False
     """Whether any model name is passed to the server; otherwise only the default model exists."""
     accepts_folder: bool = False
@@ -50,42 +49,10 @@ _VENDORS = ("openai", "google", "voyage", "jina", "mistral")
 """Providers whose adapters are in `vendors`."""
 
 
-def _load_builtin(options: EmbedOptions) -> Embedder:
-    from lorelog.models.embed.builtin import BuiltinEmbedder
-
-    return BuiltinEmbedder(options)
-
-
-def _load_vendor(options: EmbedOptions) -> Embedder:
-    from lorelog.models.embed.remote import RemoteEmbedder
-    from lorelog.models.embed.vendors import ADAPTERS
-
-    return RemoteEmbedder(options, ADAPTERS[options.provider], PROVIDERS[options.provider].parallel_batches)
-
-
-def _load_ollama(options: EmbedOptions) -> Embedder:
-    from lorelog.models.ollama import OllamaEmbedder
-
-    return OllamaEmbedder(options, PROVIDERS["ollama"].parallel_batches)
-
-
-def _load_custom(options: EmbedOptions) -> Embedder:
-    from lorelog.models.embed.custom import LocalEmbedder, OnnxEmbedder
-
-    return LocalEmbedder(options) if options.provider == "local" else OnnxEmbedder(options)
-
-
-def _load_fake(options: EmbedOptions) -> Embedder:
-    from lorelog.models.embed.fake import FakeEmbedder
-
-    return FakeEmbedder()
-
-
 def _vendor_provider(name: str, model: str, batch_size: int, url_variable: str = "") -> EmbeddingProvider:
     return EmbeddingProvider(
         default_model=model,
         batch_size=batch_size,
-        load=_load_vendor,
         accepts_any_model=True,
         parallel_batches=4,
         key_variable=f"{name.upper()}_API_KEY",
@@ -95,7 +62,7 @@ def _vendor_provider(name: str, model: str, batch_size: int, url_variable: str =
 
 PROVIDERS: Mapping[str, EmbeddingProvider] = MappingProxyType(
     {
-        "builtin": EmbeddingProvider(default_model="lorelog-1", batch_size=32, load=_load_builtin, accepts_folder=True),
+        "builtin": EmbeddingProvider(default_model="lorelog-1", batch_size=32, accepts_folder=True),
         "openai": _vendor_provider("openai", "text-embedding-3-small", 256, "OPENAI_BASE_URL"),
         "google": _vendor_provider("google", "gemini-embedding-001", 100),
         "voyage": _vendor_provider("voyage", "voyage-3-lite", 128),
@@ -104,18 +71,13 @@ PROVIDERS: Mapping[str, EmbeddingProvider] = MappingProxyType(
         "ollama": EmbeddingProvider(
             default_model="nomic-embed-text",
             batch_size=512,
-            load=_load_ollama,
             accepts_any_model=True,
             key_variable="OLLAMA_API_KEY",
             url_variable="OLLAMA_HOST",
         ),
-        "local": EmbeddingProvider(
-            default_model="all-MiniLM-L6-v2", batch_size=512, load=_load_custom, accepts_any_model=True
-        ),
-        "onnx": EmbeddingProvider(
-            default_model="gpahal/bge-m3-onnx-int8", batch_size=32, load=_load_custom, accepts_any_model=True
-        ),
-        "fake": EmbeddingProvider(default_model="fake-64", batch_size=256, load=_load_fake),
+        "local": EmbeddingProvider(default_model="all-MiniLM-L6-v2", batch_size=512, accepts_any_model=True),
+        "onnx": EmbeddingProvider(default_model="gpahal/bge-m3-onnx-int8", batch_size=32, accepts_any_model=True),
+        "fake": EmbeddingProvider(default_model="fake-64", batch_size=256),
     },
 )
 
@@ -164,14 +126,32 @@ def open_embedder(options: EmbedOptions) -> Embedder:
         )
     if not provider.accepts_any_model:
         _check_fixed_model(options)
-    return provider.load(
-        replace(
-            options,
-            model=options.model or provider.default_model,
-            batch_size=options.batch_size or provider.batch_size,
-            key_variable=options.key_variable or provider.key_variable,
-        )
+    options = replace(
+        options,
+        model=options.model or provider.default_model,
+        batch_size=options.batch_size or provider.batch_size,
+        key_variable=options.key_variable or provider.key_variable,
     )
+    if options.provider == "fake":
+        from lorelog.models.embed.fake import FakeEmbedder
+
+        return FakeEmbedder()
+    if options.provider == "builtin":
+        from lorelog.models.embed.builtin import BuiltinEmbedder
+
+        return BuiltinEmbedder(options)
+    if options.provider in _VENDORS:
+        from lorelog.models.embed.remote import RemoteEmbedder
+        from lorelog.models.embed.vendors import ADAPTERS
+
+        return RemoteEmbedder(options, ADAPTERS[options.provider], provider.parallel_batches)
+    if options.provider == "ollama":
+        from lorelog.models.ollama import OllamaEmbedder
+
+        return OllamaEmbedder(options, provider.parallel_batches)
+    from lorelog.models.embed.custom import LocalEmbedder, OnnxEmbedder
+
+    return LocalEmbedder(options) if options.provider == "local" else OnnxEmbedder(options)
 
 
 def check_ready(options: EmbedOptions) -> str:
@@ -194,26 +174,12 @@ def open_lazily(options: EmbedOptions) -> Embedder:
     Raise ConfigError as `open_embedder` does. Most commands that open an embedder embed nothing.
     """
     provider = PROVIDERS.get(options.provider)
-    if provider is None or not provider.accepts_any_model or not _is_plain(options, provider):
+    overrides = (options.base_url, options.dimensions, options.query_prefix, options.document_prefix)
+    # A vendor's default model as it is: its name is that of its vectors, and its address needs no check.
+    is_plain = options.provider in _VENDORS and overrides == ("", 0, AUTO_PROVIDER, AUTO_PROVIDER)
+    if provider is None or not is_plain or options.model not in {"", provider.default_model}:
         return open_embedder(options)
     return LazyEmbedder(options.provider, provider.default_model, partial(open_embedder, options))
-
-
-def _is_plain(options: EmbedOptions, provider: EmbeddingProvider) -> bool:
-    """Return True if the options select a vendor's default model as it is: its name is that of its vectors."""
-    overrides = (options.dimensions, options.query_prefix, options.document_prefix)
-    if options.provider not in _VENDORS or overrides != (0, AUTO_PROVIDER, AUTO_PROVIDER):
-        return False
-    return options.model in {"", provider.default_model} and (not options.base_url or _is_plain_url(options.base_url))
-
-
-def _is_plain_url(url: str) -> bool:
-    """Return True for a URL that is certainly valid. Others are checked when the provider is opened."""
-    scheme, _, rest = url.partition("://")
-    name, colon, port = rest.partition("/")[0].partition(":")
-    has_plain_name = name.isascii() and name.replace(".", "").replace("-", "").isalnum()
-    has_port = not colon or (port.isdecimal() and port.isascii() and 0 < int(port[:6]) < 1 << 16)
-    return scheme in {"http", "https"} and has_plain_name and has_port and not {"?", "#", "@"} & set(rest)
 
 
 def previous_embedder(options: EmbedOptions, name: str) -> Embedder | None:

@@ -184,7 +184,8 @@ class Compactor(Struct, frozen=True):
         today = journal_path(directory, datetime.now().astimezone())
         for journal in sorted(directory.glob("*.md"), reverse=True):
             # An interrupted run may have torn the entry. In today's journal it is completed, so that one is not searched.
-            is_torn = draft is not None and (journal == today or not _ends_with(journal, draft.text))
+            last_line = draft.text.rpartition("\n")[2].encode() if draft is not None else b""
+            is_torn = draft is not None and (journal == today or last_line not in journal.read_bytes())
             if not is_torn and has_entry(journal, identity):
                 return AddReply(identity, "", str(journal), 0, 0, searchable=False)
         return None
@@ -206,13 +207,6 @@ def _exclusive_lock(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _ends_with(journal: Path, text: str) -> bool:
-    """Return whether a journal contains the last line of a text."""
-    with suppress(OSError):
-        return journal.is_file() and text.rpartition("\n")[2].encode() in journal.read_bytes()
-    return False
 
 
 def read_prompt(path: str) -> str:

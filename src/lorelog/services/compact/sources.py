@@ -17,7 +17,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from lorelog.core.document import Chunk, StoredChunk
+from lorelog.core.document import StoredChunk
 from lorelog.core.options import ListOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
@@ -74,7 +74,14 @@ def select_sources(
     sources = [
         SummarySource(labels[key], stored.chunk.date[:10], text, stored) for key, (stored, text) in selected.items()
     ]
-    sources.sort(key=lambda source: _position(source.stored.chunk))
+    sources.sort(
+        key=lambda source: (
+            source.stored.chunk.date,
+            source.stored.chunk.source,
+            source.stored.chunk.start_line,
+            source.hash,
+        )
+    )
     return SourceSelection(tuple(sources), len(covered))
 
 
@@ -96,10 +103,6 @@ def _matching_chunks(store: Store, project: str, filters: Filters) -> Iterator[S
             day = stored.chunk.date[:10]
             if (not filters.since or day >= filters.since) and (not filters.until or "" < day <= filters.until):
                 yield stored
-
-
-def _position(chunk: Chunk) -> tuple[str, str, int, str]:
-    return chunk.date, chunk.source, chunk.start_line, chunk.content_hash
 
 
 LOOKAHEAD = 200

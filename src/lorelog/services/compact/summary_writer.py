@@ -188,7 +188,8 @@ def plan_summary(
     prompt = prompt or SUMMARY_PROMPT
     max_tokens, max_lines = MAX_EXTRACT_BATCH_TOKENS, _MAX_LINES
     if llm is not None:
-        max_lines = _max_lines_in_window(llm)
+        if llm.window_tokens > 0:  # an answer may take a quarter of it
+            max_lines = max(_MIN_LINES, min(_MAX_LINES, llm.window_tokens // 4 // _TOKENS_PER_LINE))
         system = frame.summary_prompt(prompt, max_lines, "0" * 16)
         max_tokens = min(MAX_BATCH_TOKENS, room_for_sources(llm, system, _answer_tokens(max_lines)))
         if max_tokens < _MIN_ROOM_TOKENS:
@@ -205,13 +206,6 @@ def plan_summary(
 def max_lines_for(sources: int, limit: int = _MAX_LINES) -> int:
     """Return the maximum number of summary lines for a number of sources."""
     return max(_MIN_LINES, min(limit, ceil(sources / 2)))
-
-
-def _max_lines_in_window(llm: MeteredLlm) -> int:
-    """Return the maximum lines of an answer: at most a quarter of the context window."""
-    if llm.window_tokens <= 0:
-        return _MAX_LINES
-    return max(_MIN_LINES, min(_MAX_LINES, llm.window_tokens // 4 // _TOKENS_PER_LINE))
 
 
 def room_for_sources(llm: MeteredLlm, system: str, answer: int) -> int:
@@ -606,7 +600,10 @@ class LineChecker(Struct, frozen=True):
             return None, f"it cites {unknown}, which is not one of its sources"
         if len(claim) > MAX_LINE_CHARS:
             return None, _TOO_LONG
-        missing = self._facts_of(ids).unsupported(claim)
+        if ids not in self._facts:
+            cited_sources = [self.sources[id_] for id_ in ids]
+            self._facts[ids] = SourceFacts(*(text for source in cited_sources for text in (source.day, source.text)))
+        missing = self._facts[ids].unsupported(claim)
         if missing:
             return None, f"its sources do not contain {missing[0][:80]}"
         return SummaryLine(claim, ids), ""
@@ -627,12 +624,6 @@ class LineChecker(Struct, frozen=True):
         if len(matches) != 1 or not self.sources[matches[0]].hash.startswith(cited):
             return ""
         return matches[0]
-
-    def _facts_of(self, ids: tuple[str, ...]) -> SourceFacts:
-        if ids not in self._facts:
-            cited = [self.sources[id_] for id_ in ids]
-            self._facts[ids] = SourceFacts(*(text for source in cited for text in (source.day, source.text)))
-        return self._facts[ids]
 
 
 def clean_line(text: str, clean: Callable[[str], str]) -> str:

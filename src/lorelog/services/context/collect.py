@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -150,7 +150,9 @@ def build_agent_context(scope: ContextScope, request: ContextRequest) -> AgentCo
     workspace = scope.record_scope.workspace
     notes: list[str] = []
     by_rank, hit_counts = _collect_memories(scope, queries, request.k, notes)
-    records = _records_of_hits(scope, (hit for hits in by_rank for hit in hits))
+    # A record has the same citation in every section.
+    ids = [hit.grounding[0].record for hits in by_rank for hit in hits if hit.grounding]
+    records = {record.id: record for record in scope.record_scope.records.tables().by_ids(ids)} if ids else {}
     memories = [[_item_of_hit(hit, "memories", records) for hit in hits] for hits in by_rank]
     shown = {hit.id for hits in by_rank for hit in hits}
     hot = [_item_of_hit(hit, "hot", {}) for hit in hot_hits(scope, MAX_PER_SECTION) if hit.id not in shown]
@@ -212,12 +214,6 @@ def _drop_repeats(items: Sequence[ContextItem]) -> list[ContextItem]:
         kept.append(item)
         texts.append(text)
     return kept
-
-
-def _records_of_hits(scope: ContextScope, hits: Iterable[Hit]) -> dict[str, Record]:
-    """Return the records behind hits, by id, so that a record has the same citation in every section."""
-    ids = [hit.grounding[0].record for hit in hits if hit.grounding]
-    return {record.id: record for record in scope.record_scope.records.tables().by_ids(ids)} if ids else {}
 
 
 def _item_of_hit(hit: Hit, section: str, records: Mapping[str, Record]) -> ContextItem:

@@ -64,19 +64,17 @@ def write_context_log(folder: str, payload: Mapping[str, Any]) -> str:
             write_atomic(path, text.encode("utf-8", "replace"), exclusive=True)
         except FileExistsError:
             continue
-        _append_line(f"{folder}/{LOG_NAME}", json.dumps(entry, ensure_ascii=False) + "\n")
+        log = f"{folder}/{LOG_NAME}"
+        descriptor = open_to_append(log)
+        try:
+            if not acquire_file_lock(descriptor, _LOCK_WAIT_S):
+                raise StoreBusy(f"{log} is locked by another program", hint="try again")
+            line = json.dumps(entry, ensure_ascii=False) + "\n"
+            append_lines(descriptor, line.encode("utf-8", "replace"), durable=False)
+        finally:
+            os.close(descriptor)
         return path
     raise StoreBusy(f"{folder} already has a file for every attempted time", hint="try again")
-
-
-def _append_line(path: str, line: str) -> None:
-    descriptor = open_to_append(path)
-    try:
-        if not acquire_file_lock(descriptor, _LOCK_WAIT_S):
-            raise StoreBusy(f"{path} is locked by another program", hint="try again")
-        append_lines(descriptor, line.encode("utf-8", "replace"), durable=False)
-    finally:
-        os.close(descriptor)
 
 
 BLOCK_START, BLOCK_END = "<!-- lorelog:start -->", "<!-- lorelog:end -->"
@@ -97,7 +95,8 @@ def insert_block(before: bytes | None, name: str) -> bytes:
     """Return a file with the current block; the rest is unchanged. `before` is None for a missing file."""
     if before is None:
         return BLOCK.encode() + b"\n"
-    end = _line_end(before)
+    crlf = before.count(b"\r\n")
+    end = b"\r\n" if crlf and crlf * 2 >= before.count(b"\n") else b"\n"  # that of most lines
     block = BLOCK.encode().replace(b"\n", end)
     place = find_block(before, name)
     if place is not None:
@@ -134,12 +133,6 @@ def find_block(text: bytes, name: str) -> tuple[int, int] | None:
             hint=f"nothing was changed; delete the rest of it, from '{BLOCK_START}' to '{BLOCK_END}', and run it again",
         )
     return marks[0].start(), marks[1].end() - (1 if marks[1][0].endswith(b"\r") else 0)
-
-
-def _line_end(text: bytes) -> bytes:
-    """Return the line end of most lines."""
-    both = text.count(b"\r\n")
-    return b"\r\n" if both and both * 2 >= text.count(b"\n") else b"\n"
 
 
 AGENT_FILES = ("AGENTS.md", "CLAUDE.md")

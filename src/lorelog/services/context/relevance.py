@@ -148,7 +148,9 @@ def _score_memory(memory: StoredChunk, words: frozenset[str], files: Sequence[st
     if HOT_TAG in chunk.tags:
         case.score += HOT_SCORE
         case.reasons.append("marked as hot")
-    subsystems = [key for key in tag_values(chunk.tags, SUBSYSTEM_TAG) if _mentions_subsystem(key, words, files)]
+    directories = {part.casefold() for path in files for part in path.split("/")[:-1]}
+    named_keys = {key: content_words(key) for key in tag_values(chunk.tags, SUBSYSTEM_TAG)}
+    subsystems = [key for key, own in named_keys.items() if (own and own <= words) or key.casefold() in directories]
     if subsystems:
         case.score += SUBSYSTEM_SCORE
         case.reasons.append(f"belongs to the subsystem {', '.join(subsystems)}")
@@ -164,13 +166,6 @@ def _score_memory(memory: StoredChunk, words: frozenset[str], files: Sequence[st
         case.score += FILE_SCORE
         case.reasons.append(f"names the changed file {', '.join(named)}")
     return case
-
-
-def _mentions_subsystem(key: str, words: frozenset[str], files: Sequence[str]) -> bool:
-    """Return True if the task mentions a subsystem, or a changed file is in a directory of its name."""
-    key_words = content_words(key)
-    directories = {part.casefold() for path in files for part in path.split("/")[:-1]}
-    return bool(key_words and key_words <= words) or key.casefold() in directories
 
 
 def _add_finished_tasks(scope: ContextScope, words: frozenset[str], cases: dict[str, _AgentScore]) -> None:
@@ -226,7 +221,9 @@ def find_relevant(
     hot = hot_hits(scope, min(k, MAX_HOT)) if include_hot else ()
     notes: list[str] = []
     hits: list[Hit] = []
-    for filters, limit in _plan_searches(scope.filters, k, keys):
+    narrow = [replace(scope.filters, tags=(SUBSYSTEM_TAG + key,)) for key in keys]
+    narrow = narrow or [replace(scope.filters, types=CONTEXT_TYPES)]
+    for filters, limit in [*((each, k) for each in narrow), (scope.filters, max(_WIDE_FACTOR * k, _MIN_FETCHED))]:
         options = replace(scope.record_scope.options, k=limit, filters=filters, token_budget=0, min_relevance=0.0)
         reply = scope.record_scope.search(task, options)
         notes += [note for note in reply.notes if note not in notes]
@@ -245,14 +242,6 @@ def dedupe_hits(hits: Iterable[Hit]) -> list[Hit]:
             kept.append(hit)
         seen |= names
     return kept
-
-
-def _plan_searches(filters: Filters, k: int, keys: Sequence[str]) -> list[tuple[Filters, int]]:
-    """Return the searches with their limits: one per filter, and a wide one for the remaining conditions."""
-    wider = (filters, max(_WIDE_FACTOR * k, _MIN_FETCHED))
-    if keys:
-        return [*((replace(filters, tags=(SUBSYSTEM_TAG + key,)), k) for key in keys), wider]
-    return [(replace(filters, types=CONTEXT_TYPES), k), wider]
 
 
 def _is_eligible(scope: ContextScope, hit: Hit, keys: Sequence[str]) -> bool:

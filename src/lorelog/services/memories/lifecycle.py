@@ -73,8 +73,15 @@ def find_episode(episode: str, store: Store, filters: Filters, lifecycle: Lifecy
         {stored.key: stored for stored in matches}.values(),
         key=lambda stored: (stored.chunk.date, stored.chunk.source, stored.chunk.start_line),
     )
-    earlier = [stored for stored in ordered if _is_episode_summary(stored.chunk.memory)]
-    sources = [stored for stored in ordered if stored not in earlier and _is_source(stored, lifecycle)]
+    earlier = [stored for stored in ordered if stored.chunk.memory.startswith(EPISODE_PREFIX)]
+    visible = ListOptions(include_superseded=True)
+    sources = [
+        stored
+        for stored in ordered
+        if stored not in earlier and not lifecycle.hides(stored, visible)
+        # A memory that only one of our own summaries supersedes is summarized again.
+        if (lifecycle.state_of(stored).superseded_by or EPISODE_PREFIX).startswith(EPISODE_PREFIX)
+    ]
     if not sources:
         raise NotFound(
             f"no memory belongs to the episode {episode!r}", hint=f"tag them {tag!r}, or name an agent's session"
@@ -88,30 +95,24 @@ def summarize_episode(episode: Episode, *, retain: bool, project: str) -> NewMem
     identity = EPISODE_PREFIX + short_hash(json.dumps([episode.id, retain, keys]))
     replaced = [summary.chunk.memory for summary in episode.earlier if summary.project == project]
     if not retain:
-        replaced += [
-            source.chunk.memory for source in episode.sources if source.project == project and source.chunk.memory
-        ]
+        replaced += [source.chunk.memory for source in episode.sources if source.project == project]
     first, last = (source.chunk.date[:10] for source in (episode.sources[0], episode.sources[-1]))
     days = first if first == last else f"{first} to {last}"
-    count = len(episode.sources)
+    sentences = extract_sentences([source.chunk.text for source in episode.sources])
+    lines = [
+        f"Episode {episode.id}: {plural(len(episode.sources), 'memory')}, {days}.",
+        "",
+        *(f"- {sentence.text}" for sentence in sentences),
+        "",
+        f"Sources: {', '.join(source.chunk.memory or source.id for source in episode.sources)}",
+    ]
     return NewMemory(
-        text="\n".join(
-            [
-                f"Episode {episode.id}: {plural(count, 'memory')}, {days}.",
-                "",
-                *(
-                    f"- {sentence.text}"
-                    for sentence in extract_sentences([source.chunk.text for source in episode.sources])
-                ),
-                "",
-                f"Sources: {', '.join(source.chunk.memory or source.id for source in episode.sources)}",
-            ]
-        ),
+        text="\n".join(lines),
         type="summary",
         tags=(f"episode:{episode.id}",),
         origin=least_trusted_origin(episode.sources),
         id=identity,
-        supersedes=tuple(memory for memory in dict.fromkeys(replaced) if memory != identity),
+        supersedes=tuple(memory for memory in dict.fromkeys(replaced) if memory not in ("", identity)),
     )
 
 
@@ -122,23 +123,6 @@ def least_trusted_origin(sources: Sequence[StoredChunk]) -> str:
     return ORIGINS[max(ranks, default=0)]
 
 
-def summary_project(episode: Episode, own: str) -> str:
-    """Return the project of the summary: global only if all sources are global."""
-    return GLOBAL_PROJECT if all(source.project == GLOBAL_PROJECT for source in episode.sources) else own
-
-
-def _is_source(source: StoredChunk, lifecycle: LifecycleIndex) -> bool:
-    """Return whether a memory is summarized: also if only one of our own summaries supersedes it."""
-    if not lifecycle.hides(source, ListOptions(include_superseded=True)):
-        successor = lifecycle.state_of(source).superseded_by
-        return not successor or _is_episode_summary(successor)
-    return False
-
-
-def _is_episode_summary(memory: str) -> bool:
-    return memory.startswith(EPISODE_PREFIX)
-
-
 class AddMemories(Protocol):
     """Writes memories to the journal of the project, or to the global one."""
 
@@ -146,15 +130,6 @@ class AddMemories(Protocol):
         self, memories: Sequence[NewMemory], *, to_global: bool, keep_secrets: bool = False
     ) -> Sequence[AddReply]:
         """Return where each was written."""
-        ...
-
-
-class ScopeFilters(Protocol):
-    """Restricts filters to the visible projects."""
-
-    def __call__(self, filters: Filters, *, all_projects: bool) -> Filters:
-        """Return the filters with these projects."""
-        ...
 
 
 class MemoryLifecycle(Struct, frozen=True, kw_only=True):
@@ -165,7 +140,8 @@ class MemoryLifecycle(Struct, frozen=True, kw_only=True):
     lifecycle_index: LifecycleIndex
     tombstones: Tombstones
     add: AddMemories
-    scope_filters: ScopeFilters
+    scope_filters: Callable[..., Filters]
+    """Restricts filters to the visible projects, or with `all_projects` to none."""
     refresh: Callable[[], None] = lambda: None
     """Called when dates of a memory have changed."""
 
@@ -234,7 +210,8 @@ class MemoryLifecycle(Struct, frozen=True, kw_only=True):
         """Write a summary of an episode, unless the same one exists."""
         filters = self.scope_filters(Filters(), all_projects=False)
         episode = find_episode(episode_id, self.store, filters, self.lifecycle_index, limit)
-        project = summary_project(episode, self.workspace.project.id)
+        is_global = all(source.project == GLOBAL_PROJECT for source in episode.sources)
+        project = GLOBAL_PROJECT if is_global else self.workspace.project.id
         memory = summarize_episode(episode, retain=retain, project=project)
         existing = get_memory(memory.id, self.store, self.tombstones)
         if existing.deleted_at:
@@ -242,17 +219,17 @@ class MemoryLifecycle(Struct, frozen=True, kw_only=True):
                 f"the summary of this episode was deleted on {existing.deleted_at[:10]}",
                 hint=f"'lorelog restore {memory.id}' restores it",
             )
-        summary = (
-            existing_reply(existing.memory)
-            if existing.memory
-            else self.add([memory], to_global=project == GLOBAL_PROJECT)[0]
-        )
+        notes = [f"{episode.left_out:,} older memories of the episode are not included"] if episode.left_out else []
+        shown = sum(source.project != project or not source.chunk.memory for source in episode.sources)
+        if shown and not retain:
+            notes.append(f"{shown:,} of its sources are still shown: they have no id, or belong to another project")
+        found = existing.memory
         return EpisodeReply(
-            summary=summary,
+            summary=existing_reply(found) if found else self.add([memory], to_global=is_global)[0],
             sources=tuple(source.chunk.memory or source.id for source in episode.sources),
             retained=retain,
-            changed=existing.memory is None,
-            notes=tuple(_format_episode_notes(episode, project, retain=retain)),
+            changed=found is None,
+            notes=tuple(notes),
         )
 
     def _own_id(self, stored: StoredChunk, what: str) -> str:
@@ -275,16 +252,6 @@ def existing_reply(stored: StoredChunk) -> AddReply:
     chunk = stored.chunk
     reply = AddReply(stored.chunk.memory, stored.id, chunk.source, chunk.start_line, chunk.end_line, searchable=True)
     return replace(reply, origin=chunk.anchor.origin if chunk.anchor else "")
-
-
-def _format_episode_notes(episode: Episode, project: str, *, retain: bool) -> list[str]:
-    notes = []
-    if episode.left_out:
-        notes.append(f"{episode.left_out:,} older memories of the episode are not included")
-    shown = [source for source in episode.sources if source.project != project or not source.chunk.memory]
-    if shown and not retain:
-        notes.append(f"{len(shown):,} of its sources are still shown: they have no id, or belong to another project")
-    return notes
 
 
 MIN_COSINE, MIN_WORD_SHARE = 0.94, 0.8
@@ -353,9 +320,8 @@ def _find_pairs(
     near: dict[int, list[tuple[int, float]]] = defaultdict(list)
     sets = [frozenset(word) for word in words]
     positions = [position for position, memory in enumerate(memories) if memory.key in vectors]
-    for newer, older, cosine in _pairs_by_meaning(
-        [vectors[memories[position].key] for position in positions], min_cosine
-    ):
+    found = [vectors[memories[position].key] for position in positions]
+    for newer, older, cosine in _pairs_by_meaning(found, min_cosine):
         first, second = positions[newer], positions[older]
         if len(sets[first] & sets[second]) >= _MIN_SHARED_WORDS * min(len(sets[first]), len(sets[second])):
             near[first].append((second, cosine))

@@ -123,7 +123,9 @@ def recall_memories(
 
     `check_waiting` raises if the caller has given up.
     """
-    query = _prompt_query(prompt.text)
+    query, half = prompt.text.strip(), _MAX_PROMPT_CHARS // 2
+    if len(query) > _MAX_PROMPT_CHARS:  # the beginning and the end usually contain the request
+        query = f"{query[:half]} {query[-half:]}"
     if not query:
         return ()
     with open_captures(sources.folder) as captures:
@@ -165,15 +167,6 @@ def _new_hits(prompt: UserPrompt, reply: SearchReply, options: SearchOptions, se
         if is_shown and hit.relevance >= options.min_relevance:
             new.setdefault(_memory_key(hit), hit)
     return new
-
-
-def _prompt_query(text: str) -> str:
-    """Return the query for a prompt; for a long one, its beginning and end, which usually contain the request."""
-    text = text.strip()
-    if len(text) <= _MAX_PROMPT_CHARS:
-        return text
-    half = _MAX_PROMPT_CHARS // 2
-    return f"{text[:half]} {text[-half:]}"
 
 
 def _memory_key(hit: Hit) -> str:

@@ -131,17 +131,13 @@ def accept_notes(text: str, redact: Callable[[str], str]) -> str | None:
     notes = [line for line in lines if line.startswith("- ") and len(line) > 2]
     if not notes or _FIRST_PERSON.match(notes[0]) or _ERROR_START.match(notes[0][2:]):
         return None
-    clean = (_clean_note(note, redact) for note in notes[:MAX_NOTES])
-    return "\n".join(note for note in clean if note != "-") or None
-
-
-def _clean_note(note: str, redact: Callable[[str], str]) -> str:
-    """Return a note for a journal: redacted, short, without our anchors and tags."""
-    note = "".join(letter if letter.isprintable() else " " for letter in note)
-    before = ""
-    while before != note:  # removing a match may produce another
-        before, note = note, " ".join(redact(_COMMENT.sub("", note)).split())
-    return note if len(note) <= MAX_NOTE_CHARS else note[: MAX_NOTE_CHARS - 1].rstrip() + "…"
+    kept: list[str] = []
+    for raw in notes[:MAX_NOTES]:
+        note, before = "".join(letter if letter.isprintable() else " " for letter in raw), ""
+        while before != note:  # without our anchors and tags; removing one may produce another
+            before, note = note, " ".join(redact(_COMMENT.sub("", note)).split())
+        kept.append(note if len(note) <= MAX_NOTE_CHARS else note[: MAX_NOTE_CHARS - 1].rstrip() + "…")
+    return "\n".join(note for note in kept if note != "-") or None
 
 
 FETCH_S = 15.0

@@ -141,12 +141,8 @@ def _add_section(session: TimelineSession, stored: StoredChunk, at: str) -> None
         if note.source == chunk.source and not note.type:
             session.notes[index] = replace(note, sections=note.sections + 1)
             return
-    title = chunk.heading_path[0] if chunk.heading_path else chunk.heading
-    session.notes.append(
-        TimelineNote(
-            memory=stored.id, at=at, type="", text=title[:MAX_TEXT_CHARS], origin="", source=chunk.source, sections=1
-        )
-    )
+    title = (chunk.heading_path[0] if chunk.heading_path else chunk.heading)[:MAX_TEXT_CHARS]
+    session.notes.append(TimelineNote(memory=stored.id, at=at, type="", text=title, origin="", source=chunk.source))
 
 
 def _add_delivery(found: dict[tuple[str, str, str], TimelineSession], delivery: Delivery) -> None:
@@ -154,12 +150,8 @@ def _add_delivery(found: dict[tuple[str, str, str], TimelineSession], delivery: 
     moment = parse_iso_time(delivery.at)
     if not day or moment is None or not delivery.session:
         return
-    key = (day, delivery.project, delivery.session)
-    session = found.get(key)
-    if session is None:
-        session = found[key] = TimelineSession(
-            day=day, session=delivery.session, host=delivery.host, project=delivery.project
-        )
+    empty = TimelineSession(day=day, session=delivery.session, host=delivery.host, project=delivery.project)
+    session = found.setdefault((day, delivery.project, delivery.session), empty)
     session.host = session.host or delivery.host
     session.spans(moment.astimezone().isoformat(timespec="minutes")[:16])
     session.deliveries += 1

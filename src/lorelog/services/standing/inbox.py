@@ -90,9 +90,10 @@ def make_item(stored: StoredChunk) -> InboxItem | None:
     if anchor is None or not anchor.memory or stored.machine or chunk.piece:
         return None
     is_captured = bool(anchor.session or anchor.turn)
-    body = memory_body(stored).strip()
-    words, about = split_statement(body) if is_captured else (body, "")
-    words = words.removeprefix("- ").strip() if is_captured else words
+    words, about = memory_body(stored).strip(), ""
+    if is_captured:
+        words, about = split_statement(words)
+        words = words.removeprefix("- ").strip()
     kind = _kind_of(stored, words, is_captured=is_captured)
     if not kind or not words:
         return None

@@ -13,10 +13,9 @@ sorted. A file is replaced only if its content changed, and a lock keeps an olde
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ from msgspec.structs import replace
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor, Chunk, ChunkKey, StoredChunk
 from lorelog.core.paths import is_below
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.processes import FileLock
 from lorelog.core.query import Filters, Freshness
 from lorelog.light import cue_table
 from lorelog.light.delivery_files import project_key
@@ -57,11 +56,7 @@ _CUELESS_TYPES = frozenset({"turn", "summary", "plan", "trace", "progress", "con
 """Types from which no cues are derived: they tell what happened, not what to do."""
 _BULLET = re.compile(r"\A[-*+] (?!\[)")
 _WORD = re.compile(r"\w+")
-_FILLERS = word_set(
-    """
-    a an the please always to of for no i we you it is are be that this and
-    """
-)
+_FILLERS = word_set("a an the please always to of for no i we you it is are be that this and")
 _MIN_NEAR_WORDS = 6
 _MIN_NEAR_SHARE = 0.85
 _FEW_NEW = 20
@@ -81,9 +76,7 @@ def write_memories(source: DeliverySource, marks: MemoryMarks, check: CheckMemor
     """
     folder = source.folder
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _lock(folder / "lock") as locked:
-        if not locked:
-            return False
+    with suppress(TimeoutError), FileLock(folder / "lock", TimeoutError(), _LOCK_WAIT_S):
         if not source.authored.exists():
             _adopt_own_memories(source)
         stamp = source.stamp_of(marks)
@@ -95,7 +88,8 @@ def write_memories(source: DeliverySource, marks: MemoryMarks, check: CheckMemor
         ]
         changed = write_projects(folder, [memory for memory in memories if memory.verdict != Freshness.GONE])
         write_atomic(source.stamp_file, stamp.encode(), durable=False)
-    return changed
+        return changed
+    return False
 
 
 def _adopt_own_memories(source: DeliverySource) -> None:
@@ -105,21 +99,16 @@ def _adopt_own_memories(source: DeliverySource) -> None:
     # Not all recent sections: a first index run would read every chunk that it has just written.
     memories = source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=pages)
     for stored in (*memories, *source.store.recent(Filters(types=(TURN_TYPE,)), MAX_MEMORIES)):
-        if stored.chunk.anchor and stored.chunk.anchor.memory and not is_below(stored.chunk.source, pages):
+        if stored.project and stored.chunk.memory and not is_below(stored.chunk.source, pages):
             by_project.setdefault(stored.project, []).append(stored)
-    by_project.pop("", None)
     texts: dict[Anchor, str] = {}
     for project, chunks in by_project.items():
         untracked = untracked_files(project, sorted({stored.chunk.source for stored in chunks}))
-        texts |= {
-            stored.chunk.anchor: memory_body(stored)
-            for stored in chunks
-            if stored.chunk.anchor and stored.chunk.source in untracked
-        }
+        own = (stored for stored in chunks if stored.chunk.source in untracked)
+        texts |= {stored.chunk.anchor: memory_body(stored) for stored in own if stored.chunk.anchor}
     source.authored.adopt(texts)
     for project, chunks in by_project.items():
-        folders = {str(Path(stored.chunk.source).parent) for stored in chunks}
-        source.write_own_entries(project, sorted(folders))
+        source.write_own_entries(project, sorted({str(Path(stored.chunk.source).parent) for stored in chunks}))
 
 
 def _update_verdicts(source: DeliverySource, check: CheckMemories | None) -> Verdicts:
@@ -132,7 +121,7 @@ def _update_verdicts(source: DeliverySource, check: CheckMemories | None) -> Ver
     if check is None:
         return known
     chunks = source.store.authored_chunks(Filters(), MAX_MEMORIES, outside=source.record_pages)
-    ids = {stored.chunk.anchor.memory for stored in chunks if stored.chunk.anchor}
+    ids = {stored.chunk.memory for stored in chunks}
     project = source.workspace.project.id
     current = [stored for stored in chunks if stored.project == project and stored.chunk.anchor]
     verdicts = {memory: value for memory, value in known.items() if memory in ids} | dict(check(current))
@@ -146,23 +135,10 @@ def code_check(checker: FreshnessChecker) -> CheckMemories:
     from lorelog.services.freshness.checker import claim_of
 
     def check(chunks: Sequence[StoredChunk]) -> Verdicts:
-        claims = {
-            stored.chunk.anchor.memory: claim_of(stored.chunk, stored.project)
-            for stored in chunks
-            if stored.chunk.anchor
-        }
+        claims = {stored.chunk.memory: claim_of(stored.chunk, stored.project) for stored in chunks}
         return {memory: verdict.freshness.value for memory, verdict in checker.verdicts(claims).items()}
 
     return check
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[bool]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        yield acquire_file_lock(descriptor, _LOCK_WAIT_S)
-    finally:
-        os.close(descriptor)
 
 
 class StandingMemory(Struct, frozen=True, kw_only=True):
@@ -241,11 +217,11 @@ def read_memories(source: DeliverySource, marks: MemoryMarks) -> list[StandingMe
     """Return the memories that may be delivered, newest first; near-equal ones once."""
     drafts = _read_drafts(source, marks)
     registered = source.authored.all()
-    own: dict[ChunkKey, Anchor] = {}
-    for draft in drafts:
-        anchor = draft.stored.chunk.anchor
-        if anchor is not None and is_confirmed(draft.claim, registered.get(anchor.memory)):
-            own[draft.stored.key] = anchor
+    own = {
+        draft.stored.key: anchor
+        for draft in drafts
+        if (anchor := draft.stored.chunk.anchor) and is_confirmed(draft.claim, registered.get(anchor.memory))
+    }
     own_ids = {anchor.memory for anchor in own.values()}
     replaced = frozenset(memory for anchor in own.values() for memory in anchor.superseded_ids)
     visible = [
@@ -325,13 +301,12 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: D
     if anchor is None or stored.machine or chunk.type == ARCHIVE_TYPE:
         return draft
     reading = _read_chunk(chunk, anchor)
-    text, context, by_hand, is_standing = reading.text, reading.context, reading.by_hand, reading.is_standing
-    cues = by_hand
+    text, cues = reading.text, reading.by_hand
     if reading.derives_cues:
         cues, key = derived.of(text)
         draft.derived = derived_field(key, cues)
-        cues = cues or derive_call_cues(context, stored.project)
-    if not text or not (is_standing or cues):
+        cues = cues or derive_call_cues(reading.context, stored.project)
+    if not text or not (reading.is_standing or cues):
         return draft
     draft.memory = StandingMemory(
         id=anchor.memory,
@@ -342,7 +317,7 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: D
         source=f"{chunk.source}:{chunk.start_line}",
         project=stored.project,
         own=False,
-        is_standing=is_standing,
+        is_standing=reading.is_standing,
         cues=cues,
         session=anchor.session,
     )
@@ -410,14 +385,10 @@ def _standing_rank(memory: StandingMemory) -> int:
 
 
 def _are_near_equal(words: frozenset[str], others: frozenset[str]) -> bool:
-    if words == others:
-        return True
-    if min(len(words), len(others)) < _MIN_NEAR_WORDS:
-        return False
-    shared = len(words & others)
-    if shared < _MIN_NEAR_SHARE * (len(words) + len(others) - shared):
-        return False
-    return not any(_matters(word) for word in words ^ others)
+    if words == others or min(len(words), len(others)) < _MIN_NEAR_WORDS:
+        return words == others
+    is_near = len(words & others) >= _MIN_NEAR_SHARE * len(words | others)
+    return is_near and not any(map(_matters, words ^ others))
 
 
 def _matters(word: str) -> bool:

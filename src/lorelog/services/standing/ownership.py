@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -222,11 +223,9 @@ def _memory_ids(text: str) -> Iterator[str]:
 def _to_anchor(entry: RecentEntry) -> Anchor:
     from urllib.parse import unquote
 
-    memory, type_, origin, supersedes, expires = (
-        entry.anchor.get(name, "") for name in ("memory", "type", "origin", "supersedes", "expires")
-    )
-    cues = tuple(unquote(cue) for cue in entry.anchor.get("cues", "").split(",") if cue)
-    return Anchor(memory=memory, type=type_, origin=origin, supersedes=supersedes, expires=expires, cues=cues)
+    names = ("memory", "type", "origin", "supersedes", "expires")
+    fields: dict[str, Any] = {name: entry.anchor.get(name, "") for name in names}
+    return Anchor(**fields, cues=tuple(unquote(cue) for cue in entry.anchor.get("cues", "").split(",") if cue))
 
 
 def _list_journals(project: str, folder: str) -> Iterator[_Journal]:

@@ -149,7 +149,9 @@ def explain_error(text: str, sources: ErrorHistorySources, clean: Callable[[str]
     turns = _find_related_turns(occurrences, sources)
     fixes = _find_fixes(occurrences, sources)
     turn_ids = {turn.memory.id for turn in turns} | {fix.memory.id for fix in fixes if fix.memory is not None}
-    reply = sources.search(_search_query(trace), _MAX_SEARCHED)
+    kind = "" if trace.type.lower() in _GENERIC_TYPES else bare_type(trace.type)
+    query = f"{kind} {message_headline(trace.message)}".strip()[:500] or trace.type or "error"
+    reply = sources.search(query, _MAX_SEARCHED)
     hits = [hit for hit in reply.hits if hit.id not in turn_ids and _mentions(hit, trace)]
     return ErrorHistory(
         trace=trace,
@@ -252,11 +254,6 @@ def _find_fixes(occurrences: Iterable[TracedError], sources: ErrorHistorySources
         memory = sources.get(passed.memory) if passed.memory else None
         fixes[passed.id] = ErrorFix(error, passed, files, memory)
     return list(fixes.values())
-
-
-def _search_query(trace: StackTrace) -> str:
-    kind = "" if trace.type.lower() in _GENERIC_TYPES else bare_type(trace.type)
-    return f"{kind} {message_headline(trace.message)}".strip()[:500] or trace.type or "error"
 
 
 def _mentions(hit: Hit, trace: StackTrace) -> bool:

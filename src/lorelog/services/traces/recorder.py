@@ -175,21 +175,24 @@ def count_results(reply: Mapping[str, Any]) -> str:
 
 def _call_line(event: CallEvent) -> dict[str, Any]:
     seconds, outcome = event.seconds, event.outcome
+    given = event.arguments if isinstance(event.arguments, Mapping) else {}
+    session = given.get("session") or given.get("session_id")
     line: dict[str, Any] = {
         "id": os.urandom(10).hex(),
         "at": int((time.time() - seconds) * 1000),
         "op": event.op,
         "ms": round(seconds * 1000, 3),
         "in": summarize_arguments(event.arguments),
-        "session": _session_argument(event.arguments),
+        "session": session if isinstance(session, str) and _SINGLE_WORD.fullmatch(session) else "",
     }
     if not isinstance(outcome, BaseException):
         return line | {"out": count_results(outcome)}
     if isinstance(outcome, LorelogError):
-        return line | {
-            "failed": True,
-            "error": f"{outcome.code}: {_strip_quoted_texts(outcome.message)}"[:_MAX_ERROR_CHARS],
-        }
+        # Without quoted user text; single words are kept.
+        message = _QUOTED_TEXT.sub(
+            lambda match: match[0] if _SINGLE_WORD.fullmatch(match[2]) else f"{match[1]}…{match[1]}", outcome.message
+        )
+        return line | {"failed": True, "error": f"{outcome.code}: {message}"[:_MAX_ERROR_CHARS]}
     return line | {"failed": True} | _error_fields(outcome)
 
 
@@ -204,18 +207,6 @@ def _error_fields(error: BaseException) -> dict[str, str]:
         "error": redact(f"{type(error).__name__}: {error}"[:_MAX_TRACE_CHARS]).text[:_MAX_ERROR_CHARS],
         "trace": trace,
     }
-
-
-def _strip_quoted_texts(message: str) -> str:
-    """Return an error message without quoted user text; single words are kept."""
-    return _QUOTED_TEXT.sub(
-        lambda match: match[0] if _SINGLE_WORD.fullmatch(match[2]) else f"{match[1]}…{match[1]}", message
-    )
-
-
-def _session_argument(arguments: object) -> str:
-    session = arguments.get("session") or arguments.get("session_id") if isinstance(arguments, Mapping) else ""
-    return session if isinstance(session, str) and _SINGLE_WORD.fullmatch(session) else ""
 
 
 def _summarize_value(value: Any, words: re.Pattern[str] | None) -> Any:
