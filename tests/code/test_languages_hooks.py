@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lorelog.code.extract import extract
 from lorelog.code.languages.registry import detect_language
 from lorelog.core.code import FileExtract
@@ -17,290 +19,251 @@ def names(extracted: FileExtract) -> list[str]:
     return [symbol.qualified_name for symbol in extracted.symbols]
 
 
-def kinds(extracted: FileExtract) -> dict[str, str]:
-    """Return the kind of each symbol."""
-    return {symbol.qualified_name: str(symbol.kind) for symbol in extracted.symbols}
-
-
-def visible(extracted: FileExtract) -> dict[str, str]:
-    """Return the visibility of each symbol."""
-    return {symbol.qualified_name: symbol.visibility for symbol in extracted.symbols}
-
-
 def uses(extracted: FileExtract, name: str) -> list[tuple[str, bool]]:
     """Return the kinds of the uses of a name, and whether it is local."""
     return [(str(use.kind), use.local) for use in extracted.uses if use.name == name]
 
 
-class TestJavaScript:
-    """Modules, assignments, and syntax that TypeScript's grammar does not know."""
+NAMES = {
+    "a computed name has no symbol": ("typescript", "class A {\n  [Symbol.iterator]() {}\n  b() {}\n}\n", "A A.b"),
+    "`typedef struct a {…} b` defines both, and fields belong to the struct": (
+        "c",
+        "typedef struct node { int v; } node_t;\n",
+        "node node.v node_t",
+    ),
+    "`class LIB_EXPORT A` is the class A": (
+        "cpp",
+        "class LIB_EXPORT Engine : public Base {\n public:\n  void run();\n};\n",
+        "Engine Engine.run",
+    ),
+    "`const A, B` and `var x, y` define two each, the blank name none": (
+        "go",
+        "package p\nconst A, B = 1, 2\nvar x, _ = 3, 4\nvar _ T = y\nfunc _() { var z int }\n",
+        "A B x",
+    ),
+    "members of an anonymous class are in its type": (
+        "java",
+        "class A {\n  Runnable r = new Runnable() {\n    int n = 1;\n    public void run() {}\n  };\n}\n",
+        "A A.r A.r.Runnable.n A.r.Runnable.run",
+    ),
+}
 
-    def test_a_required_module_is_imported_and_not_defined(self) -> None:
-        """`const x = require("y")` is one import, whatever is on the left."""
-        extracted = read(
-            "javascript", 'const a = require("a");\nconst {b, c: d} = require("m");\nx = require("z");\nrequire("s");\n'
-        )
-        assert names(extracted) == []
-        assert [(statement.module, statement.name, statement.alias) for statement in extracted.imports] == [
-            ("a", "", "a"),
-            ("m", "b", ""),
-            ("m", "c", "d"),
-            ("z", "", ""),
-            ("s", "", ""),
-        ]
-
-    def test_an_assigned_member_belongs_to_its_receiver(self) -> None:
-        """Prototypes, classes and exports get all assigned members; other objects only functions."""
-        extracted = read(
-            "javascript",
+KINDS = {
+    "prototypes, classes and exports get all assigned members, other objects only functions": (
+        "javascript",
+        (
             "exports.a = function () {};\nmodule.exports.b = 1;\nA.prototype.c = function () {};\nA.d = () => 1;\nA.E = 2;\n"
-            "el.style.color = 3;\nexports.f = f;\nmodule.exports = {};\n",
-        )
-        assert kinds(extracted) == {
-            "a": "function",
-            "b": "variable",
-            "A.c": "method",
-            "A.d": "method",
-            "A.E": "variable",
-        }
+            "el.style.color = 3;\nexports.f = f;\nmodule.exports = {};\n"
+        ),
+        "a:function b:variable A.c:method A.d:method A.E:variable",
+    ),
+    "a macro before a declaration does not hide it": (
+        "c",
+        "LIB_API size_t lib_size(const lib_t *lib);\nstatic FORCE_INLINE int twice(int x) { return x * 2; }\n",
+        "lib_size:function twice:function",
+    ),
+    "pointers, arrays, function pointers and functions that return them have a name": (
+        "c",
+        (
+            "int **a, b[2][3], (*c)(int);\nchar *(*d[4])(void);\nvoid (*(e(void)))(int);\n"
+            "typedef unsigned char byte_t, *byte_p;\nint *f(void) { return 0; }\n"
+        ),
+        "a:variable b:variable c:variable d:variable e:function byte_t:type byte_p:type f:function",
+    ),
+    "a member defined outside belongs to its class, with or without a template": (
+        "cpp",
+        "int A::B::f() { return 1; }\ntemplate <class T> void Box<T>::put(T t) {}\nA::~A() {}\nint A::count = 0;\n",
+        "A.B.f:method Box.put:method A.~A:method A.count:variable",
+    ),
+}
 
-    def test_a_constructor_defines_fields_once(self) -> None:
-        """The first `this.x = …` defines a field, unless the class declares it or has a method of that name."""
-        extracted = read(
-            "javascript",
-            "class A {\n  y = 1;\n  constructor() {\n    this.x = 1;\n    this.x = 2;\n    this.y = 3;\n    this.go = this.go.bind(this);\n  }\n  go() {}\n}\n",
-        )
-        assert names(extracted) == ["A", "A.y", "A.constructor", "A.x", "A.go"]
-        assert uses(extracted, "x") == [("write", False)]
+VISIBLE = {
+    "export statements, lists and defaults make names of a module public": (
+        "javascript",
+        "export const a = 1;\nconst b = 2, c = 3;\nfunction d() {}\nexport { b };\nexport default d;\n",
+        "a:public b:public c:private d:public",
+    ),
+    "everything in a script is public": ("javascript", "const a = 1;\n", "a:public"),
+    "a class starts private and a struct public, and access specifiers apply until the next": (
+        "cpp",
+        "class A {\n  int a;\npublic:\n  int b;\nprotected:\n  int c;\n};\nstruct S { int d; };\n",
+        "A:public A.a:private A.b:public A.c:protected S:public S.d:public",
+    ),
+    "`private` works alone, before a method, and with a name": (
+        "ruby",
+        (
+            "class A\n  def a; end\n  private\n  def b; end\n  public\n  def c; end\n  private def d; end\n  def e; end\n"
+            "  private :e\nend\n"
+        ),
+        "A:public A.a:public A.b:private A.c:public A.d:private A.e:private",
+    ),
+}
 
-    def test_computed_names_define_nothing(self) -> None:
-        """`[Symbol.iterator]() {}` has no name, and is not a symbol."""
-        assert names(read("typescript", "class A {\n  [Symbol.iterator]() {}\n  b() {}\n}\n")) == ["A", "A.b"]
-
-    def test_exports_are_public_and_scripts_are_public(self) -> None:
-        """Visibility follows export statements, lists and defaults."""
-        module = visible(
-            read(
-                "javascript",
-                "export const a = 1;\nconst b = 2, c = 3;\nfunction d() {}\nexport { b };\nexport default d;\n",
-            )
-        )
-        assert module == {"a": "public", "b": "public", "c": "private", "d": "public"}
-        assert visible(read("javascript", "const a = 1;\n")) == {"a": "public"}
-
-    def test_type_parameters_are_local_to_their_class(self) -> None:
-        """A type parameter is local to its class, and fields stay fields."""
-        extracted = read("typescript", "export class Box<T> {\n  value: T;\n  get(): T { return this.value; }\n}\n")
-        assert names(extracted) == ["Box", "Box.value", "Box.get"]
-        assert uses(extracted, "T") == [("type", True), ("type", True)]
-
-    def test_variance_and_bare_call_signatures_do_not_break_a_file(self) -> None:
-        """Syntax that the grammar does not know is blanked out, and positions stay the same."""
-        extracted = read(
-            "typescript",
-            "export interface Box<in out T> {\n  value: T\n}\nexport const make: {\n  <A>(a: A): Box<A>\n  <A, B>(a: A, b: B): Box<A>\n} = dual()\nexport const after = 1\n",
-        )
-        assert extracted.broken == 0
-        assert [(symbol.qualified_name, symbol.name_line) for symbol in extracted.symbols] == [
-            ("Box", 1),
-            ("Box.value", 2),
-            ("make", 4),
-            ("after", 8),
-        ]
-
-    def test_types_of_flow_are_read_in_javascript(self) -> None:
-        """A file with `@flow` has types, and syntax that differs from TypeScript is ignored."""
-        extracted = read(
-            "javascript",
-            "/** @flow strict */\nimport typeof T from './t';\nexport type Props = {|\n  +title: ?string,\n  ...\n|};\n"
-            "class View extends React.Component<Props> {\n  go(x: ?number): void {\n    run((x: any));\n  }\n}\n",
-        )
-        assert (extracted.language, extracted.broken) == ("javascript", 0)
-        assert names(extracted) == ["Props", "Props.title", "View", "View.go"]
-
-    def test_one_broken_definition_does_not_cost_the_others(self) -> None:
-        """In a file that does not parse, broken parts keep their name, and the first line is reported."""
-        extracted = read(
-            "typescript",
-            "export const before = 1\n"
-            "export type Odd\n  = { <A>(a: A): (@ b: } ((((\n"
-            "export const strange: { <<<( [ = `\n\nexport function after(): void {}\nexport class Last { run() {} }\n",
-        )
-        assert names(extracted)[:1] == ["before"]
-        assert extracted.broken == 2
-        assert {"Odd", "strange", "after", "Last", "Last.run"} <= set(names(extracted))
-        assert {symbol.name: symbol.name_line for symbol in extracted.symbols}["after"] == 6
+IMPORTS = {
+    "`const x = require('y')` is one import, whatever is on the left": (
+        "javascript",
+        'const a = require("a");\nconst {b, c: d} = require("m");\nx = require("z");\nrequire("s");\n',
+        [("a", "", "a"), ("m", "b", ""), ("m", "c", "d"), ("z", "", ""), ("s", "", "")],
+    ),
+    "every name of a use tree is an import, in source order": (
+        "rust",
+        "use a::{b, c::{self, d as e}, f::*};\nuse g;\nuse ::h::i as j;\n",
+        [("a", "b", ""), ("a::c", "", ""), ("a::c", "d", "e"), ("a::f", "*", ""), ("g", "", ""), ("::h", "i", "j")],
+    ),
+}
 
 
-class TestC:
-    """Macros, tags and declarators."""
-
-    def test_macros_before_a_declaration_do_not_hide_it(self) -> None:
-        """`LIB_API type name(…)` is a function, although only the preprocessor knows LIB_API."""
-        extracted = read(
-            "c", "LIB_API size_t lib_size(const lib_t *lib);\nstatic FORCE_INLINE int twice(int x) { return x * 2; }\n"
-        )
-        assert kinds(extracted) == {"lib_size": "function", "twice": "function"}
-
-    def test_a_parameter_may_be_named_like_its_struct(self) -> None:
-        """`struct queue *queue` uses the type, and binds the name."""
-        extracted = read("c", "int push(struct queue *queue) { return queue->size; }\n")
-        assert uses(extracted, "queue") == [("type", False), ("read", True)]
-
-    def test_declarators_of_every_shape_have_a_name(self) -> None:
-        """Names are found in pointers, arrays, function pointers and functions that return them."""
-        extracted = read(
-            "c",
-            "int **a, b[2][3], (*c)(int);\nchar *(*d[4])(void);\nvoid (*(e(void)))(int);\ntypedef unsigned char byte_t, *byte_p;\nint *f(void) { return 0; }\n",
-        )
-        assert kinds(extracted) == {
-            "a": "variable",
-            "b": "variable",
-            "c": "variable",
-            "d": "variable",
-            "e": "function",
-            "byte_t": "type",
-            "byte_p": "type",
-            "f": "function",
-        }
-
-    def test_a_struct_and_its_typedef_are_siblings(self) -> None:
-        """`typedef struct a {…} b` defines both; fields belong to the struct."""
-        assert names(read("c", "typedef struct node { int v; } node_t;\n")) == ["node", "node.v", "node_t"]
-
-    def test_an_objective_c_header_is_not_c(self) -> None:
-        """An Objective-C header is not parsed as C, which would read messages as variables."""
-        assert detect_language("a.h", b"#import <Foo/Foo.h>\n@interface A : NSObject\n@end\n") is None
-        assert detect_language("a.h", b"class A {};\nnamespace b {}\n") == "cpp"
-        assert detect_language("a.h", b"int a(void);\n") == "c"
+@pytest.mark.parametrize(("language", "source", "expected"), NAMES.values(), ids=NAMES)
+def test_names(language: str, source: str, expected: str) -> None:
+    """Each construct defines these names."""
+    assert names(read(language, source)) == expected.split()
 
 
-class TestCpp:
-    """Scopes, templates, access."""
-
-    def test_a_member_defined_outside_belongs_to_its_class(self) -> None:
-        """`A::B::f` is `f` of `A.B`, with or without a template."""
-        extracted = read(
-            "cpp",
-            "int A::B::f() { return 1; }\ntemplate <class T> void Box<T>::put(T t) {}\nA::~A() {}\nint A::count = 0;\n",
-        )
-        assert kinds(extracted) == {"A.B.f": "method", "Box.put": "method", "A.~A": "method", "A.count": "variable"}
-
-    def test_an_object_with_arguments_is_not_a_prototype(self) -> None:
-        """`Lock lock(mutex);` in a function is a local variable."""
-        extracted = read("cpp", "void f() { Lock lock(mutex); lock.release(); }\n")
-        assert names(extracted) == ["f"]
-        assert uses(extracted, "lock") == [("write", True), ("read", True)]
-
-    def test_access_specifiers_apply_until_the_next(self) -> None:
-        """A class starts private, a struct public."""
-        extracted = visible(
-            read("cpp", "class A {\n  int a;\npublic:\n  int b;\nprotected:\n  int c;\n};\nstruct S { int d; };\n")
-        )
-        assert extracted == {
-            "A": "public",
-            "A.a": "private",
-            "A.b": "public",
-            "A.c": "protected",
-            "S": "public",
-            "S.d": "public",
-        }
-
-    def test_export_macros_do_not_hide_a_class(self) -> None:
-        """`class LIB_EXPORT A` is the class A."""
-        assert names(read("cpp", "class LIB_EXPORT Engine : public Base {\n public:\n  void run();\n};\n")) == [
-            "Engine",
-            "Engine.run",
-        ]
+@pytest.mark.parametrize(("language", "source", "expected"), KINDS.values(), ids=KINDS)
+def test_kinds(language: str, source: str, expected: str) -> None:
+    """Each construct defines symbols of these kinds."""
+    assert [f"{symbol.qualified_name}:{symbol.kind}" for symbol in read(language, source).symbols] == expected.split()
 
 
-class TestOthers:
-    """Rules of single languages."""
+@pytest.mark.parametrize(("language", "source", "expected"), VISIBLE.values(), ids=VISIBLE)
+def test_visibility(language: str, source: str, expected: str) -> None:
+    """Visibility follows the language's rules."""
+    symbols = read(language, source).symbols
+    assert [f"{symbol.qualified_name}:{symbol.visibility}" for symbol in symbols] == expected.split()
 
-    def test_rust_use_trees_are_split(self) -> None:
-        """Every name of a use tree is an import, in source order."""
-        extracted = read("rust", "use a::{b, c::{self, d as e}, f::*};\nuse g;\nuse ::h::i as j;\n")
-        assert [(statement.module, statement.name, statement.alias) for statement in extracted.imports] == [
-            ("a", "b", ""),
-            ("a::c", "", ""),
-            ("a::c", "d", "e"),
-            ("a::f", "*", ""),
-            ("g", "", ""),
-            ("::h", "i", "j"),
-        ]
 
-    def test_rust_traits_are_bases(self) -> None:
-        """`impl Trait for Type` makes the trait a base of the type."""
-        extracted = read(
-            "rust",
-            "struct A<T>(T);\nimpl<T: X> fmt::Display for A<T> where T: Y { fn f(&self) {} }\nimpl A<u8> {}\nimpl Drop for A<u8> {}\n",
-        )
-        assert extracted.symbols[0].bases == ("fmt::Display", "Drop")
-        assert names(extracted) == ["A", "A.f"]
+@pytest.mark.parametrize(("language", "source", "expected"), IMPORTS.values(), ids=IMPORTS)
+def test_imports(language: str, source: str, expected: list[tuple[str, str, str]]) -> None:
+    """An import has its module, name and alias, and defines nothing."""
+    extracted = read(language, source)
+    assert [(statement.module, statement.name, statement.alias) for statement in extracted.imports] == expected
+    assert names(extracted) == []
 
-    def test_rust_calls_inside_macros_are_calls(self) -> None:
-        """Calls in the arguments of a macro, which are only tokens, are found."""
-        extracted = read("rust", "fn f() { assert_eq!(a.len(), B::make(c)); }\n")
-        assert {(use.name, str(use.kind), use.receiver) for use in extracted.uses} >= {
-            ("assert_eq", "call", ""),
-            ("len", "call", "a"),
-            ("make", "call", "B"),
-            ("c", "read", ""),
-        }
 
-    def test_go_names_on_one_line_are_all_defined(self) -> None:
-        """`const A, B` and `var x, y` define two each; the blank name none."""
-        assert names(
-            read("go", "package p\nconst A, B = 1, 2\nvar x, _ = 3, 4\nvar _ T = y\nfunc _() { var z int }\n")
-        ) == ["A", "B", "x"]
+def test_a_constructor_defines_fields_once() -> None:
+    """The first `this.x = …` defines a field, unless the class declares it or has a method of that name."""
+    extracted = read(
+        "javascript",
+        "class A {\n  y = 1;\n  constructor() {\n    this.x = 1;\n    this.x = 2;\n    this.y = 3;\n    this.go = this.go.bind(this);\n  }\n  go() {}\n}\n",
+    )
+    assert names(extracted) == ["A", "A.y", "A.constructor", "A.x", "A.go"]
+    assert uses(extracted, "x") == [("write", False)]
 
-    def test_java_anonymous_classes_have_members(self) -> None:
-        """The container of their members is their type."""
-        extracted = read(
-            "java", "class A {\n  Runnable r = new Runnable() {\n    int n = 1;\n    public void run() {}\n  };\n}\n"
-        )
-        assert names(extracted) == ["A", "A.r", "A.r.Runnable.n", "A.r.Runnable.run"]
 
-    def test_ruby_private_applies_to_following_methods(self) -> None:
-        """`private` works alone, before a method, and with a name."""
-        extracted = visible(
-            read(
-                "ruby",
-                "class A\n  def a; end\n  private\n  def b; end\n  public\n  def c; end\n  private def d; end\n  def e; end\n  private :e\nend\n",
-            )
-        )
-        assert extracted == {
-            "A": "public",
-            "A.a": "public",
-            "A.b": "private",
-            "A.c": "public",
-            "A.d": "private",
-            "A.e": "private",
-        }
+def test_type_parameters_are_local_to_their_class() -> None:
+    """A type parameter is local to its class, and fields stay fields."""
+    extracted = read("typescript", "export class Box<T> {\n  value: T;\n  get(): T { return this.value; }\n}\n")
+    assert names(extracted) == ["Box", "Box.value", "Box.get"]
+    assert uses(extracted, "T") == [("type", True), ("type", True)]
 
-    def test_kotlin_constructor_properties_are_not_local(self) -> None:
-        """In `class A(val x: Int, y: Int)` x is a member, and y is local to the head."""
-        extracted = read("kotlin", "class A(val x: Int, y: Int) {\n    val z = y\n    fun f() = x\n}\n")
-        assert names(extracted) == ["A", "A.x", "A.z", "A.f"]
-        assert (uses(extracted, "x"), uses(extracted, "y")) == ([("read", False)], [("read", True)])
 
-    def test_php_properties_have_no_dollar_sign(self) -> None:
-        """`$this->total`, `self::$total` and the declaration have one name; a variable keeps its `$`."""
-        extracted = read(
-            "php",
-            "<?php\nclass A { private static $total = 0; function f($total) { self::$total = $total; return $this->total; } }\n",
-        )
-        assert names(extracted) == ["A", "A.total", "A.f"]
-        assert uses(extracted, "total") == [("write", False), ("read", False)]
-        assert uses(extracted, "$total") == [("read", True)]
+def test_variance_and_bare_call_signatures_do_not_break_a_file() -> None:
+    """Syntax that the grammar does not know is blanked out, and positions stay the same."""
+    extracted = read(
+        "typescript",
+        "export interface Box<in out T> {\n  value: T\n}\nexport const make: {\n  <A>(a: A): Box<A>\n  <A, B>(a: A, b: B): Box<A>\n} = dual()\nexport const after = 1\n",
+    )
+    assert extracted.broken == 0
+    assert [(symbol.qualified_name, symbol.name_line) for symbol in extracted.symbols] == [
+        ("Box", 1),
+        ("Box.value", 2),
+        ("make", 4),
+        ("after", 8),
+    ]
 
-    def test_shell_variables_are_defined_once(self) -> None:
-        """The first assignment is a definition, the others are writes."""
-        extracted = read("bash", "a=1\na=2\nf() { local b=3; a=$b; }\n")
-        assert names(extracted) == ["a", "f"]
-        assert uses(extracted, "a") == [("write", False), ("write", False)]
 
-    def test_comments_document_the_definition_below(self) -> None:
-        """A comment above a blank line does not count, and only the first definition gets it."""
-        extracted = read("go", "package p\n\n// Apart.\n\n// A is first.\n// It has two lines.\nvar A = 1\nvar B = 2\n")
-        assert [symbol.docstring for symbol in extracted.symbols] == ["A is first.\nIt has two lines.", ""]
+def test_types_of_flow_are_read_in_javascript() -> None:
+    """A file with `@flow` has types, and syntax that differs from TypeScript is ignored."""
+    extracted = read(
+        "javascript",
+        "/** @flow strict */\nimport typeof T from './t';\nexport type Props = {|\n  +title: ?string,\n  ...\n|};\n"
+        "class View extends React.Component<Props> {\n  go(x: ?number): void {\n    run((x: any));\n  }\n}\n",
+    )
+    assert (extracted.language, extracted.broken) == ("javascript", 0)
+    assert names(extracted) == ["Props", "Props.title", "View", "View.go"]
+
+
+def test_one_broken_definition_does_not_cost_the_others() -> None:
+    """In a file that does not parse, broken parts keep their name, and the first line is reported."""
+    extracted = read(
+        "typescript",
+        "export const before = 1\n"
+        "export type Odd\n  = { <A>(a: A): (@ b: } ((((\n"
+        "export const strange: { <<<( [ = `\n\nexport function after(): void {}\nexport class Last { run() {} }\n",
+    )
+    assert names(extracted)[:1] == ["before"]
+    assert extracted.broken == 2
+    assert {"Odd", "strange", "after", "Last", "Last.run"} <= set(names(extracted))
+    assert {symbol.name: symbol.name_line for symbol in extracted.symbols}["after"] == 6
+
+
+def test_a_parameter_may_be_named_like_its_struct() -> None:
+    """`struct queue *queue` uses the type, and binds the name."""
+    extracted = read("c", "int push(struct queue *queue) { return queue->size; }\n")
+    assert uses(extracted, "queue") == [("type", False), ("read", True)]
+
+
+def test_an_objective_c_header_is_not_c() -> None:
+    """An Objective-C header is not parsed as C, which would read messages as variables."""
+    assert detect_language("a.h", b"#import <Foo/Foo.h>\n@interface A : NSObject\n@end\n") is None
+    assert detect_language("a.h", b"class A {};\nnamespace b {}\n") == "cpp"
+    assert detect_language("a.h", b"int a(void);\n") == "c"
+
+
+def test_an_object_with_arguments_is_not_a_prototype() -> None:
+    """`Lock lock(mutex);` in a function is a local variable."""
+    extracted = read("cpp", "void f() { Lock lock(mutex); lock.release(); }\n")
+    assert names(extracted) == ["f"]
+    assert uses(extracted, "lock") == [("write", True), ("read", True)]
+
+
+def test_rust_traits_are_bases() -> None:
+    """`impl Trait for Type` makes the trait a base of the type."""
+    extracted = read(
+        "rust",
+        "struct A<T>(T);\nimpl<T: X> fmt::Display for A<T> where T: Y { fn f(&self) {} }\nimpl A<u8> {}\nimpl Drop for A<u8> {}\n",
+    )
+    assert extracted.symbols[0].bases == ("fmt::Display", "Drop")
+    assert names(extracted) == ["A", "A.f"]
+
+
+def test_rust_calls_inside_macros_are_calls() -> None:
+    """Calls in the arguments of a macro, which are only tokens, are found."""
+    extracted = read("rust", "fn f() { assert_eq!(a.len(), B::make(c)); }\n")
+    assert {(use.name, str(use.kind), use.receiver) for use in extracted.uses} >= {
+        ("assert_eq", "call", ""),
+        ("len", "call", "a"),
+        ("make", "call", "B"),
+        ("c", "read", ""),
+    }
+
+
+def test_kotlin_constructor_properties_are_not_local() -> None:
+    """In `class A(val x: Int, y: Int)` x is a member, and y is local to the head."""
+    extracted = read("kotlin", "class A(val x: Int, y: Int) {\n    val z = y\n    fun f() = x\n}\n")
+    assert names(extracted) == ["A", "A.x", "A.z", "A.f"]
+    assert (uses(extracted, "x"), uses(extracted, "y")) == ([("read", False)], [("read", True)])
+
+
+def test_php_properties_have_no_dollar_sign() -> None:
+    """`$this->total`, `self::$total` and the declaration have one name; a variable keeps its `$`."""
+    extracted = read(
+        "php",
+        "<?php\nclass A { private static $total = 0; function f($total) { self::$total = $total; return $this->total; } }\n",
+    )
+    assert names(extracted) == ["A", "A.total", "A.f"]
+    assert uses(extracted, "total") == [("write", False), ("read", False)]
+    assert uses(extracted, "$total") == [("read", True)]
+
+
+def test_shell_variables_are_defined_once() -> None:
+    """The first assignment is a definition, the others are writes."""
+    extracted = read("bash", "a=1\na=2\nf() { local b=3; a=$b; }\n")
+    assert names(extracted) == ["a", "f"]
+    assert uses(extracted, "a") == [("write", False), ("write", False)]
+
+
+def test_comments_document_the_definition_below() -> None:
+    """A comment above a blank line does not count, and only the first definition gets it."""
+    extracted = read("go", "package p\n\n// Apart.\n\n// A is first.\n// It has two lines.\nvar A = 1\nvar B = 2\n")
+    assert [symbol.docstring for symbol in extracted.symbols] == ["A is first.\nIt has two lines.", ""]

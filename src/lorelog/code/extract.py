@@ -68,24 +68,24 @@ def extract(source: bytes, language: str) -> FileExtract:
     """Extract a source file. `source` is UTF-8, as `decode_source` returns it; other bytes are accepted."""
     if language not in LANGUAGES_BY_NAME:
         return FileExtract(language, (), (), (), SourceText(source).lines)
-    parser, grammar = _BoundedParser(source), language
+    grammar = language
     if language == "javascript" and _FLOW.search(source, 0, 2_000):
         grammar = "tsx"  # TypeScript's grammar knows most of the types in Flow files
-    tree = parser.parse(load_grammar(grammar))
-    root, text, left_out = tree.root_node, SourceText(source), 0
+    # Loaded first: compiling the query of a large language takes a second that is not the file's.
+    parser_language, query, hooks = load_grammar(grammar), load_query(grammar), load_hooks(grammar)
+    parser = _BoundedParser(source)
+    root, text, left_out = parser.parse(parser_language).root_node, SourceText(source), 0
     if language == "python":
         from lorelog.code.languages.python import extract_python
 
         roots: list[Node] = []
         if root.has_error and not parser.is_exhausted and len(source) <= _MAX_REPAIR_BYTES:
-            roots = repair_python(source, lambda ranges: parser.parse(load_grammar("python"), ranges).root_node)
+            roots = repair_python(source, lambda ranges: parser.parse(parser_language, ranges).root_node)
         symbols, uses, imports = extract_python(roots if roots and not parser.is_exhausted else [root], text)
     else:
         from lorelog.code.names import read_tokens
         from lorelog.code.symbols import assemble_symbols, run_query
 
-        hooks = load_hooks(grammar)
-        query = load_query(grammar)
         if query is None:
             return FileExtract(language, (), (), (), text.lines)
         if root.has_error and not parser.is_exhausted:
@@ -93,7 +93,7 @@ def extract(source: bytes, language: str) -> FileExtract:
             def reparse(data: bytes) -> Node | None:
                 """Parse another version of the file, or a part of it, within the time limit of the first parse."""
                 second = _BoundedParser(data, parser.end)
-                tree = second.parse(load_grammar(grammar))
+                tree = second.parse(parser_language)
                 return None if second.is_exhausted else tree.root_node
 
             root, left_out = repair_tree(root, source, hooks, reparse)

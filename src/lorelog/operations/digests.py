@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from lorelog.records.digests import Digest, DigestItem, DigestLine
     from lorelog.records.tables import Task
-    from lorelog.services.records.record_scope import CompiledDigest
 
 OPERATIONS = OperationFamily()
 
@@ -229,8 +228,7 @@ def resume(engine: Engine, request: ResumeRequest, call: RequestContext) -> Resu
     """
     from lorelog.services.records.record_scope import compile_resume
 
-    compiled = compile_resume(engine.records(), request.task_id, query=request.query, k=request.k)
-    content = compiled.content
+    content = compile_resume(engine.records(), request.task_id, query=request.query, k=request.k)
     view = ResumeView(
         task=task_info(content.task, goal=content.goal),
         latest_summary=content.latest,
@@ -239,9 +237,9 @@ def resume(engine: Engine, request: ResumeRequest, call: RequestContext) -> Resu
         open_runs=tuple(map(run_info, content.open_runs)),
         recent_runs=tuple(map(run_info, content.recent_runs)),
         decisions=tuple(map(item_info, content.decisions)),
-        source_artifact_ids=tuple(compiled.digest.records),
+        source_artifact_ids=content.digest.records,
     )
-    return ResumeReply(resume=view, **_digest_parts(compiled))
+    return ResumeReply(resume=view, **_digest_parts(engine, content.digest))
 
 
 @OPERATIONS.declare("artifact.find_failures")
@@ -284,12 +282,18 @@ def find_highlights(engine: Engine, request: LibraryRequest, call: RequestContex
 )
 def brief_project(engine: Engine, request: BriefRequest, call: RequestContext) -> BriefReply:
     """Summarize a project for a newcomer on one page: tasks, failures, decisions, evidence."""
-    from lorelog.services.records.record_scope import compile_brief
+    from lorelog.records.digests import build_brief
+    from lorelog.services.records.record_scope import digest_scope_for
 
-    compiled = compile_brief(
-        engine.records(), query=request.query, k=request.k, related=request.include_related_projects
+    scope = engine.records()
+    content = build_brief(
+        scope.records.tables(),
+        scope.records.trust,
+        digest_scope_for(scope),
+        query=request.query,
+        limit=request.k,
+        related=request.include_related_projects,
     )
-    content = compiled.content
     view = BriefView(
         overview=content.overview,
         active_tasks=_brief_tasks(content.active),
@@ -302,7 +306,7 @@ def brief_project(engine: Engine, request: BriefRequest, call: RequestContext) -
             for related in content.related
         ),
     )
-    return BriefReply(brief=view, **_digest_parts(compiled))
+    return BriefReply(brief=view, **_digest_parts(engine, content.digest))
 
 
 @OPERATIONS.declare("artifact.read_wiki", errors=(NotFound,))
@@ -329,12 +333,15 @@ def read_wiki(engine: Engine, request: WikiRequest, call: RequestContext) -> Wik
 
 
 def _library(engine: Engine, request: LibraryRequest, role: DigestRole) -> LibraryReply:
-    from lorelog.services.records.record_scope import compile_library
+    from lorelog.records.digests import build_library
+    from lorelog.services.records.record_scope import digest_scope_for
 
-    compiled = compile_library(
-        engine.records(), role, query=request.query, k=request.k, all_projects=request.all_projects
+    scope = engine.records()
+    view = digest_scope_for(scope, all_projects=request.all_projects)
+    library = build_library(
+        scope.records.tables(), scope.records.trust, view, role, query=request.query, limit=request.k
     )
-    return LibraryReply(results=tuple(map(item_info, compiled.content.items)), **_digest_parts(compiled))
+    return LibraryReply(results=tuple(map(item_info, library.items)), **_digest_parts(engine, library.digest))
 
 
 def item_info(item: DigestItem) -> DigestItemInfo:
@@ -374,12 +381,14 @@ def digest_info(digest: Digest) -> DigestInfo:
     )
 
 
-def _digest_parts(compiled: CompiledDigest[Any]) -> dict[str, Any]:
-    trust = compiled.digest.trust
+def _digest_parts(engine: Engine, digest: Digest) -> dict[str, Any]:
+    from lorelog.services.records.record_scope import find_grounding
+
+    trust = digest.trust
     return {
-        "artifact": digest_info(compiled.digest),
+        "artifact": digest_info(digest),
         "trust": trust,
-        "grounding_refs": tuple(compiled.grounding),
+        "grounding_refs": find_grounding(engine.records().records, digest),
         "verification_hint": trust.verification_hint,
     }
 

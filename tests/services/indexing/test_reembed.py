@@ -21,7 +21,7 @@ from tests.services.indexing.test_run import CountingEmbedder
 from tests.surfaces.conftest import write
 
 from lorelog.core.errors import ModelUnavailable, NotFound, StoreBusy
-from lorelog.core.memory import IndexReport
+from lorelog.core.memory import IndexReport, ReembedReport
 from lorelog.core.options import ChunkOptions, ScanOptions, SearchOptions
 from lorelog.core.ports import EmbeddedTexts, Embedder, Progress, Store, Vector
 from lorelog.core.query import Filters, Lane, SearchReply
@@ -102,6 +102,11 @@ class RefusingModel(Good):
         )
 
 
+def changed(report: IndexReport) -> ReembedReport:
+    assert report.reembedding is not None
+    return report.reembedding
+
+
 def turned(vector: Vector) -> Vector:
     return vector[128:] + vector[:128]
 
@@ -133,6 +138,9 @@ class TwoModelIndex:
         how.setdefault("previous_embedder", lambda name: FakeEmbedder() if name == "fake/fake-64" else None)
         job = IndexJob((root,), (), ScanOptions(), ChunkOptions(), batch_size=4, **how)
         return IndexRun(self.store(embedder), embedder, job, progress).over_roots()
+
+    def change(self, embedder: Embedder, progress: Progress | None = None, **how: Any) -> ReembedReport:
+        return changed(self.run(embedder, progress, **how))
 
     def search(self, embedder: Embedder, query: str = "otter of the river w0") -> SearchReply:
         return Searcher(self.store(embedder), embedder, WordAnalyser()).search(query, SearchOptions(k=5))
@@ -175,8 +183,7 @@ def test_the_old_vectors_answer_until_the_new_ones_do(bench: TwoModelIndex, aske
     report = bench.run(new, look, reembed=bool(asked))
 
     assert seen > CHUNKS // 4
-    told = report.reembedding
-    assert told is not None
+    told = changed(report)
     assert (told.old, told.new, told.probes, told.swapped) == ("fake/fake-64", "fake/good", CHUNKS, True)
     assert told.before == told.after
     assert told.after is not None
@@ -193,9 +200,8 @@ def test_a_worse_model_is_not_put_in_place_unasked(bench: TwoModelIndex) -> None
     """A model that finds clearly less leaves the index as it was, and comes only when told so; nothing is made twice."""
     old, bad = FakeEmbedder(), Bad()
 
-    told = bench.run(bad, reembed=True).reembedding
+    told = bench.change(bad, reembed=True)
 
-    assert told is not None
     assert told.before is not None
     assert told.after is not None
     assert told.after.mrr < told.before.mrr - 0.3
@@ -208,8 +214,7 @@ def test_a_worse_model_is_not_put_in_place_unasked(bench: TwoModelIndex) -> None
         assert bool(again.notes) != asked
         assert bench.by_meaning(old)
     assert "fake/bad was declined" in bench.run(bad).notes[0]
-    forced = bench.run(bad, reembed=True, anyway=True).reembedding
-    assert forced is not None
+    forced = bench.change(bad, reembed=True, anyway=True)
     assert (forced.worse, forced.swapped) == (True, True)
     assert bad.asked == []
     assert bench.store(bad).serves_model()
@@ -217,9 +222,8 @@ def test_a_worse_model_is_not_put_in_place_unasked(bench: TwoModelIndex) -> None
 
 def test_a_model_that_tells_nothing_apart_finds_nothing(bench: TwoModelIndex) -> None:
     """Vectors that are all the same do not count as all being nearest."""
-    told = bench.run(Blank(), reembed=True).reembedding
+    told = bench.change(Blank(), reembed=True)
 
-    assert told is not None
     assert told.after is not None
     assert told.after.hit_at_5 == 0
     assert not told.swapped
@@ -233,11 +237,8 @@ def test_an_old_model_that_cannot_be_asked(bench: TwoModelIndex, gone: str) -> N
         def embed_query(self, text: str) -> Vector:
             raise ModelUnavailable("no server")
 
-    told = bench.run(
-        Good(), reembed=True, previous_embedder=lambda _: Silent() if gone == "silent" else None
-    ).reembedding
+    told = bench.change(Good(), reembed=True, previous_embedder=lambda _: Silent() if gone == "silent" else None)
 
-    assert told is not None
     assert (told.before, told.worse, told.swapped) == (None, False, True)
     assert told.after is not None
 
@@ -281,8 +282,7 @@ def test_a_model_can_embed_everything_again(bench: TwoModelIndex) -> None:
 
     for _ in range(2):
         model.asked.clear()
-        told = bench.run(model, look, reembed=True).reembedding
-        assert told is not None
+        told = bench.change(model, look, reembed=True)
         assert told.swapped
         assert told.old == told.new == "fake/fake-64"
         assert len(model.asked) == CHUNKS
@@ -299,9 +299,8 @@ def test_the_reference_store_embeds_everything_again(tmp_path: Path) -> None:
     model = CountingEmbedder()
     made._stores[model.model] = MemoryStore(WordAnalyser(), provider="fake", model=model.model)
     made.run(model)
-    told = made.run(model, reembed=True).reembedding
+    told = made.change(model, reembed=True)
 
-    assert told is not None
     assert told.swapped
     assert (len(model.asked), made.store(model).stats().other_vectors) == (2 * CHUNKS, CHUNKS)
     roll_back(made.store(model))
@@ -317,12 +316,10 @@ def test_an_outage_in_the_middle(bench: TwoModelIndex, asked: object) -> None:
 
     assert [problem.message for problem in report.problems] == ["no vectors: the server went away"]
     assert any("keep using the vectors of fake/fake-64" in note for note in report.notes)
-    assert report.reembedding is not None
-    assert not report.reembedding.swapped
+    assert not changed(report).swapped
     assert bench.by_meaning(FakeEmbedder())
     whole = Good()
-    again = bench.run(whole, reembed=bool(asked)).reembedding
-    assert again is not None
+    again = bench.change(whole, reembed=bool(asked))
     assert again.swapped
     assert len(broken.asked) == 16
     assert sorted(broken.asked + whole.asked) == sorted({*broken.asked, *whole.asked})
@@ -338,8 +335,7 @@ def test_a_text_that_the_new_model_refuses_does_not_keep_it_back(bench: TwoModel
 
     assert [problem.message for problem in report.problems] == ["no vector for one of its texts: not allowed"]
     assert report.problems[0].path.endswith("a.md")
-    assert report.reembedding is not None
-    assert report.reembedding.swapped
+    assert changed(report).swapped
     assert (report.embedded, report.waiting, len(picky.asked)) == (CHUNKS - 1, 1, CHUNKS)
     found = bench.search(picky, "seen 7 times by warden w7")
     assert found.hits[0].heading == "Note 7"
@@ -359,8 +355,7 @@ def test_an_outage_while_comparing(bench: TwoModelIndex) -> None:
     assert bench.by_meaning(FakeEmbedder())
     again = bench.run(Good())
     assert again.embedded == 0
-    assert again.reembedding is not None
-    assert again.reembedding.swapped
+    assert changed(again).swapped
 
 
 KILLED = """
@@ -387,9 +382,8 @@ def test_a_run_that_was_killed_is_carried_on(bench: TwoModelIndex, model: str) -
 
     assert bench.by_meaning(FakeEmbedder())
     embedder = Good() if model == "good" else CountingEmbedder()
-    told = bench.run(embedder).reembedding
+    told = bench.change(embedder)
 
-    assert told is not None
     assert told.swapped
     assert len(embedder.asked) == CHUNKS - 12
     assert bench.by_meaning(embedder)
@@ -444,8 +438,7 @@ def test_going_back(bench: TwoModelIndex) -> None:
     plain = bench.run(new)
     assert "fake/good was declined" in plain.notes[0]
     assert bench.by_meaning(old)
-    again = bench.run(new, reembed=True).reembedding
-    assert again is not None
+    again = bench.change(new, reembed=True)
     assert again.swapped
     assert new.asked == []
     assert bench.by_meaning(new)

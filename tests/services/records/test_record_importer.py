@@ -22,8 +22,8 @@ from tests.records.drafts import draft
 
 from lorelog.core.errors import NotFound, StoreBusy, UsageError
 from lorelog.core.record import Promotion, Record, RecordDraft, TrustTier, signed_bytes
+from lorelog.ingest.importers.source import ImportedEntry
 from lorelog.light.recent_journals import OPEN_TASKS_FILE, read_open_tasks
-from lorelog.services.records.exports import ForeignMemory
 from lorelog.services.records.keyring import Keyring
 from lorelog.services.records.record_importer import (
     FORMATS,
@@ -49,7 +49,7 @@ class Home:
         self.keys = place / "identities"
         self.book = RecordStore(place / "data" / "t", Keyring(self.keys).signing_key)
         self.cache = place / "cache" / "t"
-        self.memories: list[ForeignMemory] = []
+        self.memories: list[ImportedEntry] = []
 
     def write(self, *some: RecordDraft) -> list[Record]:
         """Append records, each on its own."""
@@ -537,9 +537,9 @@ def test_memories_of_others_are_handed_on_without_their_worth(home: Home) -> Non
         home.memories.clear()
         taken = home.take(file)
         at = datetime.fromisoformat("2026-04-18T00:00:00Z").astimezone()
-        assert home.memories == [
-            ForeignMemory("fact A", "decision", ("topic:release", "owner:alice"), at),
-            ForeignMemory("verified!", "x-y", ()),
+        assert [(memory.text, memory.type, memory.tags, memory.at) for memory in home.memories] == [
+            ("fact A", "decision", ("topic:release", "owner:alice"), at),
+            ("verified!", "x-y", (), None),
         ]
         assert (taken.memories, taken.archived, taken.refused, taken.written) == (2, 1, 2, 0)
         assert [problem.place for problem in taken.problems] == [3, 5]

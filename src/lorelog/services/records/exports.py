@@ -39,7 +39,7 @@ from lorelog.core.errors import LorelogError, StoreUnwritable, UsageError, neare
 from lorelog.core.paths import is_below
 from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Json, Record, RecordDraft, Trust, TrustTier
 from lorelog.ingest.importers.memory_stores import is_inactive, read_omf_memory
-from lorelog.ingest.importers.source import SkippedItem
+from lorelog.ingest.importers.source import ImportedEntry, SkippedItem
 from lorelog.ingest.transcripts.json_files import read_members
 from lorelog.ingest.transcripts.turns import TranscriptStats
 from lorelog.records.chain import LINE_FORMAT_VERSION, MAX_RECORD_BYTES, TEXT_FIELDS, content_values, decode_line
@@ -54,18 +54,6 @@ _LEDGER_FIELDS = ("#", "v", "seq", "prev", "more", REDACTED_KEY)
 UNVERIFIED_FIELD = "unverified"
 """Marks a record after a break in its ledger's hash chain; it is not restored as one's own backup."""
 MAX_LINE_BYTES = 2 * MAX_RECORD_BYTES
-
-
-class ForeignMemory(Struct, frozen=True):
-    """A memory from another program or home, without its claims about trust."""
-
-    text: str
-    type: str = ""
-    tags: tuple[str, ...] = ()
-    at: datetime | None = None
-    """When it was written there, in local time."""
-    known_id: str = ""
-    """Its id in the lorelog that exported it; empty if another program did."""
 
 
 class ExportedMemory(Struct, frozen=True, kw_only=True):
@@ -87,7 +75,8 @@ class ImportItem(Struct, frozen=True, kw_only=True):
     place: int
     """Line number; in an OMF document, the number of the item."""
     draft: RecordDraft | None = None
-    memory: ForeignMemory | None = None
+    memory: ImportedEntry | None = None
+    """Without claims about its author, project and trust."""
     problem: str = ""
     unverified: bool = False
     redacted: bool = False
@@ -314,7 +303,15 @@ def _parse_omf_memory(place: int, item: Mapping[str, Any], ours: Mapping[str, An
     if isinstance(entry, SkippedItem):
         return ImportItem(place=place, problem=entry.reason)
     known = ours.get("memory")
-    memory = ForeignMemory(entry.text, entry.type, entry.tags, entry.at, known if isinstance(known, str) else "")
+    memory = ImportedEntry(
+        text=entry.text,
+        kind="memory",
+        place=repr(entry.text[:60]),
+        type=entry.type,
+        tags=entry.tags,
+        at=entry.at,
+        known_id=known if isinstance(known, str) else "",
+    )
     return ImportItem(place=place, memory=memory, archived=is_inactive(item))
 
 

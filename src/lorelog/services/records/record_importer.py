@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from lorelog.core.errors import LorelogError, StoreBusy, UsageError
 from lorelog.core.processes import FileLock
 from lorelog.core.record import REDACTION_KIND, UNTRUSTED_ORIGINS, Record, RecordDraft, signed_bytes
+from lorelog.ingest.importers.source import ImportedEntry
 from lorelog.ingest.redaction.redact import redact
 from lorelog.ingest.transcripts.json_files import open_stream, read_file_head
 from lorelog.records.chain import GENESIS_HASH, encode_line
@@ -32,7 +33,6 @@ from lorelog.records.kinds import check_draft
 from lorelog.services.records.exports import (
     MARKDOWN_HEADER,
     ExportedMemory,
-    ForeignMemory,
     ImportItem,
     read_jsonl,
     read_markdown,
@@ -149,7 +149,7 @@ class RecordImporter:
         store: RecordStore,
         keyring: Keyring,
         options: ImportOptions,
-        add_memories: Callable[[Sequence[ForeignMemory]], None],
+        add_memories: Callable[[Sequence[ImportedEntry]], None],
     ) -> None:
         self._store = store
         self._keyring = keyring
@@ -188,7 +188,7 @@ class RecordImporter:
         for record in self._tables.by_ids(named):
             known.setdefault(record.id, self._known_record(record))
         drafts: list[RecordDraft] = []
-        memories: list[ForeignMemory] = []
+        memories: list[ImportedEntry] = []
         for item in batch:
             if item.memory is None:
                 draft = self._select_draft(item, known)

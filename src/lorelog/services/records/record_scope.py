@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,13 +23,8 @@ from lorelog.core.record import CANDIDATE_TRUST, Record, Trust
 from lorelog.records.digests import (
     MAX_CITED_RECORDS,
     Digest,
-    DigestRole,
     DigestScope,
-    ProjectBrief,
-    RecordLibrary,
     TaskResume,
-    build_brief,
-    build_library,
     build_resume,
     one_line,
 )
@@ -272,52 +267,23 @@ class RecordScope(Struct, frozen=True, kw_only=True):
     """Lexical search_raw: calls no model, which would take longer than everything else."""
 
 
-DigestT = TypeVar("DigestT")
-ALL_PROJECTS_NAME = "all projects"
-
-
-class CompiledDigest(Struct, Generic[DigestT], frozen=True):
-    """A digest and the first of the records that it cites."""
-
-    content: DigestT
-    digest: Digest
-    grounding: tuple[SupportingRecord, ...]
-
-
 def digest_scope_for(scope: RecordScope, *, all_projects: bool = False) -> DigestScope:
     """Return the visible projects with their display name."""
-    name = scope.workspace.project.name
-    return DigestScope(None, ALL_PROJECTS_NAME) if all_projects else DigestScope(scope.projects, name)
+    if all_projects:
+        return DigestScope(None, "all projects")
+    return DigestScope(scope.projects, scope.workspace.project.name)
 
 
-def compile_resume(scope: RecordScope, task_id: str, *, query: str = "", k: int = 10) -> CompiledDigest[TaskResume]:
+def compile_resume(scope: RecordScope, task_id: str, *, query: str = "", k: int = 10) -> TaskResume:
     """Return the state of a task. Raise NotFound for an unknown task."""
     tables = scope.records.tables()
     task = tables.task(resolve_task_id(tables, task_id))
     assert task is not None
-    resume = build_resume(tables, scope.records.trust, task, query=query, limit=k)
-    return _with_grounding(scope.records, resume, resume.digest)
+    return build_resume(tables, scope.records.trust, task, query=query, limit=k)
 
 
-def compile_library(
-    scope: RecordScope, role: DigestRole, *, query: str = "", k: int = 10, all_projects: bool = False
-) -> CompiledDigest[RecordLibrary]:
-    """Return the records of one role (decisions, failures, …)."""
-    view = digest_scope_for(scope, all_projects=all_projects)
-    library = build_library(scope.records.tables(), scope.records.trust, view, role, query=query, limit=k)
-    return _with_grounding(scope.records, library, library.digest)
-
-
-def compile_brief(
-    scope: RecordScope, *, query: str = "", k: int = 10, related: bool = True, all_projects: bool = False
-) -> CompiledDigest[ProjectBrief]:
-    """Return a summary of a project's tasks and decisions for a newcomer."""
-    view = digest_scope_for(scope, all_projects=all_projects)
-    brief = build_brief(scope.records.tables(), scope.records.trust, view, query=query, limit=k, related=related)
-    return _with_grounding(scope.records, brief, brief.digest)
-
-
-def _with_grounding(store: RecordStore, content: DigestT, digest: Digest) -> CompiledDigest[DigestT]:
+def find_grounding(store: RecordStore, digest: Digest) -> tuple[SupportingRecord, ...]:
+    """Return the first of the records that a digest cites."""
     ids = digest.records[:MAX_CITED_RECORDS]
     grounding = {rated.record.id: rated.grounding for rated in rate_records(store, store.tables().by_ids(ids))}
-    return CompiledDigest(content, digest, tuple(grounding[id_] for id_ in ids if id_ in grounding))
+    return tuple(grounding[id_] for id_ in ids if id_ in grounding)

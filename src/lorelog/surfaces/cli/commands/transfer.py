@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lorelog.ingest.importers.source import ImportSource
     from lorelog.operations.operation import Json
     from lorelog.services.imports.memory_importer import ImportSummary
-    from lorelog.services.records.exports import ExportedMemory, ForeignMemory
+    from lorelog.services.records.exports import ExportedMemory
     from lorelog.services.records.record_importer import ImportReport
 
 _FORMATS = ("markdown", "jsonl", "omf", "okf", "ledger")
@@ -506,7 +506,6 @@ def _list_sources(args: argparse.Namespace) -> int:
 
 def _import_file(args: argparse.Namespace, path: str) -> int:
     """Import a file of ours, or OMF: records into the ledger, memories as a batch. Fail if something was refused."""
-    from lorelog.ingest.importers.source import ImportedEntry
     from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportTarget
     from lorelog.services.records.record_importer import (
         ImportOptions,
@@ -529,21 +528,8 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
         )
         options = ImportOptions(args.restore, args.dry_run, project, args.include_archived, scope.patterns)
 
-        def take(some: Sequence[ForeignMemory]) -> None:
-            fields = ("text", "type", "tags", "at", "known_id")
-            memories.take(
-                [
-                    ImportedEntry(
-                        kind="memory",
-                        place=repr(memory.text[:60]),
-                        **{name: getattr(memory, name) for name in fields},
-                    )
-                    for memory in some
-                ]
-            )
-
         with memories:
-            report = RecordImporter(scope.records, scope.keyring, options, take).run(
+            report = RecordImporter(scope.records, scope.keyring, options, memories.take).run(
                 lambda: read_import_file(path, file_format)
             )
     reply = _import_json(file_format, report, memories.summary, dry_run=args.dry_run)
