@@ -36,7 +36,7 @@ def put_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
     from tomlkit.items import InlineTable
 
     expected = parse_toml(text)
-    _parent_object(expected, path[:-1])[path[-1]] = dict(values)
+    _parent_object(expected, path[:-1], "a table")[path[-1]] = dict(values)
     parent: Any = tomlkit.parse(text)
     document = parent
     try:
@@ -60,7 +60,7 @@ def put_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
 def drop_table(text: str, path: Sequence[str]) -> str:
     """Return the text without the table and its subtables; comments below its last value stay."""
     expected = parse_toml(text)
-    if _parent_object(expected, path[:-1]).pop(path[-1], None) is None:
+    if _parent_object(expected, path[:-1], "a table").pop(path[-1], None) is None:
         return text
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -282,13 +282,13 @@ def _find(node: JsonNode, path: KeyPath) -> JsonNode | None:
     return node
 
 
-def _parent_object(value: Any, path: KeyPath) -> dict[str, Any]:
+def _parent_object(value: Any, path: KeyPath, kind: str = "an object") -> dict[str, Any]:
     for depth, key in enumerate(path):
         if not isinstance(value, dict):
-            raise _type_error(path[:depth], "an object")
+            raise _type_error(path[:depth], kind)
         value = value.setdefault(key, {})
     if not isinstance(value, dict):
-        raise _type_error(path, "an object")
+        raise _type_error(path, kind)
     return value
 
 
@@ -341,7 +341,7 @@ def _parse_entries(text: str, start: int, depth: int) -> JsonNode:
             raise ValueError(f"a comma is missing at character {position}")
         member_start, key = position, ""
         if keyed:
-            if text[position] in "\"'":
+            if text[position : position + 1] in {'"', "'"}:
                 name = _parse_string(text, position)
                 key, position = name.value, _skip_space(text, name.end)
             elif match := _BARE.match(text, position):
