@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from lorelog.core.caller import checked_origin
 from lorelog.core.errors import DailyLimitReached, ModelError, NotFound, SourceChanged, UsageError
 from lorelog.core.memory import (
+    CompactOptions,
     CompactReply,
     DuplicatesReply,
     EpisodeReply,
@@ -263,8 +264,6 @@ def compact(engine: Engine, request: CompactRequest, call: RequestContext) -> Co
 
     The sources stay in place and rank below their summary. A source is summarized only once.
     """
-    from lorelog.core.memory import CompactOptions
-
     options = CompactOptions(
         filters=Filters(
             source_prefix=resolve_path(request.source, call.directory) if request.source else "",
