@@ -146,22 +146,20 @@ class Engine(ProjectScope):
     def forgetter(self) -> Forgetter:
         """Return what erases text permanently."""
         from lorelog.retrieval.cache import clear_all_caches
-        from lorelog.services.forget.forgetter import ForgetDeps, Forgetter
+        from lorelog.services.forget.forgetter import Forgetter
 
         return Forgetter(
-            ForgetDeps(
-                store=self.store,
-                workspace=self.place,
-                tombstones=self.tombstones(),
-                authored=self.authored(),
-                job=self.job,
-                pages=self.record_pages,
-                open_records=self.deps.records.open,
-                drop_caches=clear_all_caches,
-                refresh=self.refresh_delivery,
-                words=self.deps.analyser.words,
-                projects=None if self.defaults.all_projects else self.visible_projects(),
-            )
+            store=self.store,
+            workspace=self.place,
+            tombstones=self.tombstones(),
+            authored=self.authored(),
+            job=self.job,
+            pages=self.record_pages,
+            open_records=self.deps.records.open,
+            drop_caches=clear_all_caches,
+            refresh=self.refresh_delivery,
+            words=self.deps.analyser.words,
+            projects=None if self.defaults.all_projects else self.visible_projects(),
         )
 
     def complete_forgets(self) -> None:

@@ -33,14 +33,6 @@ def finds(shell: Shell, word: str) -> bool:
     return any(word in hit["snippet"] for hit in shell("search", word, "--json").json["hits"])
 
 
-def test_a_damaged_catalog_is_rebuilt(shell: Shell, full: Path, home: Path) -> None:
-    """With a damaged catalog the commands of the recipe find everything again."""
-    (home / "cache" / "default" / "catalog.db").write_bytes(b"no database at all" * 1000)
-    assert "lorelog index" in shell("search", "otter").err
-    assert shell("index").status == 0
-    assert finds(shell, "otter")
-
-
 def test_a_lost_home_without_a_backup_keeps_the_memories_of_projects(shell: Shell, full: Path, home: Path) -> None:
     """If the home is gone and there is no backup, `index` finds the memories of the project's journals."""
     shutil.rmtree(home)
@@ -62,17 +54,6 @@ def test_a_lost_home_is_restored(shell: Shell, full: Path, home: Path) -> None:
     assert shell("ledger", "check").status == 0
     assert shell("restore", "--undo").status == 0
     assert not list((home / "data" / "default").glob("memory/*.md"))
-
-
-def test_a_truncated_ledger_is_completed(shell: Shell, full: Path, home: Path) -> None:
-    """Lines that are missing at the end of the ledger are reported, and restored from a backup."""
-    ledger = Path(tenant_folder(home, "default")) / "ledger.jsonl"
-    lines = ledger.read_bytes().splitlines(keepends=True)
-    ledger.write_bytes(lines[0])
-    assert shell("ledger", "check").status == 1
-    assert shell("restore", full).status == 0
-    assert ledger.read_bytes().splitlines(keepends=True) == lines
-    assert shell("ledger", "check").status == 0
 
 
 def test_replies_are_documented(shell: Shell, full: Path, project: Path) -> None:

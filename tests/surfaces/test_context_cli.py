@@ -10,7 +10,6 @@ import pytest
 from tests.surfaces.conftest import Shell
 
 from lorelog.models.embed.builtin import TokenCounter
-from lorelog.services.context.init import BLOCK
 
 COUNT = TokenCounter()
 
@@ -140,18 +139,6 @@ def test_init_is_idempotent_and_comes_off_again(shell: Shell, repository: Path) 
     assert {name: (repository / name).read_bytes() for name in texts} == after
     assert shell("init", "--remove").status == 0
     assert {name: (repository / name).read_bytes() for name in texts} == texts
-
-
-def test_init_makes_the_file_that_most_agents_read(shell: Shell, repository: Path) -> None:
-    """If neither file exists, AGENTS.md is created, and deleted with its block."""
-    shell("init")
-    assert (repository / "AGENTS.md").read_text("utf-8") == BLOCK + "\n"
-    assert not (repository / "CLAUDE.md").exists()
-    assert (repository / ".lorelog" / ".gitignore").exists()
-
-    shell("init", "--remove")
-    assert not (repository / "AGENTS.md").exists()
-    assert shell("init", "--remove").out == "Nothing to do.\n"
 
 
 def test_a_dry_run_writes_nothing(shell: Shell, project: Path) -> None:

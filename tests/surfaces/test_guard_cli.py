@@ -128,27 +128,6 @@ def test_a_proposal_is_switched_on_by_its_id(
     assert "use pnpm, not npm" in match["message"]
 
 
-@pytest.mark.parametrize(
-    ("words", "count"),
-    [
-        (("--command", "*"), "28 of 28 everyday commands"),
-        (("--path", "**"), "16 of 16 everyday edits"),
-        (("--command", "?*"), "28 of 28 everyday commands"),
-        (("--tool", "*"), "44 of 44 everyday calls"),
-        ((), "matches every call"),
-    ],
-)
-def test_a_guard_that_matches_everything_is_refused_with_the_count(
-    shell: Shell, words: tuple[str, ...], count: str
-) -> None:
-    """Even before anything was captured, such a guard cannot be added, and the error has the count."""
-    refused = shell("guard", "add", *words, "--message", "x")
-
-    assert refused.status == 2
-    assert count in refused.err
-    assert shell("guard", "list", "--json").json["guards"] == []
-
-
 def test_a_guard_that_would_stop_most_real_calls_is_refused(shell: Shell, project: Path, tmp_path: Path) -> None:
     """The share of the captured calls decides: a guard on a program that nearly all commands use is refused."""
     lines = [{"type": "user", "uuid": "u0", "sessionId": "s", "message": {"role": "user", "content": "go"}}]

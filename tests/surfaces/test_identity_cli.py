@@ -24,21 +24,6 @@ def start_task(shell: Shell, **said: Any) -> dict[str, Any]:
     return artifact
 
 
-def test_an_identity_signs_once_it_is_chosen(shell: Shell, home: Path) -> None:
-    """With a chosen identity, records are signed and the ledger verifies them."""
-    assert start_task(shell)["trust"]["signed"] is False
-    made = shell("identity", "create", "mara")
-    assert made.status == 0
-    assert "records.identity mara" in made.out
-    assert "no passphrase" in made.err
-    assert shell("config", "set", "records.identity", "mara").status == 0
-
-    artifact = start_task(shell)
-    assert (artifact["writer"], artifact["trust"]["signed"]) == ("mara", True)
-    found = shell("ledger", "check")
-    assert (found.status, "2 records, 1 signed, 1 of them valid" in found.out) == (0, True)
-
-
 def test_what_one_exports_another_trusts(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A trusted public key makes signatures valid in another home, and forgetting it makes them invalid."""
     shell("identity", "create", "otto")

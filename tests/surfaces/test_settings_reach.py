@@ -19,7 +19,7 @@ import pytest
 from tests.models.embedding_server import EmbeddingServer, Request, well
 from tests.models.fake_docker import FakeDocker
 from tests.models.tiny_crossencoder import write_model
-from tests.services.watch.watching import Watch, eventually
+from tests.services.watch.watching import eventually
 from tests.stores.milvus_server import listening
 from tests.surfaces.conftest import write
 from tests.surfaces.otter_project import OtterProject, git_init, otters, write_note
@@ -28,7 +28,7 @@ from lorelog.config.schema import SETTINGS_BY_KEY
 from lorelog.config.setting import SettingValue
 from lorelog.retrieval.cache import CacheCounters
 from lorelog.surfaces.hook import handle_hook
-from lorelog.wiring import open_engine, resolve_location, settings_at
+from lorelog.wiring import open_engine, resolve_location
 
 __all__ = ["otters"]
 
@@ -541,20 +541,6 @@ def test_a_cross_encoder_reads_as_settings_choose(otters: OtterProject) -> None:
     assert f"{model / 'gone'} is not a folder" in reranked(otters)[1]
 
 
-@pytest.mark.slow
-def test_a_watcher_compares_roots_as_often_as_was_chosen(otters: OtterProject) -> None:
-    """Without events, a change is found when watch.reconcile_s has passed."""
-    otters.monkeypatch.setattr(
-        "lorelog.services.watch.watcher._EventListener._listen", lambda self: self._stopped.wait()
-    )
-    otters.configure("watch.reconcile_s", 0.5)
-    otters.index("notes")
-
-    with Watch(otters.path, settings_at(resolve_location()).watch_options()) as watch:
-        write(otters.path / "notes" / "n0.md", "otter, edited\n")
-        eventually(lambda: bool(watch.passes))
-
-
 def test_a_provider_writes_the_notes_of_sessions(otters: OtterProject) -> None:
     """By default no model is called; with summarize.provider one writes the note, at summarize.base_url, with summarize.prompt."""
     server = otters.serve(write_note)
@@ -605,7 +591,8 @@ def test_every_setting_has_a_test() -> None:
     seen = {effect.key for effect in (*FOUND, *SENT, *TRACED, *SHOWN)}
     seen |= {f"embedding.{name}" for name in ("base_url", "timeout_s", "query_prefix")}
     seen |= {f"summarize.{name}" for name in ("provider", "base_url", "prompt", "timeout_s")}
-    # llm and prompts: test_language_reach.py; daemon, http: their own folders; scope: tests/services/places.
+    # llm and prompts: test_language_reach.py; watch: test_watch_cli.py and tests/services/watch; daemon, http: their own folders;
+    # scope: tests/services/places.
     families = ("ollama.", "rerank.", "watch.", "llm.", "prompts.", "daemon.", "http.")
     seen |= {key for key in SETTINGS_BY_KEY if key.startswith(families)} | {"scope.tenants", "index.remote_projects"}
 

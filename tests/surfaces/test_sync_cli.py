@@ -55,19 +55,6 @@ def test_a_remote_that_was_never_reached_is_not_kept(remote: Path, shell: Shell)
     assert shell("sync", "--status", "--json").json["exchanges"] == []
 
 
-def test_a_relative_path_is_found_from_other_directories(
-    remote: Path, project: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A remote that is given as a relative path is kept as an absolute one, and recognized in both spellings."""
-    assert shell("sync", "../mem.git").status == 0
-    (project / "deep").mkdir()
-    monkeypatch.chdir(project / "deep")
-    assert shell("sync").status == 0
-    assert shell("sync", "../../mem.git").status == 0
-    (exchange,) = shell("sync", "--status", "--json").json["exchanges"]
-    assert exchange["url"] == str(remote.resolve())
-
-
 def test_a_dry_run_removes_no_exchange(remote: Path, shell: Shell) -> None:
     """`--remove --dry-run` says what would happen and keeps the exchange; `--remove` removes it."""
     shell("sync", remote)
@@ -75,29 +62,6 @@ def test_a_dry_run_removes_no_exchange(remote: Path, shell: Shell) -> None:
     assert "mem is no longer exchanged" in shell("sync", "mem", "--remove").out
     done = shell("sync", "mem", "--remove")
     assert (done.status, done.out) == (1, "")
-
-
-def test_one_remote_holds_exchanges_on_several_branches(remote: Path, shell: Shell) -> None:
-    """Another branch of a known remote is a new exchange; another name or branch of a known exchange is refused."""
-    shell("sync", remote)
-    assert shell("sync", remote, "--branch", "team", "--team").status == 0
-    assert sorted(git("-C", str(remote), "branch", "--format", "%(refname:short)").split()) == ["lorelog", "team"]
-    for options in (("--branch", "third"), ("--name", "other")):
-        assert shell("sync", "mem", *options).status == 2
-    assert len(shell("sync", "--status", "--json").json["exchanges"]) == 2
-
-
-def test_a_refused_push_is_not_taken_for_a_race(remote: Path, shell: Shell) -> None:
-    """A remote that declines a push is named with its reason, and the command fails."""
-    shell("sync", remote)
-    hook = write(remote / "hooks/pre-receive", "#!/bin/sh\nexit 1\n")
-    hook.chmod(0o755)
-    shell("add", "the otter lives in the river")
-    done = shell("sync")
-    assert done.status == 1
-    assert f"{remote} refused the push to the branch lorelog: pre-receive hook declined" in done.err
-    hook.unlink()
-    assert "sent 1 entry" in shell("sync").out
 
 
 def test_the_writer_is_found_by_the_id_that_a_search_shows(remote: Path, shell: Shell) -> None:

@@ -49,15 +49,12 @@ class Embedder(Protocol):
 
         Raise ModelError if the model fails; the vectors made until then are in the error's `done`.
         """
-        ...
 
     def embed_query(self, text: str) -> Vector:
         """Embed a query. Raise ModelError on failure."""
-        ...
 
     def close(self) -> None:
         """Close sessions and sockets. May be called twice."""
-        ...
 
 
 @runtime_checkable
@@ -66,7 +63,6 @@ class TokenReportingEmbedder(Protocol):
 
     def embed_query_with_usage(self, text: str) -> EmbeddedTexts:
         """Embed a query like `embed_query`, and report its tokens."""
-        ...
 
 
 class Reranker(Protocol):
@@ -84,11 +80,9 @@ class Reranker(Protocol):
 
         Raise ModelError on failure.
         """
-        ...
 
     def close(self) -> None:
         """Close sessions. May be called twice; a later call reopens them."""
-        ...
 
 
 class Completion(Struct, frozen=True):
@@ -118,7 +112,6 @@ class LanguageModel(Protocol):
 
         ModelUnavailable means no reply and usually no charge; ModelFault may have been charged.
         """
-        ...
 
 
 class Analyser(Protocol):
@@ -129,7 +122,6 @@ class Analyser(Protocol):
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text in order, with repeats. No word contains white space."""
-        ...
 
 
 class DocumentUpdate(Struct, frozen=True):
@@ -304,22 +296,18 @@ class StoreWriter(Protocol):
 
     def put(self, updates: Sequence[DocumentUpdate]) -> None:
         """Store documents. A reader sees either the whole old version or the whole new version of each."""
-        ...
 
     def touch(self, documents: Sequence[Document]) -> None:
         """Record new stamps and roots of documents whose text is unchanged."""
-        ...
 
     def remove(self, sources: Iterable[str]) -> int:
         """Remove documents and their chunks; return how many existed."""
-        ...
 
     def put_vectors(self, vectors: Mapping[str, Vector], *, shadow: bool = False) -> None:
         """Store vectors by `Chunk.vector_key`, or `shadow` vectors, which searches do not see.
 
         Raise ModelFault unless all vectors of a model have one dimension.
         """
-        ...
 
     def begin_shadow_vectors(self, dimension: int) -> None:
         """Start making shadow vectors of the store's own model, or continue.
@@ -327,31 +315,24 @@ class StoreWriter(Protocol):
         Shadow vectors of another dimension are dropped; 0 accepts any. Vectors the model left here earlier count as
         made, unless the index serves that model: then all are made again.
         """
-        ...
 
     def swap_vectors(self) -> None:
         """Serve the shadow vectors, atomically. The vectors served before are kept for `roll_back`."""
-        ...
 
     def decline_shadow_vectors(self) -> None:
         """Record that the shadow vectors must not be served; they are kept."""
-        ...
 
     def roll_back(self) -> None:
         """Serve the vectors served before the last swap. Raise NotFound if there are none."""
-        ...
 
     def drop_other_vectors(self) -> int:
         """Drop all vectors except those served, shadow vectors included; return how many."""
-        ...
 
     def set_note(self, name: str, value: str) -> None:
         """Store a note about the index under its current model."""
-        ...
 
     def sweep(self) -> None:
         """Drop vectors unused for a day, and merge small segments of the lanes."""
-        ...
 
     def purge(self, vector_keys: Iterable[str]) -> None:
         """Leave no bytes of removed chunks in any file of the index, nor of these vectors unless a chunk uses them.
@@ -359,7 +340,6 @@ class StoreWriter(Protocol):
         A database or search lane only marks what it removed; this rewrites their files. Takes as long as a rebuild
         of the lanes. A remote lane deletes and flushes its rows; when their bytes go is the server's decision.
         """
-        ...
 
 
 class Catalog(Protocol):
@@ -367,153 +347,120 @@ class Catalog(Protocol):
 
     def documents(self) -> list[Document]:
         """Return all documents, by source."""
-        ...
 
     def document(self, source: str) -> Document | None:
         """Return a document, or None if it is unknown."""
-        ...
 
     def recent(self, filters: Filters, limit: int) -> list[StoredChunk]:
         """Return the admitted chunks that begin a section, newest first, at most `limit`."""
-        ...
 
     def recent_keys(self, filters: Filters, limit: int, *, mark: str = "") -> tuple[list[ChunkKey], str]:
         """Return the keys of what `recent` would return, without reading the chunks, and a mark of this state.
 
         With the mark of an earlier call, only of those that were written since; a mark of another index counts as none.
         """
-        ...
 
     def tags(self, prefix: str, filters: Filters) -> Mapping[str, int]:
         """Return the number of sections by tag, for tags with this prefix; only project and tag filters apply.
 
         The cost depends on the number of matches, not on the size of the index.
         """
-        ...
 
     def types(self, filters: Filters) -> Mapping[str, int]:
         """Return the number of chunks by type, without those that have none; only project filters apply."""
-        ...
 
     def session_chunks(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
         """Return the admitted chunks that begin a section and whose anchor names this session, newest first."""
-        ...
 
     def authored_chunks(self, filters: Filters, limit: int, *, outside: str = "") -> list[StoredChunk]:
         """Return the admitted chunks that begin a memory with an id, newest first, without notes of turns.
 
         Files below the directory `outside` are left out.
         """
-        ...
 
     def authored_marks(self, limit: int, *, outside: str = "") -> list[tuple[ChunkKey, str]]:
         """Return the keys of the same chunks, each with a text that changes whenever the chunk does. Reads no contents."""
-        ...
 
     def supersessions(self) -> Sequence[Supersession]:
         """Return the supersessions that anchors declare, oldest first. Cheap enough to call before each search."""
-        ...
 
     def summary_links(self) -> Sequence[SummaryLink]:
         """Return the summaries that anchors declare, oldest first. Cheap enough to call before each search."""
-        ...
 
     def vectors(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Vector]:
         """Return the vectors of the current model for these chunks, as exactly as the store keeps them."""
-        ...
 
     def vector_records(self, keys: Sequence[ChunkKey]) -> list[bytes]:
         """Return the bytes that files hold for the vectors of these chunks, by which a deletion is checked."""
-        ...
 
     def projects(self) -> Mapping[str, int]:
         """Return the number of chunks by project."""
-        ...
 
     def chunks_of(self, source: str) -> list[StoredChunk]:
         """Return a document's chunks in file order; empty if it is unknown."""
-        ...
 
     def resume_point(self, source: str) -> str:
         """Return what `DocumentUpdate.resume` said of a document; empty if it said nothing."""
-        ...
 
     def embedded_keys(self, source: str, first_line: int = 1) -> set[str]:
         """Return the vector keys of a document's chunks that begin at this line or later and have a vector."""
-        ...
 
     def pending_of(self, source: str) -> list[PendingText]:
         """Return the texts of a document's chunks without a vector of the current model, each vector key once."""
-        ...
 
     def find(self, id_prefix: str) -> list[StoredChunk]:
         """Return chunks whose id, or whose anchor's memory id, has this prefix; at most 10, by id.
 
         If there are none, match content hashes: summaries cite those because they outlive lines and models.
         """
-        ...
 
     def find_remote(self, id_prefix: str) -> list[StoredChunk]:
         """Return chunks of other machines only, whose chunk or memory id has this prefix; at most 10, by id."""
-        ...
 
     def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
         """Return the chunks that still exist under these keys."""
-        ...
 
     def sample(self, count: int) -> list[StoredChunk]:
         """Return at most `count` chunks with vectors, spread over the index; the same ones until something changes."""
-        ...
 
     def get_note(self, name: str) -> str:
         """Return the note under this name and the current model; empty if there is none."""
-        ...
 
     def chunk_neighbours(self, keys: Sequence[ChunkKey], max_chars: int) -> dict[ChunkKey, ChunkNeighbours]:
         """Return the length of each chunk's text, and the neighbours of those that have at most `max_chars` characters."""
-        ...
 
     def sections(self, ids: Sequence[str]) -> dict[str, IndexedSection]:
         """Return the whole section of each chunk as it was indexed, by the chunk's id; without chunks of other indexes."""
-        ...
 
     def entry_sizes(self, keys: Sequence[ChunkKey], limit: int) -> dict[ChunkKey, int]:
         """Return the number of chunks in each chunk's entry, counting up to `limit`."""
-        ...
 
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         """Return the vector keys that have no vector of the current model."""
-        ...
 
     def pending(self, limit: int, *, shadow: bool = False) -> list[PendingText]:
         """Return texts without a vector of the current model, each vector key once.
 
         With `shadow`, texts without a shadow vector; none if no re-embedding was started.
         """
-        ...
 
     def reembed_state(self) -> ReembedState:
         """Return which vectors are served and which are being made."""
-        ...
 
     def vector_pairs(self, count: int) -> list[VectorPair]:
         """Return at most `count` chunks with both vectors, spread over the index, each text once; always the same."""
-        ...
 
     def coverage(self, filters: Filters) -> VectorCoverage:
         """Return how many chunks of the admitted projects have vectors; other filters are ignored."""
-        ...
 
     def stats(self) -> StoreStats:
         """Return the sizes of this index."""
-        ...
 
     def revision(self) -> str:
         """Return a token that changes with every completed write of any process, and may change more often.
 
         Two replies under one token are equal. Cheap enough to call before each search.
         """
-        ...
 
 
 class Lanes(Protocol):
@@ -521,7 +468,6 @@ class Lanes(Protocol):
 
     def rarity(self, words: Sequence[str]) -> dict[str, float]:
         """Return BM25's weight of each word: the fewer chunks contain it the higher, highest for an unknown one."""
-        ...
 
     def propose(
         self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
@@ -531,15 +477,12 @@ class Lanes(Protocol):
         By BM25 (k1 1.2, b 0.75) of `matched_text`, where a shorter one counts as `MIN_BM25_WORDS` long, and by cosine. One call, so
         that a remote store is asked once. Raise ModelFault before that if the vector does not fit the stored ones.
         """
-        ...
 
     def lane_coverage(self, filters: Filters) -> VectorCoverage:
         """Return how many chunks of the admitted projects the lanes hold, and how many have vectors; remote ones too."""
-        ...
 
     def similarities(self, vector: Vector, keys: Sequence[ChunkKey]) -> dict[ChunkKey, float]:
         """Return the cosine of each of these chunks that has a vector."""
-        ...
 
 
 class Store(Catalog, Lanes, Protocol):
@@ -550,7 +493,6 @@ class Store(Catalog, Lanes, Protocol):
 
     def serves_model(self) -> bool:
         """Return True if the index's ids and vectors are this model's; a new index serves its first writer."""
-        ...
 
     def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> AbstractContextManager[StoreWriter]:
         """Acquire the write lock. Raise StoreBusy if another writer holds it longer than `wait_s`.
@@ -558,48 +500,39 @@ class Store(Catalog, Lanes, Protocol):
         In an index that serves another model, text is stored for that model and waits for its vectors. With
         `take_over` the index changes to this model instead; the other model's vectors are kept.
         """
-        ...
 
     def reading(self) -> AbstractContextManager[None]:
         """Return a context for several reads in a row, in which a store may check its files once instead of for each.
 
         Short: other threads may have to wait. Reads need not be of one moment.
         """
-        ...
 
     def run(self, *, wait_s: float) -> AbstractContextManager[None]:
         """Hold the lock for a long run of many writes, so that two runs do not do the same work.
 
         Others may still write in between. Raise StoreBusy if another process holds it longer than `wait_s`.
         """
-        ...
 
     def is_running(self) -> bool:
         """Return True if any process is in a run."""
-        ...
 
     def compare(self, *, repair: bool = False) -> StoreComparison:
         """Return how the lanes differ from the catalog; with `repair`, the differences before the repair."""
-        ...
 
     def set_damaged_aside(self) -> str:
         """If the catalog is damaged, rename it and begin an empty one; return what was done, or an empty string."""
-        ...
 
     def mend(self, *, thoroughly: bool = False) -> str:
         """Check the lanes' files and repair damaged ones; return what was damaged, or an empty string.
 
         Unless `thoroughly`, a check within the last day is not repeated. Raises StoreBusy while another process writes.
         """
-        ...
 
     def reset(self) -> None:
         """Delete the whole index. The source files are not touched."""
-        ...
 
     def close(self) -> None:
         """Close files. May be called twice."""
-        ...
 
 
 Progress = Callable[[str, int, int], None]

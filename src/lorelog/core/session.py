@@ -16,9 +16,6 @@ from msgspec import Struct, field
 from lorelog.core.ids import sha256
 from lorelog.core.serializable import ReplyItems, Serializable
 
-TRACE_LANGUAGES = ("python", "javascript", "rust", "go", "java", "csharp", "ruby", "php", "generic")
-"""Supported formats; `generic` is a message with a location, or a message alone."""
-
 
 class StackFrame(NamedTuple):
     """A call on the stack. Lines and columns count from 1; 0 means unknown."""
@@ -33,6 +30,7 @@ class StackTrace(Struct, frozen=True):
     """An error as a program printed it."""
 
     language: str
+    """python, javascript, rust, go, java, csharp, ruby, php; `generic` is a message with a location, or a message alone."""
     type: str
     """`ValueError`, `java.lang.IllegalStateException`, `panic`, `TS2322`; empty if unknown."""
     message: str

@@ -60,7 +60,11 @@ def start(address: DaemonAddress, *, force: bool = False) -> None:
     try:
         _start(address)
     except DaemonError as error:
-        _record_failure(address, error.message)
+        try:  # so that the commands of the next minute do not all wait for another start
+            with open(f"{address.run}/start.failed", "w", encoding="utf-8") as file:
+                file.write(f"{time.monotonic():.3f} {error.message[:500]}")
+        except OSError:
+            pass
         raise
     except OSError as error:
         raise DaemonError(f"cannot start the daemon: {error}") from error
@@ -164,11 +168,16 @@ def read_lock_holder(address: DaemonAddress) -> dict[str, Any] | None:
     except OSError:
         return None
     try:
-        return None if try_file_lock(descriptor, shared=True) else _read_lock(descriptor)
+        if try_file_lock(descriptor, shared=True):
+            return None
+        holder = quick_json.loads(os.pread(descriptor, 1000, 0))
     except OSError:
         return None
+    except ValueError:
+        return {}
     finally:
         os.close(descriptor)
+    return holder if isinstance(holder, dict) else {}
 
 
 def spawn_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -221,7 +230,14 @@ def _start(address: DaemonAddress) -> None:
         while not is_listening(address):
             if acquire_file_lock(descriptor, 0):
                 if not is_listening(address):
-                    _wait_for_previous(address)
+                    holder = read_lock_holder(address)
+                    leaving = holder.get("leaving") if holder else ""
+                    # Not for long if it finishes its work first.
+                    wait_s = _STOP_S if leaving == "now" else _FINISH_S
+                    if holder and leaving and not _wait_for_exit(address, holder, wait_s):
+                        raise DaemonError(
+                            f"the previous daemon (process {holder.get('pid')}) is still finishing its work"
+                        )
                     _spawn(address, deadline)
                 return
             if time.monotonic() > deadline:
@@ -231,15 +247,6 @@ def _start(address: DaemonAddress) -> None:
             time.sleep(_POLL_S)
     finally:
         os.close(descriptor)
-
-
-def _wait_for_previous(address: DaemonAddress) -> None:
-    """Wait for a daemon that is stopping, but not for long if it finishes its work first."""
-    holder = read_lock_holder(address)
-    if not holder or not holder.get("leaving"):
-        return
-    if not _wait_for_exit(address, holder, _STOP_S if holder["leaving"] == "now" else _FINISH_S):
-        raise DaemonError(f"the previous daemon (process {holder.get('pid')}) is still finishing its work")
 
 
 def _wait_for_exit(address: DaemonAddress, holder: dict[str, Any], timeout_s: float) -> bool:
@@ -323,14 +330,6 @@ def _reap(child: int, deadline: float) -> None:
         return  # this process ignores SIGCHLD, so there is nothing to reap
 
 
-def _read_lock(descriptor: int) -> dict[str, Any]:
-    try:
-        holder = quick_json.loads(os.pread(descriptor, 1000, 0))
-    except (OSError, ValueError):
-        return {}
-    return holder if isinstance(holder, dict) else {}
-
-
 def _kill(holder: dict[str, Any], number: int) -> None:
     pid = holder.get("pid")
     if not isinstance(pid, int) or pid <= 1:
@@ -341,15 +340,6 @@ def _kill(holder: dict[str, Any], number: int) -> None:
         return
     except OSError as error:
         raise DaemonError(f"cannot stop process {pid}: {error.strerror}") from error
-
-
-def _record_failure(address: DaemonAddress, reason: str) -> None:
-    """Record a failed start, so that the commands of the next minute do not all wait for another one."""
-    try:
-        with open(f"{address.run}/start.failed", "w", encoding="utf-8") as file:
-            file.write(f"{time.monotonic():.3f} {reason[:500]}")
-    except OSError:
-        return
 
 
 def _read_note(path: str) -> tuple[bool, str, float]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 MAX_PATTERN_CHARS = 300
 MAX_PATH_CHARS = 4_096
-_WILDCARDS = "*?"
 
 
 def matches_path(pattern: str, path: str) -> bool:

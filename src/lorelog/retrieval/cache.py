@@ -119,7 +119,6 @@ class TextCache(Protocol):
 
     def clear(self) -> None:
         """Drop everything."""
-        ...
 
 
 _CACHES: WeakSet[TextCache] = WeakSet()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -177,3 +178,88 @@ def openclaw_database(path: Path, sessions: Mapping[str, Sequence[Record]]) -> P
                 row = (session, number, json.dumps(record))
                 database.execute("INSERT INTO transcript_events VALUES (?, ?, ?, NULL)", row)
     return path
+
+
+AT = "2026-11-16T19:00:0{}.000Z"
+SHOWN = "<hook_context>&lt;lorelog-memory&gt; the harbour opens at nine</hook_context>"
+COMMAND = {"command": "make check"}
+
+
+def digest(directory: str) -> str:
+    return hashlib.sha256(directory.encode()).hexdigest()
+
+
+def gemini_message(name: str, kind: str, content: Any, second: int, **more: Any) -> dict[str, Any]:
+    return {"id": name, "timestamp": AT.format(second), "type": kind, "content": content, **more}
+
+
+def gemini_talk(directory: str) -> list[dict[str, Any]]:
+    context = gemini_message("c0", "user", [{"text": "<session_context>\nThis is a terminal.\n</session_context>"}], 0)
+    asked = gemini_message("u1", "user", [{"text": f"{SHOWN}\n\nRun the checks"}, {"text": SHOWN}], 1)
+    answer = gemini_message("g1", "gemini", "I run them.", 2)
+    output = f"<untrusted_context>\nOutput: 3 passed\nExit Code: 0\n</untrusted_context>\n\n{SHOWN}"
+    done = {"functionResponse": {"id": "t1", "name": "run_shell_command", "response": {"output": output}}}
+    call = {"id": "t1", "name": "run_shell_command", "args": COMMAND, "status": "success", "result": [done]}
+    last = gemini_message("g2", "gemini", "They pass.", 4)
+    session = {"sessionId": "s-1", "projectHash": digest(directory), "startTime": AT.format(0), "kind": "main"}
+    return [
+        session,
+        {"$set": {"messages": [context]}},
+        asked,
+        {"$set": {"lastUpdated": AT.format(1)}},
+        answer,
+        {**answer, "toolCalls": [call]},
+        gemini_message("r1", "user", [done], 3),
+        last,
+        session,
+        {"$set": {"messages": [context, {**answer, "content": [{"text": "I run them."}]}, {**last}]}},
+        gemini_message("u2", "user", [{"text": "Thanks"}], 5),
+        gemini_message("e1", "error", "quota exceeded", 6),
+    ]
+
+
+def qwen_line(name: str, kind: str, parts: list[dict[str, Any]], second: int, **more: Any) -> dict[str, Any]:
+    place = {"sessionId": "s-2", "cwd": "/src/app", "gitBranch": "main", "version": "0.24.4"}
+    message = {"role": "model" if kind == "assistant" else "user", "parts": parts}
+    return {"uuid": name, "parentUuid": None, "timestamp": AT.format(second), "type": kind, **place} | {
+        "message": message,
+        **more,
+    }
+
+
+def qwen_talk() -> list[dict[str, Any]]:
+    injected = {"text": "<qwen:user-prompt-submit-context>\nthe harbour\n</qwen:user-prompt-submit-context>"}
+    system = {"uuid": "x", "sessionId": "s-2", "parentUuid": "u1", "type": "system", "subtype": "ui_telemetry"}
+    call = {"functionCall": {"id": "t1", "name": "run_shell_command", "args": COMMAND}}
+    output = "Command: make check\nDirectory: (root)\nOutput: 1 failed\nError: (none)\nExit Code: 2\nSignal: (none)"
+    result = {"functionResponse": {"id": "t1", "name": "run_shell_command", "response": {"error": output}}}
+    return [
+        qwen_line("u1", "user", [{"text": "Run the checks"}, injected], 1, provenance="real_user"),
+        *[{**system, "systemPayload": {"uiEvent": {}}}] * 6,
+        qwen_line("a1", "assistant", [{"text": "hm", "thought": True}, call], 2),
+        qwen_line("r1", "tool_result", [result], 3, toolCallResult={"callId": "t1", "status": "error"}),
+        qwen_line("a2", "assistant", [{"text": "One fails."}], 4),
+    ]
+
+
+def copilot_event(name: str, kind: str, data: dict[str, Any], second: int, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "data": data, "id": name, "timestamp": AT.format(second), "parentId": None, **more}
+
+
+def copilot_talk() -> list[dict[str, Any]]:
+    context = {"cwd": "/src/app", "branch": "main"}
+    call = {"toolCallId": "t1", "name": "bash", "arguments": COMMAND}
+    shown = '1 failed\n\nTool "bash" succeeded. Additional guidance from postToolUse hooks:\nthe harbour'
+    done = {"toolCallId": "t1", "success": True, "result": {"content": shown}, "shellExecution": {"exitCode": 2}}
+    return [
+        copilot_event("e0", "session.start", {"sessionId": "s-3", "context": context}, 0),
+        copilot_event("e1", "hook.start", {"hookType": "sessionStart", "input": {}}, 0),
+        copilot_event("u1", "user.message", {"content": "Run the checks", "messageId": "m1"}, 1),
+        copilot_event("u2", "user.message", {"content": "a skill's text", "source": "skill-recall"}, 1),
+        copilot_event("a1", "assistant.message", {"content": "", "toolRequests": [call]}, 2),
+        copilot_event("a2", "assistant.message", {"content": "a subagent's"}, 2, agentId="x"),
+        copilot_event("r1", "tool.execution_complete", done, 3),
+        copilot_event("a3", "assistant.message", {"content": "One fails."}, 4),
+        copilot_event("u3", "user.message", {"content": "Stop it"}, 5),
+        copilot_event("x1", "abort", {"reason": "user_initiated"}, 6),
+    ]

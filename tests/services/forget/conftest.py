@@ -45,8 +45,7 @@ class ForgetScene:
 
     @property
     def journal(self) -> Path:
-        (path,) = (self.project / ".lorelog" / "memory").glob("*.md")
-        return path
+        return max((self.project / ".lorelog" / "memory").glob("*.md"))
 
     def call(self, op: str, **arguments: Any) -> dict[str, Any]:
         """Call an operation as a person does."""

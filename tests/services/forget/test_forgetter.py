@@ -13,7 +13,10 @@ from lorelog.services.forget.entries import ForgetQuery
 from lorelog.services.forget.forget_plan import pending_plans, plan_lock, read_plan
 
 
-@pytest.mark.parametrize("step", ["plan", "_edit_files", "_remove_from_index", "_scrub_logs", "receipt"])
+@pytest.mark.parametrize(
+    "step",
+    ["plan", "_add_tombstones", "_edit_files", "_remove_from_index", "_scrub_databases", "_scrub_logs", "receipt"],
+)
 def test_an_interrupted_forget_is_completed(scene: ForgetScene, step: str) -> None:
     """Whatever step a forget stops after, completing its plan leaves no copy, keeps other memories and writes a receipt."""
     scene.interrupt(step, match=CANARY)
@@ -182,3 +185,42 @@ def test_text_leaves_every_log_database_and_waiting_file(scene: ForgetScene) -> 
     assert deliveries.read_text() == f"{kept}\n"
     assert (scene.home / "logs" / "hooks.log").read_text() == "started\nstopped\n"
     assert OTHER in (scene.project / ".lorelog" / "context.md").read_text()
+
+
+def test_a_summary_of_an_episode_loses_it_too(scene: ForgetScene) -> None:
+    """A summary that quotes the forgotten memory goes with it; the other memory of the episode stays."""
+    for text in (f"The balloon needs {CANARY} tons of helium.", "The ferry sails on Sundays, because of the market."):
+        scene.add(text, tags=["episode:trip"])
+    scene.call("memory.consolidate_episode", episode_id="trip")
+    assert scene.journal.read_text("utf-8").count(CANARY) == 3
+
+    reply = scene.forget(match=CANARY)
+
+    assert reply.ok
+    assert scene.holders() == []
+    assert "because of the market" in scene.journal.read_text("utf-8")
+
+
+def test_records_keep_their_chain_without_the_text(scene: ForgetScene) -> None:
+    """A decision that contains it loses its words for good, is counted, and the ledger still verifies."""
+    scene.call("task.start", goal=f"Launch with {CANARY}", writer="mara")
+
+    reply = scene.forget(match=CANARY)
+
+    assert reply.ok
+    assert reply.selected["records"] >= 1
+    assert scene.holders() == []
+    assert scene.call("ledger.verify")["ok"]
+
+
+def test_the_days_restrict_what_goes(scene: ForgetScene) -> None:
+    """`since` and `until` include their days; an entry outside of them stays."""
+    old = "### 10:00\n<!-- memory:old origin:user -->\nAn old note about the harbour.\n"
+    (scene.journal.parent / "2020-01-02.md").write_text(f"# 2020-01-02\n\n{old}", "utf-8")
+    scene.call("memory.index")
+
+    reply = scene.forgetter().forget(ForgetQuery(since="2020-01-01", until="2020-01-02"), edit_files=True)
+
+    assert [entry.memory for entry in reply.entries] == ["old"]
+    assert "harbour" not in (scene.journal.parent / "2020-01-02.md").read_text("utf-8")
+    assert SECRET in scene.journal.read_text("utf-8")

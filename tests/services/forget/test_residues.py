@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.language.analyser import WordAnalyser
-from lorelog.services.forget.residues import Canaries, ResidueReport, find_residues, make_canaries
+from lorelog.services.forget.residues import Canaries, ResidueReport, find_repetitions, find_residues, make_canaries
 
 TEXT = (
     'The Walrus «sleeps» under the harbour bridge at Łódź, and\n  nobody\'s "alarm" <wakes> it before noon.\n'
@@ -122,6 +122,64 @@ def test_a_value_across_pages_is_found_in_its_row(tmp_path: Path) -> None:
         _sqlite(path, ("CREATE TABLE t (x TEXT)", ()), ("INSERT INTO t VALUES (?)", ("x " * (shift * 2) + short,)))
         found.append(search(path, make_canaries([short])))
     assert all("sqlite row" in forms(report) for report in found)
+
+
+@pytest.mark.parametrize("shift", [-40, -12, -1, 0, 1])
+def test_text_across_two_blocks_is_found(tmp_path: Path, shift: int) -> None:
+    """A text that begins in one block of a file and ends in the next is found, in the file and in its unpacked form."""
+    data = b"x" * ((1 << 20) + shift) + TEXT.encode() + b"y" * 100
+    (tmp_path / "plain").write_bytes(data)
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(data))
+
+    report = search(tmp_path)
+
+    assert {(Path(residue.path).name, residue.form) for residue in report.residues} >= {
+        ("plain", "bytes"),
+        ("packed.gz", "gzip"),
+    }
+
+
+def test_a_name_and_a_deep_archive_count(tmp_path: Path) -> None:
+    """A file name that quotes the text is a residue; archives nested too deep are named as not searched."""
+    (tmp_path / "walrus-under-the-bridge-4711.txt").write_text("empty")
+    nested = TEXT.encode()
+    for _ in range(5):
+        nested = gzip.compress(nested)
+    (tmp_path / "deep.gz").write_bytes(nested)
+
+    report = search(tmp_path, make_canaries(["walrus-under-the-bridge-4711", TEXT]))
+
+    assert forms(report) == {"file name"}
+    assert ["archives in archives" in line for line in report.unreadable] == [True]
+
+
+def test_each_file_is_searched_once(tmp_path: Path) -> None:
+    """A file with two names, or below two of the places, is read and counted once; one that is left out is not read."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one").write_text(TEXT)
+    os.link(tmp_path / "a" / "one", tmp_path / "two")
+    (tmp_path / "model.bin").write_text(TEXT)
+
+    canaries = make_canaries([TEXT])
+    report = find_residues(canaries, [tmp_path, tmp_path / "a"], keep=lambda path: path.suffix != ".bin")
+
+    assert (report.files, report.bytes) == (1, len(TEXT.encode()))
+    assert len({residue.path for residue in report.residues}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "repeats"),
+    [
+        ("Launch the red balloon at dawn with care", "they Launch the RED balloon, at noon", True),
+        ("Launch the red balloon at dawn with care", "the red balloon at noon", False),
+        ("token sk-9f8e7d6c5b4a", "export KEY=sk-9f8e7d6c5b4a", True),
+        ("red balloon", "the red balloon", True),
+        ("气球在黎明时分从港口升起然后飞过大海和群山", "昨天气球在黎明时分从港口升起然后飞过大海和群山了", True),
+    ],
+)
+def test_a_repetition_is_recognized(text: str, other: str, repeats: bool) -> None:  # noqa: FBT001
+    """Five words in a row, a word like a key, a whole short text or a fragment are a repetition; four common words are not."""
+    assert find_repetitions([text])(other) is repeats
 
 
 def test_the_log_of_a_database_is_searched(tmp_path: Path) -> None:

@@ -14,18 +14,8 @@ from lorelog.services.sessions.capture_db import DONE, WRITING, CaptureRow, open
 
 
 def row(memory: str, state: str, time: str = "2026-03-05T14:30:00+00:00", **more: str) -> CaptureRow:
-    return CaptureRow(
-        memory=memory,
-        host="claude",
-        session="s",
-        turn=more.get("turn", "t"),
-        time=time,
-        journal="/j.md",
-        texts=1,
-        calls=2,
-        state=state,
-        entry=more.get("entry", ""),
-    )
+    turn, entry = more.get("turn", "t"), more.get("entry", "")
+    return CaptureRow(memory, "claude", "s", turn, time, "/j.md", texts=1, calls=2, state=state, entry=entry)
 
 
 def test_turns_are_found_as_they_were_noted(tmp_path: Path) -> None:

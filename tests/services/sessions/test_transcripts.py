@@ -87,15 +87,6 @@ def test_a_turn_and_those_around_it(tmp_path: Path) -> None:
     assert reply.notes == ()
 
 
-def test_at_the_edges_there_are_fewer(tmp_path: Path) -> None:
-    """The first and the last turn have neighbours on one side, and no context means the turn alone."""
-    place, store = str(talk(tmp_path / "s.jsonl")), empty_store()
-
-    assert ids(read_transcript(place, store, turn="u1", context=2, directory="/")) == ["u1", "u2", "u3"]
-    assert ids(read_transcript(place, store, turn="u9", context=2, directory="/")) == ["u7", "u8", "u9"]
-    assert ids(read_transcript(place, store, turn="u4", context=0, directory="/")) == ["u4"]
-
-
 def test_without_a_turn_the_last_ones_are_shown(tmp_path: Path) -> None:
     """As many as there would be around a focus."""
     reply = read_transcript(str(talk(tmp_path / "s.jsonl")), empty_store(), context=1, directory="/")

@@ -533,17 +533,21 @@ def _rust_frames(lines: Sequence[str]) -> list[StackFrame]:
     return frames
 
 
-_COMPILER = re.compile(
-    r"^(?P<file>(?:[A-Za-z]:)?[^\s:(][^:(]{0,400}?):(?P<line>\d+)(?::(?P<column>\d+))?:? (?:- )?(?:fatal |internal compiler )?[Ee]rror"
-    r"(?:\[(?P<code>[\w-]+)\])?:? (?:(?P<number>[A-Z]{1,4}\d+): )?(?P<message>.+)$"
+_LOCATED_ERRORS = tuple(
+    re.compile(source)
+    for source in (
+        # compilers, TypeScript, Go, Python linters, linkers
+        (
+            r"^(?P<file>(?:[A-Za-z]:)?[^\s:(][^:(]{0,400}?):(?P<line>\d+)(?::(?P<column>\d+))?:? (?:- )?(?:fatal |internal compiler )?[Ee]rror"
+            r"(?:\[(?P<code>[\w-]+)\])?:? (?:(?P<number>[A-Z]{1,4}\d+): )?(?P<message>.+)$"
+        ),
+        r"^(?P<file>[^\s(][^(]{0,400}?)\((?P<line>\d+)(?:,(?P<column>\d+))?\)\s?: (?:fatal )?error (?P<number>[A-Z]+\d+): (?P<message>.+)$",
+        r"^(?:vet: )?(?P<file>\S{1,400}\.go):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$",
+        r"^(?P<file>\S{1,400}\.pyi?):(?P<line>\d+):(?P<column>\d+): (?P<number>[A-Z]{1,5}\d{2,5})\b:? (?P<message>.+)$",
+        r"^(?:\S*ld(?:\.\w+)?: )?(?P<file>[^\s:]+):(?:\(\S+\)|(?P<line>\d+)): (?P<message>undefined reference to .+|multiple definition of .+)$",
+    )
 )
-_TYPESCRIPT = re.compile(
-    r"^(?P<file>[^\s(][^(]{0,400}?)\((?P<line>\d+)(?:,(?P<column>\d+))?\)\s?: (?:fatal )?error (?P<number>[A-Z]+\d+): (?P<message>.+)$"
-)
-_GO = re.compile(r"^(?:vet: )?(?P<file>\S{1,400}\.go):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$")
-_LINTER = re.compile(
-    r"^(?P<file>\S{1,400}\.pyi?):(?P<line>\d+):(?P<column>\d+): (?P<number>[A-Z]{1,5}\d{2,5})\b:? (?P<message>.+)$"
-)
+"""Errors of one line with a location."""
 _RUSTC = re.compile(r"^error(?:\[(?P<number>E\d+)\])?: (?P<message>.+)$")
 _RUSTC_LOCATION = re.compile(r"^\s*--> (?P<last>(?P<file>.+?):(?P<line>\d+):(?P<column>\d+))$")
 _SHELL = re.compile(
@@ -551,9 +555,6 @@ _SHELL = re.compile(
 )
 _PREFIXED_ERROR = re.compile(
     r"^(?P<type>fatal|error|Error|ERROR|FATAL|npm ERR!|npm error|E:|ld|collect2):? (?P<message>\S.*)$"
-)
-_LINKER = re.compile(
-    r"^(?:\S*ld(?:\.\w+)?: )?(?P<file>[^\s:]+):(?:\(\S+\)|(?P<line>\d+)): (?P<message>undefined reference to .+|multiple definition of .+)$"
 )
 _SUMMARY_MESSAGE = re.compile(
     r"aborting due to|could not compile|(?:error: )?ld returned|linker command failed|Command failed with exit code|Process completed with exit code"
@@ -605,13 +606,10 @@ def message_trace(message: str, kind: str = "") -> StackTrace:
 
 def single_line_trace(body: str) -> StackTrace | None:
     """Return the error of a line that needs no further ones."""
-    for pattern in (_COMPILER, _TYPESCRIPT, _GO, _LINTER, _LINKER):
-        match = pattern.match(body)
-        if match:
-            groups = match.groupdict()
-            kind = groups.get("number") or groups.get("code") or "error"
-            frame = StackFrame("", groups["file"], parse_number(groups["line"]), parse_number(groups.get("column")))
-            return StackTrace("generic", kind, truncate_message(groups["message"]), (frame,))
+    match = next(filter(None, (pattern.match(body) for pattern in _LOCATED_ERRORS)), None)
+    if match:
+        kind = match.groupdict().get("number") or match.groupdict().get("code") or "error"
+        return StackTrace("generic", kind, truncate_message(match["message"]), (_frame(match),))
     match = _PYTEST_SUMMARY.match(body)
     if match:
         frame = StackFrame((match["function"] or "").replace("::", "."), match["file"])

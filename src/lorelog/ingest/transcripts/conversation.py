@@ -77,6 +77,19 @@ _LINE_FORMATS: tuple[tuple[str, Callable[[JsonObject], bool], _NewReader], ...] 
 )
 
 
+class ConversationHead(Struct, frozen=True, kw_only=True):
+    """Metadata of a conversation; empty where unknown."""
+
+    session: str = ""
+    directory: str = ""
+    created: float | None = None
+    """Seconds since 1970. Earlier messages belong to the conversation that this one was forked from."""
+    parent: str = ""
+    branch: str = ""
+    is_sidechain: bool = False
+    """True for a conversation of a subagent."""
+
+
 class Conversation(Struct, frozen=True, kw_only=True):
     """A conversation that can be read any number of times."""
 
@@ -212,16 +225,14 @@ class TranscriptTail:
         self._finished: list[ParsedTurn] = []
         self._released: set[int] = set()
         self._released_count = 0
-        self._first_records: list[JsonObject] = []
-        """For the metadata, without what was said."""
+        self._head = ConversationHead()
         self._lock = Lock()
 
     def head(self) -> ConversationHead:
-        """Return the conversation's metadata."""
-        if self.is_partial and not self._first_records:
-            records = read_records(self.conversation.path, self._stats, _MAX_HEAD_LINES)
-            self._first_records = [_without_content(record) for record in records]
-        return _lines_head(self.conversation, self._first_records)
+        """Return the conversation's metadata. Its first lines are read until they are complete, or many others follow."""
+        if not self._head.session or not (self._head.directory or self._offset > _LONG_TRANSCRIPT_BYTES):
+            self._head = read_conversation_head(self.conversation)
+        return self._head
 
     def read_on(self) -> bool:
         """Read what was appended. Return False if the file is not the one that was read before, or cannot be followed."""
@@ -275,8 +286,6 @@ class TranscriptTail:
             if record is None and not line.endswith(b"\n"):
                 break
             self._offset += len(line)
-            if record is not None and not self.is_partial and len(self._first_records) < _MAX_HEAD_LINES:
-                self._first_records.append(_without_content(record))
             for builder in () if record is None else self._reader.take(record):
                 turn = self._numbering.add(builder)
                 if turn is not None and not turn.turn.sidechain:
@@ -340,19 +349,6 @@ TAILS = TranscriptTails()
 _MAX_HEAD_LINES = 200
 
 
-class ConversationHead(Struct, frozen=True, kw_only=True):
-    """Metadata of a conversation; empty where unknown."""
-
-    session: str = ""
-    directory: str = ""
-    created: float | None = None
-    """Seconds since 1970. Earlier messages belong to the conversation that this one was forked from."""
-    parent: str = ""
-    branch: str = ""
-    is_sidechain: bool = False
-    """True for a conversation of a subagent."""
-
-
 def read_conversation_head(conversation: Conversation) -> ConversationHead:
     """Read a conversation's metadata; only the session id if it cannot be read."""
     try:
@@ -400,13 +396,6 @@ def _make_head(meta: JsonObject, *, is_sidechain: bool = False) -> ConversationH
         branch=text("branch"),
         is_sidechain=is_sidechain,
     )
-
-
-def _without_content(record: JsonObject) -> JsonObject:
-    """Return a record with what metadata are read from: other values may be long."""
-    if object_type(record) in {"", "session_meta", "session.start"} and "$set" not in record:
-        return record
-    return {key: value for key, value in record.items() if isinstance(value, (str, bool)) and len(str(value)) < 4096}
 
 
 def _claude_head(records: list[JsonObject]) -> ConversationHead:

@@ -29,8 +29,7 @@ _FENCE = re.compile(r"^\s*(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
 _RULE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$")
 _TABLE_RULE = re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*:?-*:?\s*\|?\s*$")
 _CODE_OR_EMPHASIS = re.compile(r"`[^`]*`|\*\*(\S.*?)\*\*|(?<!\w)__(\S[^_]*\s[^_]*)__(?!\w)")
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_IMAGE = re.compile(r"\bdata:[\w/+.-]+;base64,[A-Za-z0-9+/=]{40,}")
+_COMMENT_OR_IMAGE = re.compile(r"<!--.*?(?:-->|\Z)|\bdata:[\w/+.-]+;base64,[A-Za-z0-9+/=]{40,}", re.DOTALL)
 _MAX_CODE_LINES = 3
 """More lines of code are useless on one line."""
 _MAX_CODE_CHARS = 200
@@ -51,9 +50,13 @@ def strip_escapes(text: str) -> str:
 
 def flatten_markdown(text: str) -> str:
     """Return a text on one line, without its Markdown syntax."""
-    text = _IMAGE.sub("[image]", _COMMENT.sub(" ", text))
+    text = _strip_invisible(text)
     lines = (strip_markdown(line) for line in text.splitlines() if not _FENCE.match(line) and not _RULE.match(line))
     return " ".join(" ".join(lines).replace("\0", "").split())
+
+
+def _strip_invisible(text: str) -> str:
+    return _COMMENT_OR_IMAGE.sub(lambda match: " " if match[0].startswith("<") else "[image]", text)
 
 
 def strip_markdown(line: str) -> str:
@@ -97,7 +100,7 @@ def is_block_line(line: str) -> bool:
 
 def split_pieces(text: str) -> Iterator[Piece]:
     """Yield the list items, table rows, short code and paragraphs of a text; longer code is left out."""
-    text = _IMAGE.sub("[image]", _COMMENT.sub(" ", text)).replace("\0", "")
+    text = _strip_invisible(text).replace("\0", "")
     for is_code, lines in _split_code(text.splitlines()):
         if is_code:
             code = " ".join(" ".join(lines).replace("`", "'").split())
@@ -401,7 +404,7 @@ _NAMED_LETTER = re.compile(
     r"\b(?:option|approach|alternative|choice|with|do|like|prefer|for)\s+([a-h])\b|\A([a-h])\W*\Z", re.IGNORECASE
 )
 _NUMBER = re.compile(r"(?<![\w#.])(?<!\ball )(?<!\bthe )\d{1,2}(?!\w)")
-_THANKS = re.compile(r"\W*(?:thanks?(?: you)?|ta)\b[\W_]*\Z", re.IGNORECASE)
+_THANKS = frozenset({"thank", "thanks", "thank you", "thanks you", "ta"})
 _ORDINALS = {"first": "1", "second": "2", "third": "3", "fourth": "4"}
 
 
@@ -442,7 +445,7 @@ def find_question(asked: str, request: str) -> str:
         if len(question) < _MIN_QUESTION_CHARS and last and not is_next_step(sentences[last - 1]):
             question = f"{sentences[last - 1]} {question}"
         return shorten_middle(question, _MAX_QUESTION_CHARS)
-    if not is_bare_reply(request) or _THANKS.match(request):
+    if not is_bare_reply(request) or request.lower().strip(" \t\n.,!?:;)(_*-") in _THANKS:
         return ""
     said = [sentence for sentence in sentences if not _CLOSING.match(sentence) and not is_next_step(sentence)]
     words = " ".join(said[-2:])

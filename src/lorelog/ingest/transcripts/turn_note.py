@@ -94,11 +94,8 @@ _ERROR_START = re.compile(
     r"|Request (?:timed out|interrupted|was aborted)\b|unexpected status [45]\d\d|[45]\d\d \{"
     r"|(?:HTTP|status(?: code)?:?) ?[45]\d\d\W*(?:\Z|\{)|stream (?:error:|disconnected\b)"
     r"|LLM (?:request|provider) (?:failed|error|timed out|rejected)"
-    r"|(?:Rate limited|Too many requests|Overloaded|Connection error|Execution error|No response requested|\(no content\))\W*\Z)",
-    re.IGNORECASE,
-)
-_ERROR_BODY = re.compile(
-    r"""\A\W*\{\s*["'](?:type["']\s*:\s*["']error["']|error["']\s*:|(?:status|code)["']\s*:\s*[45]\d\d)""",
+    r"|(?:Rate limited|Too many requests|Overloaded|Connection error|Execution error|No response requested|\(no content\))\W*\Z)"
+    r"""|\A\W*\{\s*["'](?:type["']\s*:\s*["']error["']|error["']\s*:|(?:status|code)["']\s*:\s*[45]\d\d)""",
     re.IGNORECASE,
 )
 _READ_ONLY_COMMANDS = frozenset(
@@ -295,8 +292,7 @@ def format_ending(digest: TurnDigest) -> str:
 
 def is_error_text(text: str) -> bool:
     """Return True if an assistant text is really an error message of the host or the model's server."""
-    start = text.strip()[:_ERROR_START_CHARS]
-    return bool(_ERROR_START.match(start) or _ERROR_BODY.match(start))
+    return bool(_ERROR_START.match(text.strip()[:_ERROR_START_CHARS]))
 
 
 def _flatten_outcome(text: str) -> str:

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from msgspec.structs import force_setattr, replace
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
+from lorelog.core.options import ChunkOptions
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.record import Record
@@ -120,8 +121,12 @@ class ForgetReply(Serializable, Struct, frozen=True, kw_only=True, rename={"proo
         force_setattr(self, "ok", not self.residues and not self.unreadable)
 
 
-class ForgetDeps(Struct, frozen=True, kw_only=True):
-    """What a forget needs of an engine."""
+def reached(step: str) -> None:
+    """Do nothing; a test replaces it to interrupt a forget after a step."""
+
+
+class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
+    """Forgets text of one tenant."""
 
     store: Store
     workspace: Workspace
@@ -137,21 +142,17 @@ class ForgetDeps(Struct, frozen=True, kw_only=True):
     projects: tuple[str, ...] | None = None
     """Projects that conditions apply to, unless a query names others; None for all."""
 
+    @property
+    def _folder(self) -> Path:
+        return self.workspace.tenant_folder
 
-def reached(step: str) -> None:
-    """Do nothing; a test replaces it to interrupt a forget after a step."""
+    @cached_property
+    def _chunking(self) -> ChunkOptions:
+        return self.job(()).chunking
 
-
-class Forgetter:
-    """Forgets text of one tenant."""
-
-    def __init__(self, deps: ForgetDeps) -> None:
-        self._deps = deps
-        self._folder = deps.workspace.tenant_folder
-        self._chunking = deps.job(()).chunking
-        self._selector = Selector(
-            deps.store, deps.tombstones, self._chunking, is_page=deps.pages.holds, records=self._records
-        )
+    @cached_property
+    def _selector(self) -> Selector:
+        return Selector(self.store, self.tombstones, self._chunking, is_page=self.pages.holds, records=self._records)
 
     # -- commands ----------------------------------------------------------------------------------------------------
 
@@ -225,7 +226,7 @@ class Forgetter:
     # -- planning ----------------------------------------------------------------------------------------------------
 
     def _records(self) -> Iterable[Record]:
-        book = self._deps.open_records().book
+        book = self.open_records().book
         return book.ledger.read() if book.exists() else ()
 
     def _entries(self, selection: Selection) -> tuple[ForgottenEntry, ...]:
@@ -246,12 +247,12 @@ class Forgetter:
         return texts
 
     def _refused(self, entries: tuple[ForgottenEntry, ...], *, edit_files: bool) -> dict[str, str]:
-        wrote = self._deps.authored.knows
-        return refuse_edit(entries, self._deps.workspace, wrote=wrote, edit_files=edit_files)
+        wrote = self.authored.knows
+        return refuse_edit(entries, self.workspace, wrote=wrote, edit_files=edit_files)
 
     def _make_plan(self, query: ForgetQuery, *, host_transcripts: bool) -> tuple[ForgetPlan, tuple[str, ...]]:
         """Return the plan for a query, and other memories that repeat parts of the text and stay."""
-        query = replace(query, projects=self._deps.projects) if query.projects == () else query
+        query = replace(query, projects=self.projects) if query.projects == () else query
         selection = self._selector.select(query)
         entries = self._entries(selection)
         cut = {entry.key for entry in entries if entry.action == "cut"}
@@ -270,8 +271,8 @@ class Forgetter:
             if len(also_in) < _MAX_ALSO_IN and repeats(text):
                 also_in[other.label if other is not None else "a record of the ledger"] = None
         vector_keys = tuple(key for key in vector_keys if key not in shared_keys)  # the same text stays elsewhere
-        transcripts = find_own_transcripts(entries, self._deps.authored) if host_transcripts else ()
-        unreached = find_unreached(entries, self._deps.workspace.home, str(getattr(self._deps.store, "place", "")))
+        transcripts = find_own_transcripts(entries, self.authored) if host_transcripts else ()
+        unreached = find_unreached(entries, self.workspace.home, str(getattr(self.store, "place", "")))
         unreached |= find_sync_remotes(self._folder)
         plan = ForgetPlan(
             id=new_id(),
@@ -282,7 +283,7 @@ class Forgetter:
             vector_keys=vector_keys,
             quotes=make_quotes(texts, kept),
             canaries=make_canaries(
-                texts, vector_keys, vectors=self._vectors(selection, vector_keys), kept=kept, analyse=self._deps.words
+                texts, vector_keys, vectors=self._vectors(selection, vector_keys), kept=kept, analyse=self.words
             ),
             selected=count_kinds(selection),
             unreached={place: reason for place, reason in unreached.items() if place not in transcripts},
@@ -294,9 +295,9 @@ class Forgetter:
         """Return the vectors of what is forgotten, as files hold them, without those of text that stays elsewhere."""
         ids = {identity for section in selection.sections.values() for identity in section.ids}
         sources = {section.document.source for section in selection.sections.values()}
-        stored = (entry for source in sources for entry in self._deps.store.chunks_of(source))
+        stored = (entry for source in sources for entry in self.store.chunks_of(source))
         keys = [entry.key for entry in stored if entry.id in ids and entry.chunk.vector_key in vector_keys]
-        return [*self._deps.store.vectors(keys).values(), *self._deps.store.vector_records(keys)]
+        return [*self.store.vectors(keys).values(), *self.store.vector_records(keys)]
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -324,10 +325,10 @@ class Forgetter:
         return self._prove(plan, path)
 
     def _add_tombstones(self, plan: ForgetPlan) -> None:
-        known = {stone.key for stone in self._deps.tombstones.all() if stone.forgotten}
+        known = {stone.key for stone in self.tombstones.all() if stone.forgotten}
         cut = {entry.key: entry for entry in plan.entries if entry.action == "cut" and entry.key not in known}
         if cut:
-            self._deps.tombstones.append(
+            self.tombstones.append(
                 Tombstone(entry.key, entry.memory, entry.source, entry.ids, plan.at, forgotten=True)
                 for entry in cut.values()
             )
@@ -350,16 +351,16 @@ class Forgetter:
     def _redact_records(self, plan: ForgetPlan) -> None:
         if not plan.records:
             return
-        records = self._deps.open_records()
+        records = self.open_records()
         actor = records.keyring.name or records.agent or "lorelog"
         sign = records.keyring.sign if records.keyring.name else None
         records.book.redact(plan.records, actor=actor, reason=_REASON, sign=sign)
         records.book.purge()
 
     def _remove_from_index(self, plan: ForgetPlan) -> None:
-        store, job = self._deps.store, self._deps.job(())
+        store, job = self.store, self.job(())
         with store.writer(wait_s=_WRITER_WAIT_S) as writer:
-            apply_missed_deletions(store, writer, self._deps.tombstones)
+            apply_missed_deletions(store, writer, self.tombstones)
         files, roots = [], {}
         for source, entries in group_by_file(plan.entries).items():
             with suppress(OSError):
@@ -368,7 +369,7 @@ class Forgetter:
         if files:
             IndexRun(store, None, replace(job, roots=tuple(roots.values()), force=True)).over_files(files)
         if plan.records:
-            self._deps.pages.catch_up()
+            self.pages.catch_up()
         with store.writer(wait_s=_WRITER_WAIT_S) as writer:
             writer.purge(plan.vector_keys)
 
@@ -378,15 +379,15 @@ class Forgetter:
 
         for database in sorted(self._folder.glob("traces*.db")):
             scrub.scrub_database(database, plan)
-        scrub.scrub_database(self._deps.workspace.cache_folder / CACHE_FILE, plan, every_row_of=("targets",))
+        scrub.scrub_database(self.workspace.cache_folder / CACHE_FILE, plan, every_row_of=("targets",))
 
     def _scrub_logs(self, plan: ForgetPlan) -> None:
         scrub.scrub_tenant_logs(self._folder, plan)
         for name in ("logs", "spool", "summaries"):
-            scrub.scrub_folder(self._deps.workspace.home / name, plan, "**/*", disposable=name != "logs")
+            scrub.scrub_folder(self.workspace.home / name, plan, "**/*", disposable=name != "logs")
         # Copies of exchanges with other machines hold what was fetched, compressed. The next sync fetches again.
-        shutil.rmtree(self._deps.workspace.cache_folder / SYNC_COPIES, ignore_errors=True)
-        for waiting in (self._deps.workspace.cache_folder / "delivery").glob("*.handoff"):
+        shutil.rmtree(self.workspace.cache_folder / SYNC_COPIES, ignore_errors=True)
+        for waiting in (self.workspace.cache_folder / "delivery").glob("*.handoff"):
             waiting.unlink(missing_ok=True)  # it may quote the text, shortened
         for folder in self._project_folders():
             scrub.scrub_folder(folder, plan, "*", disposable=False)
@@ -396,7 +397,7 @@ class Forgetter:
         from lorelog.services.guards.guard_log import GuardLog
 
         names = [name.encode() for name in plan.names]
-        for file in (self._deps.workspace.cache_folder / "delivery").glob("*"):
+        for file in (self.workspace.cache_folder / "delivery").glob("*"):
             with suppress(OSError):
                 data = file.read_bytes()
                 if any(name in data for name in names) or plan.quotes.occur_in(data.decode("utf-8", "replace")):
@@ -404,20 +405,20 @@ class Forgetter:
         guards = GuardLog(self._folder / "guards.jsonl")
         if guards.path.exists():
             guards.refresh_snapshot()
-        self._deps.drop_caches()
-        self._deps.refresh()
+        self.drop_caches()
+        self.refresh()
 
     def _scrub_found(self, plan: ForgetPlan, report: ResidueReport) -> None:
         """Erase what a search still finds: in logs, waiting events, context files, backups, temporary files."""
-        home = self._deps.workspace.home
+        home = self.workspace.home
         disposable = [home / "spool", home / "summaries", home / "backups", self._folder / "compact"]
-        disposable += [self._deps.workspace.cache_folder, *(place / "wiki" for place in self._project_folders())]
+        disposable += [self.workspace.cache_folder, *(place / "wiki" for place in self._project_folders())]
         journals = {entry.project for entry in plan.entries}
         found = {Path(residue.path) for residue in report.residues}
         for path in {path if path.exists() else Path(str(path).partition("!")[0]) for path in found}:  # in an archive
             if path.name.startswith(_KEPT_FILES) and ".bad-" not in path.name:
                 continue
-            if any(is_journal(str(path), project, self._deps.workspace) for project in journals):
+            if any(is_journal(str(path), project, self.workspace) for project in journals):
                 continue
             is_temporary = path.suffix in {".tmp", ".new", ".part"}
             is_disposable = is_temporary or any(is_below(str(path), str(folder)) for folder in disposable)
@@ -426,22 +427,22 @@ class Forgetter:
 
     def _backups(self) -> set[str]:
         """Return the files below our own folder of backups, which are deleted if they hold the text."""
-        return {str(path) for path in (self._deps.workspace.home / "backups").rglob("*") if path.is_file()}
+        return {str(path) for path in (self.workspace.home / "backups").rglob("*") if path.is_file()}
 
     # -- proof -------------------------------------------------------------------------------------------------------
 
     def _places(self, plan: ForgetPlan) -> list[Path]:
         sources = [Path(source) for source in group_by_file(plan.entries)]
-        folders = [self._deps.workspace.home, *self._project_folders({entry.project for entry in plan.entries})]
+        folders = [self.workspace.home, *self._project_folders({entry.project for entry in plan.entries})]
         return [*folders, *(source for source in sources if not any(is_below(str(source), str(f)) for f in folders))]
 
     def _project_folders(self, projects: Iterable[str] = ()) -> list[Path]:
-        roots = dict.fromkeys((self._deps.workspace.project.id, self._deps.workspace.project.root, *projects))
+        roots = dict.fromkeys((self.workspace.project.id, self.workspace.project.root, *projects))
         return [folder for root in roots if root and (folder := Path(root) / ".lorelog").is_dir()]
 
     def _searches(self, path: Path) -> bool:
         """Return False for plans, which hold the keys of vectors until the forget is done, and for models."""
-        home = str(self._deps.workspace.home)
+        home = str(self.workspace.home)
         if path.suffix == PLAN_SUFFIX:
             return False
         return not any(is_below(str(path), f"{home}/{name}") for name in _NOT_OURS)

@@ -558,7 +558,8 @@ class _ResidueSearch:
             return
         import tantivy
 
-        with tempfile.TemporaryDirectory(prefix="lorelog-") as links:  # tantivy locks the folder even to read
+        # tantivy locks the folder even to read, and may still do so when it is deleted
+        with tempfile.TemporaryDirectory(prefix="lorelog-", ignore_cleanup_errors=True) as links:
             for file in folder.iterdir():
                 if not file.name.endswith(".lock"):
                     Path(links, file.name).symlink_to(file.absolute())

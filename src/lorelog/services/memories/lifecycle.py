@@ -130,7 +130,6 @@ class AddMemories(Protocol):
         self, memories: Sequence[NewMemory], *, to_global: bool, keep_secrets: bool = False
     ) -> Sequence[AddReply]:
         """Return where each was written."""
-        ...
 
 
 class MemoryLifecycle(Struct, frozen=True, kw_only=True):

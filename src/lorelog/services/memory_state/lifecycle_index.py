@@ -386,9 +386,10 @@ class LifecycleIndex:
 def parse_day(text: str) -> str:
     """Return the ISO date that a text begins with, or an empty string: an invalid date hides nothing."""
     try:
-        return date.fromisoformat(text[:10]).isoformat()
+        day = date.fromisoformat(text[:10]).isoformat()
     except ValueError:
         return ""
+    return day if text.startswith(day) else ""
 
 
 def rank_below_summaries(

@@ -29,8 +29,7 @@ _LATE_HOSTS = frozenset({"copilot"})
 SILENCE = timedelta(hours=2)
 """A session without an event for this long has ended."""
 _WORD = re.compile(r"\w+")
-_LABEL = re.compile(r"^\s*- (?:User asked|Went on with|Outcome|Files|Commands|Errors|Ended):", re.MULTILINE)
-_REQUEST = re.compile(r"^\s*- (?:User asked|Went on with):", re.MULTILINE)
+_LABEL = re.compile(r"^\s*- (User asked|Went on with|Outcome|Files|Commands|Errors|Ended):", re.MULTILINE)
 _OWN_WORDS = frozenset({"and", "more", "failed", "interrupted", "rejected", "by", "the", "user", "image", "characters"})
 """Words that the note itself adds."""
 
@@ -173,7 +172,8 @@ def is_outdated(
     note = "\n".join(bodies)
     if not text or not all(bodies) or note.split() == text.split():
         return False
-    if not _LABEL.search(note) or (digest.request.strip() and not _REQUEST.search(note)):
+    labels = _LABEL.findall(note)
+    if not labels or (digest.request.strip() and not {"User asked", "Went on with"}.intersection(labels)):
         return False
     texts = [digest.request, *digest.assistant_texts]
     for action in digest.actions:

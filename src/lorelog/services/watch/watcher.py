@@ -178,11 +178,9 @@ class FollowedIndex(Protocol):
 
     def watch_set(self) -> WatchScope:
         """Return what to watch for its project."""
-        ...
 
     def follow(self, changes: FileChanges, progress: Progress | None = None) -> IndexReport | None:
         """Index changes; return None if there were none."""
-        ...
 
 
 class WatchEngine(Protocol):
@@ -190,7 +188,6 @@ class WatchEngine(Protocol):
 
     def maintenance(self) -> FollowedIndex:
         """Return the maintenance of its project's index."""
-        ...
 
 
 OpenWatchEngine = Callable[[str, str], AbstractContextManager[WatchEngine]]

@@ -131,28 +131,21 @@ class CatalogLane(Protocol):
 
     def applied(self, database: sqlite3.Connection) -> int | None:
         """Return how far the lane has followed, or None if it must be rebuilt."""
-        ...
 
     def catch_up(self, database: sqlite3.Connection) -> int | None:
         """Apply the log, or rebuild the lane; return how far it has followed, or None if there is no lane."""
-        ...
 
     def forget(self) -> None:
         """Make the next `catch_up` rebuild the lane."""
-        ...
 
     def forget_others(self) -> None:
         """Drop data of vectors that the index does not serve."""
-        ...
 
     def purge(self, database: sqlite3.Connection) -> None:
         """Rewrite the lane's files from the catalog, so that nothing of removed rows is left in them."""
-        ...
 
     def revision(self) -> str:
         """Return a token that identifies the lane's state."""
-        ...
 
     def close(self) -> None:
         """Release open files and connections. May be called twice."""
-        ...

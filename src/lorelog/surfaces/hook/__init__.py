@@ -46,29 +46,9 @@ _FORWARDED_PREFIXES = ("LORELOG_SCOPE_", "LORELOG_CAPTURE_", "LORELOG_SUMMARIZE_
 _SECRET_SUFFIXES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 """Suffixes of variables that are never stored; the capturing process uses its own keys."""
 _RECOVERABLE_FIELDS = (
-    "session_id",
-    "transcript_path",
-    "cwd",
-    "prompt_id",
-    "turn_id",
-    "session",
-    "sessionId",
-    "turn",
-    "directory",
-    "transcript",
-    "transcriptPath",
-    "agent_id",
-    "tool_name",
-    "toolName",
-    "tool_use_id",
-    "tool",
-    "call",
-    "file_path",
-    "filePath",
-    "notebook_path",
-    "path",
-    "command",
-)
+    "session_id transcript_path cwd prompt_id turn_id session sessionId turn directory transcript transcriptPath agent_id "
+    "tool_name toolName tool_use_id tool call file_path filePath notebook_path path command"
+).split()
 """Short fields that are read from a payload that is too long or broken; those of a tool call come last."""
 _END_MOMENTS = ("turn-end", "turn-failed", "compact", "session-end")
 
@@ -143,21 +123,16 @@ def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str
     if not event:
         return {}
     event |= {"host": host, "moment": moment}
-    event["directory"] = event["directory"] or _working_directory(environment)
+    try:
+        event["directory"] = event["directory"] or os.getcwd()
+    except OSError:  # deleted; the shell may still know its path
+        event["directory"] = environment.get("PWD") or "/"
     if moment in TOOL_MOMENTS:
         from lorelog.surfaces.hook.tool_call import answer_tool_call
 
         return answer_tool_call(host, moment, payload, event, environment)
     prompt = prompt_field(payload) if moment == "prompt" else ""
-    context, notice = _handle_event(event, prompt, environment)
-    return host_adapter(host).answer(moment, context, notice)
-
-
-def _working_directory(environment: Mapping[str, str]) -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # deleted; the shell may still know its path
-        return environment.get("PWD") or "/"
+    return host_adapter(host).answer(moment, *_handle_event(event, prompt, environment))
 
 
 def _handle_event(event: dict[str, Any], prompt: str, environment: Mapping[str, str]) -> tuple[str, str]:
@@ -183,11 +158,13 @@ def _handle_event(event: dict[str, Any], prompt: str, environment: Mapping[str, 
             _log_error(_format_error(error))
     try:
         notice = notice or _guard_notice(event, address.home, environment)
-        return _build_context(event, prompt, settings, environment), notice
-    except (
-        LorelogError,
-        OSError,
-    ) as error:  # an invalid scope file: show nothing rather than another tenant's memories
+        if event["moment"] not in {"session-start", "prompt"}:
+            return "", notice
+        from lorelog.surfaces.hook.context import build_context
+
+        return build_context(event, prompt, settings, environment), notice
+    except (LorelogError, OSError) as error:
+        # An invalid scope file: show nothing rather than another tenant's memories.
         _log_error(_format_error(error))
         return "", notice
 
@@ -204,20 +181,15 @@ def _spool_event(event: dict[str, Any], home: str, project: str, root: str, envi
         "project": project,
         "branch": branch,
         "commit": commit,
-        "environment": _forwarded_environment(environment),
+        "environment": {
+            name: value
+            for name, value in environment.items()
+            if name.startswith(_FORWARDED_PREFIXES)
+            and not name.endswith(_SECRET_SUFFIXES)
+            and not ("://" in value and "@" in value)
+        },
     }
     write_event(home, event)
-
-
-def _forwarded_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables stored with an event, without secrets in names or URLs."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if name.startswith(_FORWARDED_PREFIXES)
-        and not name.endswith(_SECRET_SUFFIXES)
-        and not ("://" in value and "@" in value)
-    }
 
 
 def _wake_daemon(address: Any, warm: str, moment: str) -> None:
@@ -258,15 +230,6 @@ def _guard_notice(event: dict[str, Any], home: str, environment: Mapping[str, st
     from lorelog.surfaces.hook.tool_call import guard_notice
 
     return guard_notice(file, location.project)
-
-
-def _build_context(event: dict[str, Any], prompt: str, settings: dict[str, Any], environment: Mapping[str, str]) -> str:
-    """Return the context for the model: memory at session start, and rules and memories that fit a prompt."""
-    if event["moment"] not in {"session-start", "prompt"}:
-        return ""
-    from lorelog.surfaces.hook.context import build_context
-
-    return build_context(event, prompt, settings, environment)
 
 
 def read_payload(data: bytes) -> dict[str, Any]:

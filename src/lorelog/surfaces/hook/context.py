@@ -64,10 +64,8 @@ _BYTES_PER_TOKEN = 4
 
 
 def build_context(event: dict[str, Any], prompt: str, settings: dict[str, Any], environment: Mapping[str, str]) -> str:
-    """Return the context for the model; empty for other moments and if there is nothing to show."""
+    """Return the context for the model at session start or with a prompt; empty if there is nothing to show."""
     moment = event["moment"]
-    if moment not in {"session-start", "prompt"}:
-        return ""
     budget = settings["session.budget" if moment == "session-start" else "session.prompt_budget"]
     if moment == "prompt" and (not budget or len(prompt.strip()) < _MIN_RULE_PROMPT_CHARS):
         return ""

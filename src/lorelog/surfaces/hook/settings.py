@@ -67,7 +67,14 @@ def locate_journals(home: str, directory: str, environment: Mapping[str, str]) -
     """Return the journals of a directory. Raise LorelogError if its tenant cannot be determined."""
     configured = environment.get("LORELOG_SCOPE_TENANT", "")
     if not configured and _has_scope_file(directory):
-        return _locate_scoped_journals(home, directory, environment)
+        from lorelog.services.places.workspace import Workspace
+        from lorelog.wiring import resolve_location, settings_at
+
+        kept = {name: value for name, value in environment.items() if name != "LORELOG_PROJECT"}
+        location = resolve_location(home=home, directory=directory, environment=kept)
+        workspace = Workspace(location.project, location.home, settings_at(location).tenant())
+        deletions = f"{workspace.tenant_folder}/tombstones.jsonl"
+        return JournalLocation(workspace.project.id, str(workspace.journals), deletions)
     tenant = configured or _user_tenant(f"{home}/config.toml")
     first, rest = tenant[:1], tenant[1:]
     if not (first in _TENANT_CHARS and first not in "._-" and len(rest) < 64 and _TENANT_CHARS.issuperset(rest)):
@@ -76,17 +83,6 @@ def locate_journals(home: str, directory: str, environment: Mapping[str, str]) -
     folder = "memory" if tenant == "default" else f"tenants/{tenant}/memory"
     deletions = os.path.join(tenant_folder(home, tenant), "tombstones.jsonl")
     return JournalLocation(project, f"{project}/.lorelog/{folder}", deletions)
-
-
-def _locate_scoped_journals(home: str, directory: str, environment: Mapping[str, str]) -> JournalLocation:
-    from lorelog.services.places.workspace import Workspace
-    from lorelog.wiring import resolve_location, settings_at
-
-    kept = {name: value for name, value in environment.items() if name != "LORELOG_PROJECT"}
-    location = resolve_location(home=home, directory=directory, environment=kept)
-    workspace = Workspace(location.project, location.home, settings_at(location).tenant())
-    deletions = workspace.tenant_folder / "tombstones.jsonl"
-    return JournalLocation(workspace.project.id, str(workspace.journals), str(deletions))
 
 
 def _has_scope_file(directory: str) -> bool:

@@ -19,7 +19,6 @@ from typing import Any
 
 from lorelog.core.errors import LorelogError
 
-SUMMARY_MOMENTS = ("summary-request", "summary")
 SUMMARY_WAIT_S = 8.0
 """How long a plugin waits for a text to summarize."""
 
@@ -37,7 +36,12 @@ def answer_summary(host: str, moment: str, payload: dict[str, Any], environment:
 
 def request_summary(host: str, payload: dict[str, Any], home: str, wait_s: float = SUMMARY_WAIT_S) -> dict[str, Any]:
     """Return a text to summarize, or {} if the user has not chosen the agent's model (summarize.provider = host)."""
-    if not _is_host_provider(home):
+    from lorelog.wiring import user_settings
+
+    try:
+        if user_settings(Path(home)).summarize_options({}).provider != "host":
+            return {}
+    except LorelogError:
         return {}
     from lorelog.services.sessions.summarizer import requests_folder, take_request
 
@@ -56,12 +60,3 @@ def submit_summary(payload: dict[str, Any], home: str) -> dict[str, Any]:
 
     submit_answer(requests_folder(home), str(payload.get("id", "")), payload)
     return {}
-
-
-def _is_host_provider(home: str) -> bool:
-    from lorelog.wiring import user_settings
-
-    try:
-        return user_settings(Path(home)).summarize_options({}).provider == "host"
-    except LorelogError:
-        return False
