@@ -312,8 +312,6 @@ class HealthCheck(Serializable, Struct, frozen=True):
 class HealthReply(ReplyItems[HealthCheck], Struct, frozen=True):
     """Health of an index."""
 
-    items_field = "checks"
-
     ok: bool
     """True if every check passed."""
     checks: tuple[HealthCheck, ...]

@@ -102,8 +102,6 @@ class GuardEnableRequest(OperationRequest, frozen=True):
 class GuardListReply(ReplyItems[Guard], OperationReply, frozen=True, kw_only=True):
     """Guards, oldest first."""
 
-    items_field = "guards"
-
     guards: tuple[Guard, ...]
     notices: tuple[str, ...]
 
@@ -125,8 +123,6 @@ class GuardDetails(Guard, frozen=True, kw_only=True):
 
 class GuardProposalsReply(ReplyItems[GuardProposal], OperationReply, frozen=True, kw_only=True):
     """Proposals, newest correction first."""
-
-    items_field = "proposals"
 
     proposals: tuple[GuardProposal, ...]
     corrections: int
@@ -467,29 +463,24 @@ def _replay_reply(guard: Guard, report: ReplayReport, limit: int) -> GuardReplay
     except UsageError as error:
         refused = error.message
     newest = list(reversed(report.hits))[:limit]
-    return GuardReplay(
+    return reply_from(
+        report,
+        GuardReplay,
         id=guard.id,
         verdict=format_verdict(report),
-        total=report.total,
         hit_count=len(report.hits),
-        corrected=report.corrected,
-        from_transcripts=report.from_transcripts,
-        from_traces=report.from_traces,
         hits=tuple(map(_hit_info, newest)),
         refused=refused,
-        notes=report.notes,
     )
 
 
 def _hit_info(hit: ReplayHit) -> GuardHit:
     from lorelog.services.guards.replay import format_hit, format_statement
 
-    call = hit.call
-    return GuardHit(
-        at=call.at,
-        host=call.host,
-        session_id=call.session,
-        tool=call.tool,
+    return reply_from(
+        hit.call,
+        GuardHit,
+        session_id=hit.call.session,
         call=format_hit(hit),
         corrected=hit.corrected,
         why=hit.why,

@@ -59,9 +59,7 @@ class SupersedeRequest(OperationRequest, frozen=True):
 
     id: MemoryId
     text: Annotated[Text, Meta(min_length=1, description="The new text, in Markdown.")]
-    type: Annotated[
-        Annotated[str, Meta(max_length=64)], Meta(description="Type of the memory; that of the old one if not given.")
-    ] = ""
+    type: Annotated[str, Meta(max_length=64, description="Type of the memory; that of the old one if not given.")] = ""
     tags: Annotated[Words, Meta(description="Tags, one word each; those of the old memory if not given.")] = []
     origin: OriginName = "user"
     cues: CueTexts = []
@@ -142,10 +140,10 @@ class CompactRequest(OperationRequest, frozen=True, kw_only=True):
         Meta(description="Write to the day's file in this directory; the project's journals if not given."),
     ] = None
     llm: Annotated[
-        Annotated[str, Meta(max_length=200)],
+        str,
         Meta(
-            description="'none' extracts sentences at no cost; otherwise a provider or PROVIDER/MODEL; "
-            "llm.provider if not given."
+            max_length=200,
+            description="'none' extracts sentences at no cost; otherwise a provider or PROVIDER/MODEL; llm.provider if not given.",
         ),
     ] = ""
     prompt_file: Annotated[

@@ -271,8 +271,8 @@ class CostRequest(OperationRequest, frozen=True):
         Meta(min_length=1, max_length=40, description="From this day on: 2026-03-05, today, yesterday, 7d, 2w, 3m."),
     ] = "7d"
     by: Annotated[
-        Annotated[CostGroups, Meta(max_length=4)],
-        Meta(description="Group calls by these; by day, purpose and project if none are given."),
+        CostGroups,
+        Meta(max_length=4, description="Group calls by these; by day, purpose and project if none are given."),
     ] = []
 
 
@@ -287,8 +287,6 @@ class GrowthRequest(ScopedRequest, frozen=True):
 
 class GrowthReply(ReplyItems[GrowthDay], OperationReply, frozen=True, kw_only=True):
     """Documents, chunks and bytes of Markdown by day, oldest first. Older ones are in the line of the first day."""
-
-    items_field = "days"
 
     since: str
     days: tuple[GrowthDay, ...]

@@ -82,7 +82,7 @@ def test_both_sides_keep_what_they_have(here: BackedUpHome, backup: Path) -> Non
     assert [len(file.different) for file in report.files if file.path == str(journal)] == [1]
     texts = [section.text for section in read_entries(shared.read_text("utf-8"))]
     assert len(texts) == 3
-    assert texts[0] == "### 09:00\nby hand"
+    assert texts[0].strip() == "### 09:00\nby hand"
     assert ["tabs" in text for text in texts] == [False, True, False]
     before = data_files(here.home, here.project)
     Restorer(here.home).run(backup)

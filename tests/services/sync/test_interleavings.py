@@ -13,18 +13,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
+from lorelog.services.memories.journal import anchor_field, split_journal
 from lorelog.services.sync.exchange_plan import ExchangePlan, MachineState, SyncLogLine, plan_exchange
 from lorelog.services.sync.merge import (
     CONFLICT_MARK,
     add_to_journal,
-    anchor_field,
     by_key,
     cut_from_journal,
     is_forgotten,
     merge_entries,
     merge_logs,
     read_journal,
-    split_journal,
 )
 
 ANY = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))

@@ -17,7 +17,6 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
-from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -33,7 +32,6 @@ from lorelog.core.processes import FileLock, acquire_file_lock
 from lorelog.core.serializable import Serializable
 from lorelog.core.sqlite_file import connect, transaction
 from lorelog.ingest.markdown import chunk_markdown
-from lorelog.ingest.outline import read_outline
 from lorelog.records.chain import Segments
 from lorelog.services.backup.archive import (
     IDENTITIES,
@@ -43,6 +41,7 @@ from lorelog.services.backup.archive import (
     read_backup,
     read_consistently,
 )
+from lorelog.services.memories.journal import JournalPart, entry_digest, split_journal
 from lorelog.services.memory_state.tombstones import Tombstones, deletion_keys
 from lorelog.services.places.roots import Roots
 
@@ -54,8 +53,6 @@ _UNDO_PREFIX = "restore-"
 _CHANGES = "changes.jsonl"
 _LOCK_S = 10.0
 _BLOCK = 1 << 20
-_ENTRY_LEVEL = 3
-_MEMORY_ID = re.compile(r"<!--[^>]*?\bmemory:([^\s<>]+)")
 _TITLE = re.compile(r"\A\s*# [^\n]*\n?")
 
 
@@ -77,16 +74,6 @@ class ForgottenMemories(Struct, frozen=True):
         return any(name.encode() in text for name in self.ids)
 
 
-class JournalSection(Struct, frozen=True):
-    """An entry of a journal: its text, the id of its memory if it has one, and a hash of its text without white space."""
-
-    text: str
-    memory: str
-    digest: str
-    first_line: int
-    last_line: int
-
-
 class MergedText(Struct, frozen=True):
     """The merged content of a file, and what was done."""
 
@@ -98,22 +85,9 @@ class MergedText(Struct, frozen=True):
     """Memories whose text here is another; it is kept."""
 
 
-def read_entries(text: str) -> list[JournalSection]:
-    """Return the entries of a journal, in order; text before the first one counts as an entry unless it is a title."""
-    outline = read_outline(text)
-    starts = [heading.first for heading in outline.headings if heading.level <= _ENTRY_LEVEL]
-    starts = [first for first in starts if outline.lines[first].startswith("### ")] if starts else []
-    bounds = [0, *starts, len(outline.lines)]
-    sections = []
-    for first, end in pairwise(bounds):
-        body = "\n".join(outline.lines[first:end])
-        if first == 0 and 0 not in starts:
-            body = _TITLE.sub("", body, count=1)
-        if body.strip():
-            found = _MEMORY_ID.search(body)
-            digest = hashlib.sha256("".join(body.split()).encode("utf-8", "replace")).hexdigest()
-            sections.append(JournalSection(body.strip("\n"), found[1] if found else "", digest, first + 1, end))
-    return sections
+def read_entries(text: str) -> list[JournalPart]:
+    """Return the entries of a journal, in order."""
+    return [part for part in split_journal(text) if part.is_entry]
 
 
 def merge_journal(
@@ -138,23 +112,20 @@ def merge_journal(
         if section.memory not in forgotten.ids and not gone & set(range(section.first_line, section.last_line + 1))
     ]
     skipped = len(sections) - len(wanted)
-    own = {section.memory: section.digest for section in read_entries((here or b"").decode("utf-8", "replace"))}
+    digests = {section.key: entry_digest(section.text) for section in wanted}
+    own = {
+        section.key: entry_digest(section.text) for section in read_entries((here or b"").decode("utf-8", "replace"))
+    }
     known = {*present, *own, *own.values()}
-    fresh = [
-        section for section in wanted if (section.memory or section.digest) not in known and section.digest not in known
-    ]
-    different = tuple(
-        section.memory
-        for section in wanted
-        if section.memory in own and own[section.memory] != section.digest and section.memory
-    )
+    fresh = [section for section in wanted if not {section.key, digests[section.key]} & known]
+    different = tuple(key for key, digest in digests.items() if own.get(key, digest) != digest)
     if here is None and not skipped and len(fresh) == len(sections):
         return MergedText(backup, len(fresh))
     if not fresh:
         return MergedText(here if here is not None else b"", 0, skipped, different)
     title = _TITLE.match(text)
     before = here if here is not None else (title[0] if title else "").encode()
-    parts = b"\n\n".join(section.text.encode("utf-8", "replace") for section in fresh)
+    parts = b"\n\n".join(section.text.strip("\n").encode("utf-8", "replace") for section in fresh)
     separator = b"\n\n" if before.strip() else b""
     return MergedText(before.rstrip(b"\n") + separator + parts + b"\n", len(fresh), skipped, different)
 
@@ -306,8 +277,7 @@ class Restorer(Struct):
         present: set[str] = set()
         for path in sorted(folder.rglob("*.md")):
             if path != target and path.is_file() and not path.is_symlink():
-                for section in read_entries(read_consistently(path).decode("utf-8", "replace")):
-                    present.add(section.memory or section.digest)
+                present.update(part.key for part in read_entries(read_consistently(path).decode("utf-8", "replace")))
         backup = staged.read_bytes()
         return self._merge(
             target,

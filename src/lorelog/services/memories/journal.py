@@ -1,4 +1,4 @@
-"""Append memories to a journal, completely or not at all, and flushed to disk; and format their anchors.
+"""Append memories to a journal, completely or not at all, and flushed to disk; format their anchors; split a journal into entries.
 
 A journal is the user's file, too. It is only appended to, under a lock that other lorelog processes honour; a failed write is rolled
 back; an editor that replaces the file during the write does not lose the entry; and a journal that is a link is refused, because a
@@ -7,12 +7,14 @@ repository must not choose which file we write to. An end that a kill or a power
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -391,3 +393,69 @@ def _append_or_undo(descriptor: int, size: int, text: bytes) -> None:
         with suppress(OSError):
             os.ftruncate(descriptor, size)
         raise
+
+
+_ENTRY_LEVEL = 3
+_DIGEST_CHARS = 32
+_INVALID_BYTE = re.compile("[\\udc80-\\udcff]")
+_WORD_FIELD = r"(?:^|\s){}:(\S+)"
+ANCHOR = re.compile(r"\A(?:#{1,6} [^\n]*\n)?\s*<!--(.*?)-->", re.DOTALL)
+MACHINE_WORD = re.compile(r"(?:^|(?<=\s))(?:transcript|rollout|db):\S*\s?")
+"""Paths of this machine in an anchor."""
+
+
+def anchor_field(text: str, name: str) -> str:
+    """Return a word of an entry's anchor, such as its type; empty if there is none."""
+    anchor = ANCHOR.match(text)
+    found = re.search(_WORD_FIELD.format(name), anchor[1]) if anchor else None
+    return found[1] if found else ""
+
+
+def portable_text(text: str) -> str:
+    """Return an entry without the path of its transcript, which other machines do not have."""
+    anchor = ANCHOR.match(text)
+    if anchor is None:
+        return text.strip("\n")
+    words = MACHINE_WORD.sub("", anchor[1])
+    return (text[: anchor.start(1)] + words + text[anchor.end(1) :]).strip("\n")
+
+
+def entry_digest(text: str) -> str:
+    """Return a digest of an entry's text without white space and without paths of a machine."""
+    if _INVALID_BYTE.search(text):
+        text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # as it is exchanged
+    bare = "".join(portable_text(text).split())
+    return hashlib.sha256(bare.encode("utf-8", "replace")).hexdigest()[:_DIGEST_CHARS]
+
+
+class JournalPart(Struct, frozen=True):
+    """A section of a journal, as it stands there."""
+
+    text: str
+    is_entry: bool
+    """False for a title without text, and for empty text before the first heading."""
+    first_line: int
+    last_line: int
+
+    @property
+    def memory(self) -> str:
+        """Id of its memory; empty if it has none."""
+        return anchor_field(self.text, "memory")
+
+    @property
+    def key(self) -> str:
+        """Id of its memory; its digest if it has none."""
+        return self.memory or entry_digest(self.text)
+
+
+def split_journal(text: str) -> list[JournalPart]:
+    """Return the sections of a journal, in order. Together they are the whole text."""
+    outline = read_outline(text)
+    lines = list(outline.lines)
+    starts = [heading.first for heading in outline.headings if heading.level <= _ENTRY_LEVEL]
+    titles = {heading.first: heading.last for heading in outline.headings if heading.level < _ENTRY_LEVEL}
+    parts = []
+    for first, end in pairwise(sorted({0, *starts, len(lines)})):
+        body = lines[titles[first] + 1 : end] if first in titles else lines[first:end]
+        parts.append(JournalPart("\n".join(lines[first:end]), any(map(str.strip, body)), first + 1, end))
+    return parts

@@ -14,26 +14,26 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.ingest.outline import read_outline
 from lorelog.records.chain import GENESIS_HASH
+from lorelog.services.memories.journal import (
+    ANCHOR,
+    MACHINE_WORD,
+    anchor_field,
+    entry_digest,
+    portable_text,
+    split_journal,
+)
 
 CONFLICT_MARK = "~conflict-"
 """Between the id of a memory and the digest of a text that lost a conflict, in the id of that text."""
-_ENTRY_LEVEL = 3
-_DIGEST_CHARS = 32
 _CONFLICT_CHARS = 8
-_ANCHOR = re.compile(r"\A(?:#{1,6} [^\n]*\n)?\s*<!--(.*?)-->", re.DOTALL)
 _ANCHOR_MEMORY = re.compile(r"(?:^|\s)memory:([^\s<>]+)")
-_MACHINE_WORD = re.compile(r"(?:^|(?<=\s))(?:transcript|rollout|db):\S*\s?")
 _TIME = re.compile(r"\A### (\d\d:\d\d(?::\d\d)?)")
-_INVALID_BYTE = re.compile("[\\udc80-\\udcff]")
-_WORD_FIELD = r"(?:^|\s){}:(\S+)"
 
 
 class SyncEntry(Struct, frozen=True):
@@ -56,51 +56,6 @@ class SyncEntry(Struct, frozen=True):
         """The order in a journal: by time, then by id."""
         found = _TIME.match(self.text)
         return (found[1] if found else "", self.key)
-
-
-def anchor_field(text: str, name: str) -> str:
-    """Return a word of an entry's anchor, such as its type; empty if there is none."""
-    anchor = _ANCHOR.match(text)
-    found = re.search(_WORD_FIELD.format(name), anchor[1]) if anchor else None
-    return found[1] if found else ""
-
-
-def portable_text(text: str) -> str:
-    """Return an entry without the path of its transcript, which other machines do not have."""
-    anchor = _ANCHOR.match(text)
-    if anchor is None:
-        return text.strip("\n")
-    words = _MACHINE_WORD.sub("", anchor[1])
-    return (text[: anchor.start(1)] + words + text[anchor.end(1) :]).strip("\n")
-
-
-def entry_digest(text: str) -> str:
-    """Return a digest of an entry's text without white space and without paths of a machine."""
-    if _INVALID_BYTE.search(text):
-        text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # as it is exchanged
-    bare = "".join(portable_text(text).split())
-    return hashlib.sha256(bare.encode("utf-8", "replace")).hexdigest()[:_DIGEST_CHARS]
-
-
-class JournalPart(Struct, frozen=True):
-    """A section of a journal, as it stands there."""
-
-    text: str
-    is_entry: bool
-    """False for a title without text, and for empty text before the first heading."""
-
-
-def split_journal(text: str) -> list[JournalPart]:
-    """Return the sections of a journal, in order. Together they are the whole text."""
-    outline = read_outline(text)
-    lines = list(outline.lines)
-    starts = [heading.first for heading in outline.headings if heading.level <= _ENTRY_LEVEL]
-    titles = {heading.first: heading.last for heading in outline.headings if heading.level < _ENTRY_LEVEL}
-    parts = []
-    for first, end in pairwise(sorted({0, *starts, len(lines)})):
-        body = lines[titles[first] + 1 : end] if first in titles else lines[first:end]
-        parts.append(JournalPart("\n".join(lines[first:end]), any(line.strip() for line in body)))
-    return parts
 
 
 def read_journal(file: str, text: str) -> list[SyncEntry]:
@@ -197,7 +152,7 @@ def merge_entries(
 def _as_conflict(entry: SyncEntry) -> SyncEntry:
     """Return an entry that lost a conflict, under an id of its own: it can be shown, deleted and forgotten by it."""
     key = f"{entry.key}{CONFLICT_MARK}{entry.digest[:_CONFLICT_CHARS]}"
-    anchor = _ANCHOR.match(entry.text)
+    anchor = ANCHOR.match(entry.text)
     memory = _ANCHOR_MEMORY.search(anchor[1]) if anchor else None
     if anchor is None or memory is None:
         return replace(entry, key=key)
@@ -231,7 +186,7 @@ def merge_journal_texts(base: str, ours: str, theirs: str) -> tuple[str, tuple[s
 def _place_entries(ours: str, theirs: str, entries: Mapping[str, SyncEntry]) -> str:
     """Return our version of a journal with these entries: in order of time, unless it has headings of a person's own."""
     own, foreign = split_journal(ours), split_journal(theirs)
-    raw = {_part_key(part): part.text.strip("\n") for part in (*foreign, *own) if part.is_entry}
+    raw = {part.key: part.text.strip("\n") for part in (*foreign, *own) if part.is_entry}
     texts = {  # with the path of a transcript, which an entry lacks
         key: raw[key] if key in raw and entry_digest(raw[key]) == entry.digest else entry.text
         for key, entry in entries.items()
@@ -248,7 +203,7 @@ def _place_entries(ours: str, theirs: str, entries: Mapping[str, SyncEntry]) -> 
     placed: list[tuple[tuple[str, str] | None, str]] = []
     known: set[str] = set()
     for part in own:
-        key = _part_key(part) if part.is_entry else ""
+        key = part.key if part.is_entry else ""
         if not part.is_entry:
             placed.append((None, part.text.strip("\n")))
         elif key in entries and key not in known:
@@ -259,10 +214,6 @@ def _place_entries(ours: str, theirs: str, entries: Mapping[str, SyncEntry]) -> 
             after = [number for number, (order, _) in enumerate(placed) if order is not None and order < entry.order]
             placed.insert(after[-1] + 1 if after else len(placed), (entry.order, texts[entry.key]))
     return "\n\n".join(text for _, text in placed if text) + "\n"
-
-
-def _part_key(part: JournalPart) -> str:
-    return anchor_field(part.text, "memory") or entry_digest(part.text)
 
 
 def add_to_journal(text: str, file: str, added: Iterable[SyncEntry], replaced: Mapping[str, SyncEntry]) -> str:
@@ -282,8 +233,8 @@ def add_to_journal(text: str, file: str, added: Iterable[SyncEntry], replaced: M
 
 def _with_machine_words(text: str, before: str) -> str:
     """Return the text of an entry with the path of the transcript that it has on this machine."""
-    anchor, former = _ANCHOR.match(text), _ANCHOR.match(before)
-    words = "".join(f"{word.strip()} " for word in _MACHINE_WORD.findall(former[1])) if former else ""
+    anchor, former = ANCHOR.match(text), ANCHOR.match(before)
+    words = "".join(f"{word.strip()} " for word in MACHINE_WORD.findall(former[1])) if former else ""
     if anchor is None or not words:
         return text
     return f"{text[: anchor.start(1)]} {words}{anchor[1].lstrip()}{text[anchor.end(1) :]}"
@@ -293,7 +244,7 @@ def cut_from_journal(text: str, keys: Collection[str]) -> str:
     """Return a journal without the entries of these keys. All other text stays."""
     pieces = []
     for part in split_journal(text):
-        key = _part_key(part) if part.is_entry else ""
+        key = part.key if part.is_entry else ""
         if not key or not is_forgotten(key, keys):
             pieces.append(part.text)
     return "\n".join(pieces)

@@ -28,6 +28,7 @@ from lorelog.ingest.redaction.redact import redact
 from lorelog.records.ledger import Ledger
 from lorelog.services.backup.archive import project_workspace, read_consistently
 from lorelog.services.backup.restore import ForgottenMemories, forgotten_lines, open_locked, write_whole_file
+from lorelog.services.memories.journal import anchor_field, entry_digest, split_journal
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memory_key
 from lorelog.services.places.roots import Root
@@ -57,13 +58,10 @@ from lorelog.services.sync.exchange_plan import (
 from lorelog.services.sync.merge import (
     SyncEntry,
     add_to_journal,
-    anchor_field,
     by_key,
     cut_from_journal,
-    entry_digest,
     json_object,
     read_journal,
-    split_journal,
 )
 
 _SHARED_TAG = "shared"
@@ -161,11 +159,9 @@ class LocalFiles(Struct):
         """Return the journal of an entry and its first line; empty if it is gone."""
         folder = Path(self.root(project).path)
         for file, text in self.journals(project).items():
-            line = 1
             for part in split_journal(text):
-                if part.is_entry and key in (anchor_field(part.text, "memory"), entry_digest(part.text)):
-                    return str(folder / file), line
-                line += part.text.count("\n") + 1
+                if part.is_entry and key in (part.memory, entry_digest(part.text)):
+                    return str(folder / file), part.first_line
         return "", 0
 
     def log_lines(self, log: str, content: bytes | None = None) -> list[tuple[str, SyncLogLine]]:
@@ -259,9 +255,11 @@ class LocalFiles(Struct):
             gone = ForgottenMemories(frozenset(without_id), frozenset())
             for project, name in self.projects.items():
                 for file, text in there.get(name, {}).items():
-                    found |= dict.fromkeys(
-                        _sections_at(text, forgotten_lines(text, file, (project,), gone)), max(without_id.values())
-                    )
+                    lines = forgotten_lines(text, file, (project,), gone)
+                    for part in split_journal(text):
+                        numbers = range(part.first_line, part.last_line + 1)
+                        if part.is_entry and not part.memory and not lines.isdisjoint(numbers):
+                            found[part.key] = max(without_id.values())
         return found
 
     def note_forgotten(self, keys: Mapping[str, str]) -> None:
@@ -285,17 +283,6 @@ class LocalFiles(Struct):
     def authored(self) -> frozenset[str]:
         """Return the ids of memories that were written on this machine."""
         return frozenset(AuthoredMemories(self.folder).all())
-
-
-def _sections_at(text: str, lines: Collection[int]) -> list[str]:
-    """Return the digests of the entries without an id that have one of these lines."""
-    found, line = [], 1
-    for part in split_journal(text):
-        end = line + part.text.count("\n") + 1
-        if part.is_entry and not anchor_field(part.text, "memory") and not set(range(line, end)).isdisjoint(lines):
-            found.append(entry_digest(part.text))
-        line = end
-    return found
 
 
 def _dump(values: Mapping[str, Any]) -> str:

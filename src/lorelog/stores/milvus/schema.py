@@ -225,7 +225,6 @@ def _slug(text: str) -> str:
 
 Row = dict[str, Any]
 
-_ID = re.compile(r"[0-9a-f]{16}")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?)?")
 
 _ROWS_PER_QUERY = 500
@@ -358,7 +357,7 @@ def read_row(row: Mapping[str, Any], machine: str, project: str) -> StoredChunk 
 
     All of it is untrusted text: invalid fields are skipped, and no path of it is taken for a local one.
     """
-    if not _ID.fullmatch(str(row["chunk_hash"])):
+    if len(str(row["chunk_hash"])) != 16 or not set(str(row["chunk_hash"])) <= set("0123456789abcdef"):
         return None
     try:
         about = json.loads(row["about"])
