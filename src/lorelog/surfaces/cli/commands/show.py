@@ -19,6 +19,7 @@ from lorelog.surfaces.cli.client import OperationClient, call_command, call_oper
 from lorelog.surfaces.cli.render import (
     RECORD_TIERS,
     format_cues,
+    format_date,
     format_freshness,
     format_labels,
     format_lifecycle,
@@ -33,7 +34,6 @@ from lorelog.surfaces.cli.render import (
     shorten,
     stylize,
 )
-from lorelog.surfaces.cli.render.hits import format_date
 from lorelog.surfaces.cli.render.records import (
     format_location,
     format_trust,
