@@ -14,7 +14,7 @@ from lorelog.engine import Engine
 from lorelog.operations.guard import GuardEnableRequest, enable_guard, guard_items, refuse_guard
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import OperationRequest, ScopedRequest, Since, parse_past_day
-from lorelog.services.standing.inbox import InboxItem
+from lorelog.services.standing.inbox import Inbox, InboxItem, make_item
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -302,7 +302,6 @@ def list_inbox(engine: Engine, request: InboxRequest, call: RequestContext) -> I
     """
     from lorelog.services.memory_state.authored import AuthoredMemories
     from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
-    from lorelog.services.standing.inbox import Inbox
     from lorelog.services.standing.ownership import Ownership
 
     ownership = Ownership(engine.place, AuthoredMemories.of_tenant(engine.place.tenant_folder))
@@ -373,8 +372,6 @@ def _check_person(call: RequestContext) -> None:
 
 
 def _find_item(engine: Engine, request: RefuseRequest) -> InboxItem:
-    from lorelog.services.standing.inbox import make_item
-
     stored = engine.memories().get(request.id).memory
     item = None if stored is None else make_item(stored)
     if item is None or item.kind != request.kind:
