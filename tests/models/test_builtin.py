@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import struct
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.models.tiny_encoder import write_encoder
+from tests.models.vendors import cosine
 
 import lorelog_encoder
 from lorelog.core.errors import ModelUnavailable
@@ -19,14 +19,6 @@ from lorelog.models.embed.builtin import MODEL_NAME, BuiltinEmbedder, encoder_fo
 from lorelog.models.embed.onnx_encoder import open_session
 
 SOURCE = Path(__file__).parents[2] / "src"
-
-
-def unpacked(vector: bytes) -> tuple[float, ...]:
-    return struct.unpack(f"<{len(vector) // 4}f", vector)
-
-
-def cosine(one: bytes, other: bytes) -> float:
-    return sum(a * b for a, b in zip(unpacked(one), unpacked(other), strict=True))
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -11,16 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.models.vendors import cosine
 
 from lorelog.models.embed import fake
 
 SOURCE = Path(__file__).parents[2] / "src"
-
-
-def cosine(one: bytes, other: bytes) -> float:
-    left: tuple[float, ...] = struct.unpack("<64f", one)
-    right: tuple[float, ...] = struct.unpack("<64f", other)
-    return sum(a * b for a, b in zip(left, right, strict=True))
 
 
 def test_the_same_text_gives_the_same_bytes_in_every_process() -> None:

@@ -19,6 +19,7 @@ from typing import TypedDict
 
 import pytest
 from tests.models.reference_tokenizer import make_tokenizer
+from tests.models.vendors import unpacked
 
 from lorelog.models.embed.builtin import BuiltinEmbedder, encoder_folder
 
@@ -45,10 +46,6 @@ class Golden(TypedDict):
 def golden() -> list[Golden]:
     loaded: list[Golden] = json.loads(GOLDEN.read_text(encoding="utf-8"))
     return loaded
-
-
-def unpack(vector: bytes) -> tuple[float, ...]:
-    return struct.unpack(f"<{len(vector) // 4}f", vector)
 
 
 def embed_by_recipe(kind: str, text: str) -> list[float]:
@@ -101,11 +98,11 @@ def test_vectors_are_the_golden_ones(kind: str, embedder: BuiltinEmbedder) -> No
     assert [entry["text"] for entry in expected] == TEXTS[kind]
     for entry in expected:
         if kind == "query":
-            vector = unpack(embedder.embed_query(entry["text"]))
+            vector = unpacked(embedder.embed_query(entry["text"]))
         else:
-            vector = unpack(embedder.embed_documents([entry["text"]]).vectors[0])
+            vector = unpacked(embedder.embed_documents([entry["text"]]).vectors[0])
         assert len(vector) == 384
-        assert cosine(vector, unpack(base64.b64decode(entry["vector"]))) >= 0.99
+        assert cosine(vector, unpacked(base64.b64decode(entry["vector"]))) >= 0.99
         assert cosine(vector, embed_by_recipe(kind, entry["text"])) >= 0.9999
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from tests.models.fake_docker import FakeDocker
-from tests.models.vendors import VENDORS, Rig, unpacked
+from tests.models.vendors import VENDORS, Rig, cosine, unpacked
 
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions, OllamaOptions
@@ -370,7 +370,6 @@ def test_the_real_docker_runs_the_real_ollama(tmp_path: Path, port: int, opened:
     )
     embedder = opened(options)
     near, far = embedder.embed_documents(["an otter swims in the river", "the bank raised its interest rates"]).vectors
-    query = unpacked(embedder.embed_query("animals in water"))
-    cosine = [sum(a * b for a, b in zip(query, unpacked(vector), strict=True)) for vector in (near, far)]
-    assert cosine[0] > cosine[1]
+    query = embedder.embed_query("animals in water")
+    assert cosine(query, near) > cosine(query, far)
     assert until(lambda: not container.is_running(name), 60)

@@ -132,4 +132,9 @@ def unpacked(vector: bytes) -> list[float]:
     return list(struct.unpack(f"<{len(vector) // 4}f", vector))
 
 
+def cosine(one: bytes, other: bytes) -> float:
+    """Return the product of two vectors of unit length."""
+    return sum(a * b for a, b in zip(unpacked(one), unpacked(other), strict=True))
+
+
 each_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=VENDORS)

@@ -311,8 +311,6 @@ class BudgetReport(Serializable, Struct, frozen=True):
 class SearchReply(ReplyItems[Hit], Struct, frozen=True):
     """The hits, best first, and notes for the reader about the search."""
 
-    items_field = "hits"
-
     query: str
     lane: Lane
     hits: tuple[Hit, ...]

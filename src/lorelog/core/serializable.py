@@ -27,8 +27,15 @@ class ReplyItems(Serializable, Generic[ItemT]):
     """A reply that is also the sequence of what it lists: it can be iterated, counted and indexed."""
 
     __slots__ = ()
-    items_field = ""  # not annotated: it is no field of the reply
-    """Name of the field that holds the items."""
+    items_field = ""  # not annotated: it is not a field of the reply
+    """Name of the field that holds the items: the one that is a tuple of them, unless the class says otherwise."""
+
+    def __init_subclass__(cls) -> None:
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            if getattr(base, "__origin__", None) is ReplyItems and not cls.items_field:
+                item = getattr(base.__args__[0], "__name__", "")
+                kinds = {kind: name for name, kind in cls.__annotations__.items()}
+                cls.items_field = kinds.get(f"tuple[{item}, ...]", "")
 
     def __iter__(self) -> Iterator[ItemT]:
         return iter(self._items())

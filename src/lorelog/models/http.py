@@ -173,8 +173,6 @@ FIRST_PAUSE_S = 0.5
 MAX_REPLY_BYTES = 1 << 28
 GATEWAY_FAILURES = frozenset({502, 504})
 """Statuses of a gateway that lost the reply of the server behind it."""
-_RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"([0-9.]+)s"')
-"""Google sends the delay in the body, not in a header."""
 
 
 class HttpReply(Struct, frozen=True):
@@ -195,8 +193,9 @@ class HttpReply(Struct, frozen=True):
     def retry_delay(self, default: float) -> float:
         """Return how many seconds to wait before a retry: as the header says, in seconds or as a date, or as Google's body."""
         text = self.retry_after.strip()
-        if not text and self.status == 429 and (match := _RETRY_DELAY.search(self.body)):
-            text = match[1].decode()
+        if not text and self.status == 429:
+            _, _, rest = self.body.decode("utf-8", "replace").partition('"retryDelay"')
+            text = "".join(rest.split('"')[1:2]).removesuffix("s")
         if not text:  # as with every reply that succeeded
             return default
         try:

@@ -10,7 +10,6 @@ some models write anyway, between tags, are removed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -118,9 +117,6 @@ class OllamaEmbedder(RemoteEmbedder):
         return self._server.send(partial(super()._post, texts, is_query=is_query), self._endpoint.host)
 
 
-_THINK_BLOCK = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
-
-
 def _chat_body(request: ChatRequest) -> dict[str, Any]:
     options = {"num_predict": request.max_tokens, "num_ctx": request.window_tokens}
     body = {"model": request.model, "messages": make_messages(request), "stream": False, "options": options}
@@ -131,7 +127,8 @@ def _read_completion(reply: dict[str, Any]) -> Completion:
     text = nested_object(reply, "message").get("content")
     if reply.get("done") is not True:
         raise MalformedReply("a message that is not done")
-    text = _THINK_BLOCK.sub("", text) if isinstance(text, str) else text
+    if isinstance(text, str) and text.lstrip().startswith("<think>"):
+        text = text.partition("</think>")[2].lstrip()
     tokens_in, tokens_out = sum_counts(reply, "prompt_eval_count"), sum_counts(reply, "eval_count")
     return make_completion(text, tokens_in, tokens_out, cut=reply.get("done_reason") == "length")
 

@@ -21,6 +21,7 @@ from lorelog.operations.operation import (
     RequestContext,
     RequestT,
     ShellCommand,
+    reply_from,
 )
 from lorelog.operations.records import (
     TASK_HELP,
@@ -444,10 +445,10 @@ def find_related(engine: Engine, request: FindRelatedRequest, call: RequestConte
         written = record_claim_evidence(archive, related, task=task, agent=request.writer)
     status = str(related.status)
     grounds = {ground.record: ground for hit in (*related.supporting, *related.conflicting) for ground in hit.grounding}
-    return RelatedReply(
-        claim=related.claim,
+    return reply_from(
+        related,
+        RelatedReply,
         grounding_status=status,
-        confidence=related.confidence,
         supporting_artifacts=tuple(artifact_hit_info(hit, in_full=False) for hit in related.supporting),
         conflicting_artifacts=tuple(artifact_hit_info(hit, in_full=False) for hit in related.conflicting),
         grounding_refs=tuple(grounds.values()),
@@ -455,7 +456,6 @@ def find_related(engine: Engine, request: FindRelatedRequest, call: RequestConte
             requires_verification=status != "verified_record", reason=_GROUNDING_REASONS[status]
         ),
         verification_artifact=None if written is None else written_artifact(written),
-        notes=tuple(related.notes),
     )
 
 

@@ -13,7 +13,7 @@ from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnwritab
 from lorelog.core.paths import join_path
 from lorelog.core.query import Filters
 from lorelog.engine import Engine
-from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import FilePath, OperationRequest, Since, parse_past_day
 from lorelog.services.backup.archive import BackupManifest, BackupWriter, read_backup
 from lorelog.services.backup.restore import Restorer, RestoreReport, undo_restore, write_whole_file
@@ -218,18 +218,13 @@ def _check_own(call: RequestContext) -> None:
 
 
 def _backup_reply(file: Path, manifest: BackupManifest, *, dry_run: bool) -> BackupReply:
-    return BackupReply(
+    return reply_from(
+        manifest,
+        BackupReply,
         file=str(file),
-        created_at=manifest.created_at,
-        lorelog=manifest.lorelog,
-        home=manifest.home,
         dry_run=dry_run,
-        with_keys=manifest.with_keys,
         keys_left_out=manifest.counts.get("keys_left_out", 0),
-        tenants=manifest.tenants,
-        projects=manifest.projects,
         files=tuple(entry.name for entry in manifest.files),
         journals=manifest.counts.get("journals", 0),
         bytes=manifest.counts.get("bytes", 0),
-        problems=manifest.problems,
     )

@@ -29,7 +29,7 @@ SymbolName = Annotated[str, Meta(min_length=1, max_length=1000)]
 SymbolKindName = Literal["function", "method", "class", "interface", "type", "enum", "variable", "constant", "module"]
 UseKinds = Annotated[Sequence[Literal["call", "read", "write", "type", "import"]], Meta(max_length=10)]
 CertaintyName = Literal["exact", "likely", "name"]
-_Language = Annotated[Annotated[str, Meta(max_length=64)], Meta(description="Only code in this language.")]
+_Language = Annotated[str, Meta(max_length=64, description="Only code in this language.")]
 _Kind = Annotated[
     SymbolKindName | None,
     Meta(
@@ -78,9 +78,7 @@ class SymbolRequest(CodeRequest, frozen=True):
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="With path: only the symbol whose definition has this line."),
     ] = None
-    container: Annotated[
-        Annotated[str, Meta(max_length=1000)], Meta(description="Only symbols inside this class or other symbol.")
-    ] = ""
+    container: Annotated[str, Meta(max_length=1000, description="Only symbols inside this class or other symbol.")] = ""
     kind: _Kind = None
     language: _Language = ""
 
@@ -152,8 +150,6 @@ class CodeStatusReply(OperationReply, frozen=True, kw_only=True):
 class DefinitionsReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, kw_only=True):
     """Definitions, nearest first."""
 
-    items_field = "definitions"
-
     name: str
     definitions: tuple[DefinitionInfo, ...]
     total: int
@@ -162,8 +158,6 @@ class DefinitionsReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, 
 
 class ReferencesReply(ReplyItems[ReferenceInfo], OperationReply, frozen=True, kw_only=True):
     """Uses of a symbol: the most certain first, then the nearest to its definition."""
-
-    items_field = "references"
 
     name: str
     definitions: tuple[DefinitionInfo, ...]
@@ -176,8 +170,6 @@ class ReferencesReply(ReplyItems[ReferenceInfo], OperationReply, frozen=True, kw
 class CallersReply(ReplyItems[CallerInfo], OperationReply, frozen=True, kw_only=True):
     """Callers of a symbol, the shortest call chain first."""
 
-    items_field = "callers"
-
     name: str
     definitions: tuple[DefinitionInfo, ...]
     callers: tuple[CallerInfo, ...]
@@ -189,8 +181,6 @@ class CallersReply(ReplyItems[CallerInfo], OperationReply, frozen=True, kw_only=
 class ImportsReply(ReplyItems[ImportInfo], OperationReply, frozen=True, kw_only=True):
     """Files that import a module."""
 
-    items_field = "imports"
-
     module: str
     imports: tuple[ImportInfo, ...]
     total: int
@@ -200,8 +190,6 @@ class ImportsReply(ReplyItems[ImportInfo], OperationReply, frozen=True, kw_only=
 class OutlineReply(ReplyItems[FileOutlineInfo], OperationReply, frozen=True, kw_only=True):
     """Symbols of a file, or of the files in a folder."""
 
-    items_field = "files"
-
     path: str
     files: tuple[FileOutlineInfo, ...]
     total: int
@@ -210,8 +198,6 @@ class OutlineReply(ReplyItems[FileOutlineInfo], OperationReply, frozen=True, kw_
 
 class CodeSearchReply(ReplyItems[DefinitionInfo], OperationReply, frozen=True, kw_only=True):
     """Symbols, the most similar name first."""
-
-    items_field = "definitions"
 
     query: str
     definitions: tuple[DefinitionInfo, ...]

@@ -12,7 +12,16 @@ from lorelog.core.query import Hit
 from lorelog.core.serializable import ReplyItems
 from lorelog.operations.operation import OperationFamily, OperationReply, ShellCommand, reply_from
 from lorelog.operations.requests import ScopedRequest, Text
-from lorelog.services.context.relevance import AgentSuggestion, RelevantContext, Subsystem, SubsystemFiles
+from lorelog.services.context.relevance import (
+    AgentSuggestion,
+    RelevantContext,
+    Subsystem,
+    SubsystemFiles,
+    find_relevant,
+    find_subsystem_files,
+    hot_hits,
+    suggest_agents,
+)
 
 if TYPE_CHECKING:
     from lorelog.engine import Engine
@@ -48,8 +57,7 @@ class RelevantContextRequest(ScopedRequest, frozen=True):
     task: Annotated[Text, Meta(min_length=1, description="Description of the task.")]
     k: Annotated[ResultLimit, Meta(description="Maximum number of hits.")] = 20
     subsystem_keys: Annotated[
-        Annotated[Sequence[SubsystemKey], Meta(max_length=20)],
-        Meta(description="Only results of one of these subsystems."),
+        Sequence[SubsystemKey], Meta(max_length=20, description="Only results of one of these subsystems.")
     ] = []
     include_hot: Annotated[bool, Meta(description="Put up to five hot memories first.")] = True
 
@@ -59,26 +67,24 @@ class SuggestAgentRequest(ScopedRequest, frozen=True):
 
     task: Annotated[Text, Meta(min_length=1, description="Description of the task.")]
     changed_files: Annotated[
-        Annotated[Sequence[Annotated[str, Meta(min_length=1, max_length=4096)]], Meta(max_length=1000)],
-        Meta(description="Files that the task concerns, relative to the project's directory."),
+        Sequence[Annotated[str, Meta(min_length=1, max_length=4096)]],
+        Meta(max_length=1000, description="Files that the task concerns, relative to the project's directory."),
     ] = []
-    k: Annotated[Annotated[int, Meta(ge=1, le=100)], Meta(description="Maximum number of agents.")] = 3
+    k: Annotated[int, Meta(ge=1, le=100, description="Maximum number of agents.")] = 3
 
 
 class AgentContextRequest(ScopedRequest, frozen=True):
     """The questions of an agent, and its token budget."""
 
     queries: Annotated[
-        Annotated[Sequence[Annotated[str, Meta(min_length=1, max_length=10_000)]], Meta(max_length=50)],
-        Meta(description="Questions about the work; the newest memories if none are given."),
+        Sequence[Annotated[str, Meta(min_length=1, max_length=10000)]],
+        Meta(max_length=50, description="Questions about the work; the newest memories if none are given."),
     ] = []
     k: Annotated[
-        Annotated[int, Meta(ge=1, le=100)],
-        Meta(description="Number of memories per question, or of newest ones without questions."),
+        int, Meta(ge=1, le=100, description="Number of memories per question, or of newest ones without questions.")
     ] = 2
     token_budget: Annotated[
-        Annotated[int, Meta(ge=1, le=1_000_000)],
-        Meta(description="Maximum number of tokens of the whole text, headings included."),
+        int, Meta(ge=1, le=1000000, description="Maximum number of tokens of the whole text, headings included.")
     ] = 700
     format: Annotated[Literal["markdown", "json"], Meta(description="Format of the text.")] = "markdown"
 
@@ -86,15 +92,11 @@ class AgentContextRequest(ScopedRequest, frozen=True):
 class HotContext(ReplyItems[Hit], OperationReply, frozen=True, kw_only=True):
     """Memories marked as hot, newest first."""
 
-    items_field = "results"
-
     results: tuple[Hit, ...]
 
 
 class SubsystemsReply(ReplyItems[Subsystem], OperationReply, frozen=True, kw_only=True):
     """Subsystems of a project, the largest first."""
-
-    items_field = "subsystems"
 
     subsystems: tuple[Subsystem, ...]
     total: int
@@ -153,8 +155,6 @@ def get_hot_context(engine: Engine, request: HotContextRequest, call: RequestCon
 
     A memory is hot if it has the tag `ctx:tier:hot`.
     """
-    from lorelog.services.context.relevance import hot_hits
-
     return HotContext(results=hot_hits(engine.context(all_projects=request.all_projects), request.k))
 
 
@@ -177,16 +177,12 @@ def get_files_for_subsystem(engine: Engine, request: SubsystemRequest, call: Req
 
     Memories name them by tags `ctx:file:PATH`, records by their provenance and outputs.
     """
-    from lorelog.services.context.relevance import find_subsystem_files
-
     return find_subsystem_files(engine.context(all_projects=request.all_projects), request.subsystem_key)
 
 
 @OPERATIONS.declare("context.find_relevant_context", errors=(ModelError,), warms=True)
 def find_relevant_context(engine: Engine, request: RelevantContextRequest, call: RequestContext) -> RelevantContext:
     """Find context for a task: hot memories, then documents, research, decisions, plans, summaries and records."""
-    from lorelog.services.context.relevance import find_relevant
-
     scope = engine.context(all_projects=request.all_projects)
     keys = tuple(dict.fromkeys(request.subsystem_keys))
     return find_relevant(scope, request.task, request.k, keys, include_hot=request.include_hot)
@@ -199,8 +195,6 @@ def suggest_agent(engine: Engine, request: SuggestAgentRequest, call: RequestCon
     Memories name agents by tags `ctx:agent:NAME`, and their responsibilities by `ctx:trigger:GLOB`, `ctx:file:PATH`
     and `ctx:subsystem:KEY`; records show who finished similar tasks.
     """
-    from lorelog.services.context.relevance import suggest_agents
-
     scope = engine.context(all_projects=request.all_projects)
     suggestions, considered = suggest_agents(scope, request.task, request.changed_files, request.k)
     return SuggestAgentReply(recommendations=tuple(suggestions), considered_agents=considered)
@@ -225,10 +219,10 @@ def agent_context(engine: Engine, request: AgentContextRequest, call: RequestCon
         ContextRequest(tuple(request.queries), request.k, request.token_budget, request.format),
     )
     file = context.file
-    return AgentContextReply(
+    return reply_from(
+        context,
+        AgentContextReply,
         tool="lorelog.agent_context",
-        tenant=context.tenant,
-        project=context.project,
         queries=tuple(QueryCount(query=query, result_count=count) for query, count in context.hit_counts),
         k_per_query=request.k,
         token_budget=request.token_budget,
@@ -241,5 +235,4 @@ def agent_context(engine: Engine, request: AgentContextRequest, call: RequestCon
         ),
         left_out=file.left_out,
         text=file.text,
-        notes=context.notes,
     )

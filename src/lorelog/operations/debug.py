@@ -14,7 +14,6 @@ from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import ScopedRequest, Text, parse_past_day
-from lorelog.services.places.project import visible_projects
 
 if TYPE_CHECKING:
     from lorelog.core.document import StoredChunk
@@ -99,8 +98,6 @@ class TracedCallInfo(OperationReply, frozen=True, kw_only=True):
 class ToolCallsReply(ReplyItems[TracedCallInfo], OperationReply, frozen=True, kw_only=True):
     """Calls, newest first."""
 
-    items_field = "tool_calls"
-
     tool_calls: tuple[TracedCallInfo, ...]
     total_count: int
 
@@ -168,8 +165,6 @@ class ErrorGroupInfo(OperationReply, frozen=True, kw_only=True):
 
 class ErrorsReply(ReplyItems[TracedErrorInfo], OperationReply, frozen=True, kw_only=True):
     """Errors, newest first, and grouped by signature."""
-
-    items_field = "errors"
 
     errors: tuple[TracedErrorInfo, ...]
     groups: tuple[ErrorGroupInfo, ...]
@@ -274,11 +269,6 @@ def call_info(call: TracedCall) -> TracedCallInfo:
         timestamp_ms=call.at,
         timestamp_formatted=_format_time(call.at),
         session_id=call.session,
-        turn=call.turn,
-        host=call.host,
-        branch=call.branch,
-        project=call.project,
-        memory=call.memory,
         context_tags=tuple(tag for tag in (call.source, call.host) if tag),
     )
 
@@ -315,7 +305,9 @@ def why_reply(history: ErrorHistory) -> WhyReply:
     from lorelog.services.traces.error_history import MATCH_SIMILAR
 
     trace = history.trace
-    return WhyReply(
+    return reply_from(
+        history,
+        WhyReply,
         asked=QueriedError(
             error_signature=history.signature,
             error_type=trace.type,
@@ -331,7 +323,6 @@ def why_reply(history: ErrorHistory) -> WhyReply:
         decisions=tuple(map(_mention, history.decisions)),
         tasks=tuple(map(_mention, history.tasks)),
         memories=tuple(map(_mention, history.memories)),
-        notes=tuple(history.notes),
     )
 
 
@@ -347,18 +338,14 @@ def _occurrence_info(error: TracedError) -> OccurrenceInfo:
         language=trace.language,
         timestamp_ms=error.at,
         timestamp_formatted=_format_time(error.at),
-        source=error.source,
         session_id=error.session,
-        turn=error.turn,
-        host=error.host,
-        branch=error.branch,
-        project=error.project,
-        memory=error.memory,
     )
 
 
 def _fix_info(fix: ErrorFix) -> FixInfo:
-    return FixInfo(
+    return reply_from(
+        fix.passed,
+        FixInfo,
         command=fix.failed.command,
         failed_ms=fix.failed.at,
         passed_ms=fix.passed.at,
@@ -367,10 +354,6 @@ def _fix_info(fix: ErrorFix) -> FixInfo:
         error_signature=fix.failed.signature,
         files=tuple(fix.files),
         session_id=fix.passed.session,
-        turn=fix.passed.turn,
-        host=fix.passed.host,
-        branch=fix.passed.branch,
-        memory=fix.passed.memory,
         text="" if fix.memory is None else _memory_text(fix.memory),
     )
 
@@ -509,7 +492,7 @@ def why(engine: Engine, request: WhyRequest, call: RequestContext) -> WhyReply:
     def get(memory: str) -> StoredChunk | None:
         return engine.memories().get(memory).memory
 
-    projects = _visible_projects(engine, all_projects=request.all_projects)
+    projects = engine.log_projects(all_projects=request.all_projects)
     sources = ErrorHistorySources(engine.traces().tables(), search, get, projects)
     history = explain_error(
         _replace_surrogates(request.text), sources, lambda text: redact(text, engine.defaults.capture.patterns).text
@@ -521,17 +504,13 @@ def _trace_filter(engine: Engine, request: TraceFilterRequest) -> TraceFilter:
     from lorelog.services.traces.tables import TraceFilter
 
     return TraceFilter(
-        projects=_visible_projects(engine, all_projects=request.all_projects),
+        projects=engine.log_projects(all_projects=request.all_projects),
         since=_parse_timestamp(request.time_from),
         until=_parse_timestamp(request.time_to, _END_OF_DAY),
         source=request.source,
         session=_replace_surrogates(request.session_id),
         limit=request.limit,
     )
-
-
-def _visible_projects(engine: Engine, *, all_projects: bool) -> tuple[str, ...] | None:
-    return None if all_projects or engine.defaults.all_projects else visible_projects(engine.place.project, ())
 
 
 def _replace_surrogates(text: str) -> str:

@@ -14,8 +14,7 @@ from lorelog.engine import Engine
 from lorelog.operations.guard import GuardEnableRequest, enable_guard, guard_items, refuse_guard
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import OperationRequest, ScopedRequest, Since, parse_past_day
-from lorelog.services.places.project import visible_projects
-from lorelog.services.standing.inbox import InboxItem
+from lorelog.services.standing.inbox import Inbox, InboxItem, make_item
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,8 +84,6 @@ class DeliveryInfo(OperationReply, frozen=True, kw_only=True):
 class DeliveryListReply(ReplyItems[DeliveryInfo], OperationReply, frozen=True, kw_only=True):
     """Deliveries, newest first. Counts and tokens are of all that pass the filters."""
 
-    items_field = "deliveries"
-
     deliveries: tuple[DeliveryInfo, ...]
     total_count: int
     total_tokens: int
@@ -118,8 +115,6 @@ class ReviewAction(OperationReply, frozen=True, kw_only=True):
 
 class UnusedReply(ReplyItems[UnusedMemoryInfo], OperationReply, frozen=True, kw_only=True):
     """Memories for review, most often delivered first, and the commands to correct or remove them."""
-
-    items_field = "memories"
 
     memories: tuple[UnusedMemoryInfo, ...]
     total_count: int
@@ -160,8 +155,6 @@ class ApproveRequest(RefuseRequest, frozen=True, kw_only=True):
 class InboxReply(ReplyItems[InboxItem], OperationReply, frozen=True, kw_only=True):
     """Items of the inbox, newest first."""
 
-    items_field = "items"
-
     items: tuple[InboxItem, ...]
     total_count: int
 
@@ -193,7 +186,7 @@ def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContex
     from lorelog.services.usage.history import DeliveryFilter, list_deliveries
 
     filters = DeliveryFilter(
-        projects=_visible_projects(engine, all_projects=request.all_projects),
+        projects=engine.log_projects(all_projects=request.all_projects),
         session=request.session,
         memory=request.memory,
         kind=request.kind,
@@ -217,7 +210,7 @@ def list_unused(engine: Engine, request: UnusedRequest, call: RequestContext) ->
     """
     from lorelog.services.usage.history import memory_usage
 
-    projects = _visible_projects(engine, all_projects=request.all_projects)
+    projects = engine.log_projects(all_projects=request.all_projects)
     memories = _MemoryLookup(engine)
     found = []
     usages = memory_usage(deliveries_folder(engine))
@@ -297,10 +290,6 @@ def _delivery_info(delivery: Delivery, memories: _MemoryLookup) -> DeliveryInfo:
     return reply_from(delivery, DeliveryInfo, memories=tuple(shown))
 
 
-def _visible_projects(engine: Engine, *, all_projects: bool) -> tuple[str, ...] | None:
-    return None if all_projects or engine.defaults.all_projects else visible_projects(engine.place.project, ())
-
-
 _PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 
 
@@ -313,16 +302,13 @@ def list_inbox(engine: Engine, request: InboxRequest, call: RequestContext) -> I
     """
     from lorelog.services.memory_state.authored import AuthoredMemories
     from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
-    from lorelog.services.standing.inbox import Inbox
     from lorelog.services.standing.ownership import Ownership
 
     ownership = Ownership(engine.place, AuthoredMemories.of_tenant(engine.place.tenant_folder))
     today = datetime.now().astimezone().date()
     lifecycle = LifecycleIndex(engine.store, engine.place.tenant_folder, today)
     inbox = Inbox(store=engine.store, ownership=ownership, lifecycle=lifecycle)
-    everywhere = request.all_projects or engine.defaults.all_projects
-    projects = None if everywhere else visible_projects(engine.place.project, ())
-    items = inbox.items(projects, today)
+    items = inbox.items(engine.log_projects(all_projects=request.all_projects), today)
     infos = [*guard_items(engine, all_projects=request.all_projects), *items]
     infos.sort(key=lambda item: item.date, reverse=True)
     wanted = [item for item in infos if not request.kind or item.kind == request.kind]
@@ -386,8 +372,6 @@ def _check_person(call: RequestContext) -> None:
 
 
 def _find_item(engine: Engine, request: RefuseRequest) -> InboxItem:
-    from lorelog.services.standing.inbox import make_item
-
     stored = engine.memories().get(request.id).memory
     item = None if stored is None else make_item(stored)
     if item is None or item.kind != request.kind:

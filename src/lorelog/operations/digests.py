@@ -26,20 +26,24 @@ from lorelog.operations.operation import (
 )
 from lorelog.operations.records import TASK_HELP, RunInfo, TaskInfo, run_info, task_info
 from lorelog.operations.requests import OperationRequest, ScopedRequest
-from lorelog.records.digests import DigestRole
+from lorelog.records.digests import DigestLine, DigestRole, build_brief, build_library
+from lorelog.records.tables import RelatedProject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lorelog.records.digests import Digest, DigestItem, DigestLine
+    from lorelog.records.digests import Digest, DigestItem
     from lorelog.records.tables import Task
 
 OPERATIONS = OperationFamily()
 
 
 _Query = Annotated[
-    Annotated[str, Meta(max_length=10_000)],
-    Meta(description="Purpose of the digest: entries that share most words with it come first; else the newest."),
+    str,
+    Meta(
+        max_length=10000,
+        description="Purpose of the digest: entries that share most words with it come first; else the newest.",
+    ),
 ]
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 """A character that Markdown would interpret, escaped."""
@@ -48,27 +52,23 @@ _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 class ResumeRequest(OperationRequest, frozen=True):
     """A task to resume."""
 
-    task_id: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=200)], Meta(description="The task. A unique prefix is enough.")
-    ]
+    task_id: Annotated[str, Meta(min_length=1, max_length=200, description="The task. A unique prefix is enough.")]
     query: _Query = ""
-    k: Annotated[Annotated[int, Meta(ge=1, le=100)], Meta(description="Maximum number of entries in each list.")] = 10
+    k: Annotated[int, Meta(ge=1, le=100, description="Maximum number of entries in each list.")] = 10
 
 
 class LibraryRequest(ScopedRequest, frozen=True):
     """A library of records."""
 
     query: _Query = ""
-    k: Annotated[Annotated[int, Meta(ge=1, le=100)], Meta(description="Number of items.")] = 10
+    k: Annotated[int, Meta(ge=1, le=100, description="Number of items.")] = 10
 
 
 class BriefRequest(OperationRequest, frozen=True):
     """Options of a project's brief."""
 
     query: _Query = ""
-    k: Annotated[
-        Annotated[int, Meta(ge=1, le=10)], Meta(description="Number of failures, of decisions, and of evidence.")
-    ] = 10
+    k: Annotated[int, Meta(ge=1, le=10, description="Number of failures, of decisions, and of evidence.")] = 10
     include_related_projects: Annotated[
         bool, Meta(description="List other projects whose records name the same entities, datasets or challenges.")
     ] = True
@@ -77,9 +77,9 @@ class BriefRequest(OperationRequest, frozen=True):
 class WikiRequest(ScopedRequest, frozen=True):
     """A page of the wiki."""
 
-    page: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=500)], Meta(description="Name of the page, such as decisions.md.")
-    ] = "index.md"
+    page: Annotated[str, Meta(min_length=1, max_length=500, description="Name of the page, such as decisions.md.")] = (
+        "index.md"
+    )
 
 
 class WikiPageInfo(OperationReply, frozen=True, kw_only=True):
@@ -98,15 +98,6 @@ class WikiReply(OperationReply, frozen=True, kw_only=True):
     pages: tuple[WikiPageInfo, ...]
 
 
-class DigestLineInfo(OperationReply, frozen=True, kw_only=True):
-    """A sentence of a digest, and the records it cites."""
-
-    text: str
-    artifact_ids: tuple[str, ...]
-    section: str
-    tainted: bool
-
-
 class DigestInfo(OperationReply, frozen=True, kw_only=True):
     """A page compiled from records."""
 
@@ -116,7 +107,7 @@ class DigestInfo(OperationReply, frozen=True, kw_only=True):
     status: str
     scope: str
     title: str
-    lines: tuple[DigestLineInfo, ...]
+    lines: tuple[DigestLine, ...]
     related_artifact_ids: tuple[str, ...]
     content_hash: str
     tainted: bool
@@ -175,8 +166,6 @@ class ResumeReply(_DigestReply, frozen=True, kw_only=True):
 class LibraryReply(ReplyItems[DigestItemInfo], _DigestReply, frozen=True, kw_only=True):
     """Entries of a library, and the records they are compiled from."""
 
-    items_field = "results"
-
     results: tuple[DigestItemInfo, ...]
 
 
@@ -189,14 +178,6 @@ class BriefTask(OperationReply, frozen=True, kw_only=True):
     artifact_ids: tuple[str, ...]
 
 
-class RelatedProjectInfo(OperationReply, frozen=True, kw_only=True):
-    """Another project that names the same things."""
-
-    project: str
-    names: tuple[str, ...]
-    artifact_id: str
-
-
 class BriefView(OperationReply, frozen=True, kw_only=True):
     """Tasks, failures, decisions and evidence of a project."""
 
@@ -206,7 +187,7 @@ class BriefView(OperationReply, frozen=True, kw_only=True):
     failures: tuple[DigestItemInfo, ...]
     decisions: tuple[DigestItemInfo, ...]
     evidence: tuple[DigestItemInfo, ...]
-    related_projects: tuple[RelatedProjectInfo, ...]
+    related_projects: tuple[RelatedProject, ...]
 
 
 class BriefReply(_DigestReply, frozen=True, kw_only=True):
@@ -282,7 +263,6 @@ def find_highlights(engine: Engine, request: LibraryRequest, call: RequestContex
 )
 def brief_project(engine: Engine, request: BriefRequest, call: RequestContext) -> BriefReply:
     """Summarize a project for a newcomer on one page: tasks, failures, decisions, evidence."""
-    from lorelog.records.digests import build_brief
     from lorelog.services.records.record_scope import digest_scope_for
 
     scope = engine.records()
@@ -301,10 +281,7 @@ def brief_project(engine: Engine, request: BriefRequest, call: RequestContext) -
         failures=tuple(map(item_info, content.failures)),
         decisions=tuple(map(item_info, content.decisions)),
         evidence=tuple(map(item_info, content.evidence)),
-        related_projects=tuple(
-            RelatedProjectInfo(project=related.project, names=tuple(related.names), artifact_id=related.record)
-            for related in content.related
-        ),
+        related_projects=content.related,
     )
     return BriefReply(brief=view, **_digest_parts(engine, content.digest))
 
@@ -333,7 +310,6 @@ def read_wiki(engine: Engine, request: WikiRequest, call: RequestContext) -> Wik
 
 
 def _library(engine: Engine, request: LibraryRequest, role: DigestRole) -> LibraryReply:
-    from lorelog.records.digests import build_library
     from lorelog.services.records.record_scope import digest_scope_for
 
     scope = engine.records()
@@ -375,7 +351,7 @@ def digest_info(digest: Digest) -> DigestInfo:
         artifact_kind="digest",
         artifact_role=str(digest.role),
         status="generated",
-        lines=tuple(reply_from(line, DigestLineInfo, artifact_ids=tuple(line.cites)) for line in digest.lines),
+        lines=tuple(digest.lines),
         related_artifact_ids=tuple(digest.records),
         content_hash=digest.hash,
     )

@@ -28,9 +28,7 @@ class ForgetRequest(OperationRequest, frozen=True, kw_only=True):
 
     ids: Annotated[Words, Meta(description="Ids of memories, chunks or records, or their first characters.")] = []
     match: Annotated[Text, Meta(description="Entries that contain this text, in any case.")] = ""
-    session: Annotated[
-        Annotated[str, Meta(max_length=200)], Meta(description="Entries that were captured from this session.")
-    ] = ""
+    session: Annotated[str, Meta(max_length=200, description="Entries that were captured from this session.")] = ""
     since: Since = None
     until: Until = None
     all_projects: Annotated[bool, Meta(description="Conditions apply to every project, not only to this one.")] = False
@@ -49,8 +47,8 @@ class VerifyForgetRequest(OperationRequest, frozen=True):
     """The receipt to check."""
 
     receipt: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=4096)],
-        Meta(description="A receipt's id, its first characters, its path, or `last`."),
+        str,
+        Meta(min_length=1, max_length=4096, description="A receipt's id, its first characters, its path, or `last`."),
     ] = "last"
 
 
@@ -63,8 +61,6 @@ class ForgetProof(OperationReply, frozen=True, kw_only=True):
 
 class ReceiptsReply(ReplyItems[Receipt], OperationReply, frozen=True, kw_only=True):
     """Receipts of forgotten text, newest first."""
-
-    items_field = "receipts"
 
     receipts: tuple[Receipt, ...]
 

@@ -86,8 +86,6 @@ class RootJson(OperationReply, frozen=True, kw_only=True):
 class RootsReply(ReplyItems[RootStatus], OperationReply, frozen=True, kw_only=True):
     """The indexed files and directories."""
 
-    items_field = "roots"
-
     roots: tuple[RootStatus, ...]
 
 

@@ -16,7 +16,15 @@ from lorelog.core.options import ListOptions
 from lorelog.core.query import Filters, Lane, VectorCoverage
 from lorelog.core.serializable import ReplyItems, shows_as_json, to_json
 from lorelog.engine import Engine
-from lorelog.operations.operation import Json, OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
+from lorelog.operations.operation import (
+    Json,
+    OperationFamily,
+    OperationReply,
+    RequestContext,
+    ShellCommand,
+    reply_from,
+    resident_bytes,
+)
 from lorelog.operations.requests import (
     Day,
     EmptyRequest,
@@ -195,8 +203,6 @@ def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> Metr
     import os
     import time
 
-    from lorelog.operations.operation import resident_bytes
-
     return MetricsReply(
         pid=os.getpid(),
         uptime_s=round(time.monotonic() - call.meter.started, 3),
@@ -271,8 +277,8 @@ class CostRequest(OperationRequest, frozen=True):
         Meta(min_length=1, max_length=40, description="From this day on: 2026-03-05, today, yesterday, 7d, 2w, 3m."),
     ] = "7d"
     by: Annotated[
-        Annotated[CostGroups, Meta(max_length=4)],
-        Meta(description="Group calls by these; by day, purpose and project if none are given."),
+        CostGroups,
+        Meta(max_length=4, description="Group calls by these; by day, purpose and project if none are given."),
     ] = []
 
 
@@ -287,8 +293,6 @@ class GrowthRequest(ScopedRequest, frozen=True):
 
 class GrowthReply(ReplyItems[GrowthDay], OperationReply, frozen=True, kw_only=True):
     """Documents, chunks and bytes of Markdown by day, oldest first. Older ones are in the line of the first day."""
-
-    items_field = "days"
 
     since: str
     days: tuple[GrowthDay, ...]

@@ -34,24 +34,25 @@ from lorelog.operations.search import ChunkLocation, anchor_json, lifecycle_json
 
 OPERATIONS = OperationFamily()
 TEXT_HELP = "text of the memory, in Markdown; '-' reads standard input"
-_MemoryType = Annotated[
-    Annotated[str, Meta(max_length=64)], Meta(description="Type of the memory, such as decision, fact, lesson.")
-]
+_MemoryType = Annotated[str, Meta(max_length=64, description="Type of the memory, such as decision, fact, lesson.")]
 _Tags = Annotated[Words, Meta(description="Tags, one word each.")]
 OriginName = Annotated[
     Literal["user", "agent", "tool", "import"],
     Meta(description="Who the text comes from; `user` of an agent or over HTTP becomes `agent`."),
 ]
 CueTexts = Annotated[
-    Annotated[list[Annotated[str, Meta(max_length=300)]], Meta(max_length=20)],
+    list[Annotated[str, Meta(max_length=300)]],
     Meta(
-        description="When to show the memory to an agent, as KIND=VALUE: path=src/db/**, command=npm *, symbol=NAME, "
-        "error=TEXT, topic=WORDS, event=commit, day=2026-12-31. Derived from the text if none are given."
+        max_length=20,
+        description="When to show the memory to an agent, as KIND=VALUE: path=src/db/**, command=npm *, symbol=NAME, error=TEXT, topic=WORDS, event=commit, day=2026-12-31. Derived from the text if none are given.",
     ),
 ]
 _Expires = Annotated[
-    Annotated[Day, Meta(max_length=40)],
-    Meta(description="The last day the memory is shown: 2026-03-05, tomorrow, or a period such as 14d, 2w, 3m, 1y."),
+    Day,
+    Meta(
+        max_length=40,
+        description="The last day the memory is shown: 2026-03-05, tomorrow, or a period such as 14d, 2w, 3m, 1y.",
+    ),
 ]
 KeepSecrets = Annotated[
     bool, Meta(description="Write secrets in the text as they are. Only a person on this machine can ask for it.")
@@ -195,8 +196,6 @@ class ListJson(OperationReply, frozen=True, kw_only=True):
 
 class AddBatchReply(ReplyItems[AddReply], OperationReply, frozen=True, kw_only=True):
     """The new memories, in the order they were given."""
-
-    items_field = "memories"
 
     memories: tuple[AddReply, ...]
 

@@ -44,7 +44,7 @@ class SparseReply(OperationReply, frozen=True, kw_only=True, omit_defaults=True,
 ReplyT = TypeVar("ReplyT", bound=Struct)
 
 
-def reply_from(value: object, reply: type[ReplyT], **changed: Any) -> ReplyT:
+def reply_from(value: object, reply: type[ReplyT], /, **changed: Any) -> ReplyT:
     """Return a reply that takes the fields in `changed` as given and all others from attributes of the same name."""
     same = {name: getattr(value, name) for name in reply.__struct_fields__ if name not in changed}
     return reply(**same, **changed)

@@ -347,8 +347,7 @@ class FindRelatedRequest(ScopedRequest, frozen=True):
     task_id: Annotated[_Name, Meta(description="Search only this task." + _ID_PREFIX_HINT)] = ""
     thread_id: Annotated[_Name, Meta(description="Search only this thread.")] = ""
     candidate_artifact_ids: Annotated[
-        Annotated[Sequence[_Id], Meta(max_length=1000)],
-        Meta(description="Search only these records." + _ID_PREFIX_HINT),
+        Sequence[_Id], Meta(max_length=1000, description="Search only these records." + _ID_PREFIX_HINT)
     ] = []
     k: Annotated[int, Meta(ge=1, le=100, description="Maximum number of supporting and of conflicting records.")] = 8
     create_artifact: Annotated[
@@ -503,8 +502,6 @@ class ArtifactGetReply(OperationReply, frozen=True, kw_only=True):
 class ThreadReply(ReplyItems[ArtifactInfo], OperationReply, frozen=True, kw_only=True):
     """A thread, oldest record first."""
 
-    items_field = "artifacts"
-
     thread_id: str
     artifacts: tuple[ArtifactInfo, ...]
 
@@ -538,8 +535,6 @@ class TaskHitInfo(OperationReply, frozen=True, kw_only=True):
 class TaskSearchReply(ReplyItems[TaskHitInfo], OperationReply, frozen=True, kw_only=True):
     """Tasks, best first."""
 
-    items_field = "hits"
-
     query: str
     hits: tuple[TaskHitInfo, ...]
     notes: tuple[str, ...]
@@ -564,8 +559,6 @@ class ArtifactHitInfo(SparseReply, frozen=True, kw_only=True):
 
 class ArtifactSearchReply(ReplyItems[ArtifactHitInfo], OperationReply, frozen=True, kw_only=True):
     """Records, best first."""
-
-    items_field = "hits"
 
     query: str
     hits: tuple[ArtifactHitInfo, ...]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, to_builtins
 from msgspec.structs import replace
 
 from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable, UsageError
@@ -18,8 +18,8 @@ from lorelog.core.query import Filters
 from lorelog.core.serializable import ReplyItems
 from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_iso_time
 from lorelog.engine import Engine
-from lorelog.hosts import HOSTS
-from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
+from lorelog.hosts import HOSTS, resolve_host
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import (
     Day,
     EmptyRequest,
@@ -31,14 +31,14 @@ from lorelog.operations.requests import (
     Until,
     parse_past_day,
 )
-from lorelog.services.sessions.handoff import Handoff
+from lorelog.services.install.status import HostCaptureStats, HostStatus, host_status
+from lorelog.services.sessions.handoff import Handoff, make_handoff, render_handoff, write_pending
 from lorelog.services.sessions.recall import RecalledMemory
-from lorelog.services.sessions.timeline import TimelineSession
+from lorelog.services.sessions.timeline import TimelineSession, build_timeline, deliveries_between
 
 if TYPE_CHECKING:
     from lorelog.core.document import StoredChunk
     from lorelog.core.query import SearchReply
-    from lorelog.services.install.status import HostStatus
     from lorelog.services.traces.error_history import ErrorHint
 
 OPERATIONS = OperationFamily()
@@ -117,8 +117,6 @@ class CaptureRequest(OperationRequest, frozen=True):
 class RecallReply(ReplyItems[RecalledMemory], OperationReply, frozen=True, kw_only=True):
     """Memories that match a prompt: first those with a topic that it is about, then the hits of a search."""
 
-    items_field = "hits"
-
     hits: tuple[RecalledMemory, ...]
 
 
@@ -161,35 +159,14 @@ class TimelineRequest(ScopedRequest, frozen=True, kw_only=True):
 class TimelineReply(ReplyItems[TimelineSession], OperationReply, frozen=True, kw_only=True):
     """Sessions by day, newest first. `more`: older memories exist, and the last day may be incomplete."""
 
-    items_field = "sessions"
-
     sessions: tuple[TimelineSession, ...]
     more: bool
 
 
-class HostInfo(OperationReply, frozen=True, kw_only=True):
-    """An agent's host: whether lorelog is installed in it, and when it last captured. Times are ISO, UTC; empty: never."""
-
-    host: str
-    title: str
-    found: bool
-    installed: str
-    """current, stale, missing, or native (by the host's own installer)."""
-    approve: tuple[str, ...]
-    """What the user must still do in the host."""
-    warnings: tuple[str, ...]
-    last_event: str
-    last_capture: str
-    newest_session: str
-    today: int
-
-
-class HostsReply(ReplyItems[HostInfo], OperationReply, frozen=True, kw_only=True):
+class HostsReply(ReplyItems[HostStatus], OperationReply, frozen=True, kw_only=True):
     """All hosts that lorelog can be installed in."""
 
-    items_field = "hosts"
-
-    hosts: tuple[HostInfo, ...]
+    hosts: tuple[HostStatus, ...]
 
 
 class HandoffRequest(OperationRequest, frozen=True):
@@ -263,12 +240,9 @@ def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext
 
     Memories that were added without a session are listed by day and project, sections of documents by file.
     """
-    from lorelog.services.places.project import visible_projects
-    from lorelog.services.sessions.timeline import build_timeline, deliveries_between
     from lorelog.services.usage.history import DeliveryFilter
 
-    everywhere = request.all_projects or engine.defaults.all_projects
-    projects = None if everywhere else visible_projects(engine.place.project, ())
+    projects = engine.log_projects(all_projects=request.all_projects)
     since = parse_past_day(request.since)
     until = parse_past_day(request.until)
     filters = Filters(projects=projects, since=since, until=until)
@@ -276,7 +250,7 @@ def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext
         found = ListReply((), tuple(engine.store.session_chunks(request.session, filters, request.limit)), more=False)
     else:
         options = ListOptions(include_superseded=True, include_expired=True)
-        found = engine.memories().list(filters, limit=request.limit, all_projects=everywhere, options=options)
+        found = engine.memories().list(filters, limit=request.limit, all_projects=projects is None, options=options)
     oldest = min((stored.chunk.date[:10] for stored in found.memories), default="") if found.more else ""
     shown = DeliveryFilter(projects=projects, session=request.session, since=max(since, oldest))
     deliveries = deliveries_between(engine.place.tenant_folder / "deliveries", shown, until)
@@ -287,10 +261,8 @@ def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext
 @OPERATIONS.declare("session.hosts", errors=(StoreUnwritable, StoreBusy))
 def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> HostsReply:
     """Show the agents' hosts on this machine: whether lorelog is installed, what is left to approve, the last capture."""
-    from lorelog.hosts import HOSTS
     from lorelog.services.install.manifests import resolve_command
     from lorelog.services.install.plan import InstallContext
-    from lorelog.services.install.status import HostCaptureStats, host_status
     from lorelog.services.sessions.capture import session_status
 
     user_home = Path(call.environment.get("HOME") or Path.home())
@@ -299,21 +271,11 @@ def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> H
         host.host: HostCaptureStats(_parse_time(host.last_event), _parse_time(host.last_capture), host.today)
         for host in session_status(engine.place).hosts
     }
-    statuses = [host_status(host, context, captures.get(host, HostCaptureStats())) for host in HOSTS]
-    return HostsReply(hosts=tuple(map(_host_info, statuses)))
-
-
-def _host_info(status: HostStatus) -> HostInfo:
-    times = {name: _format_time(getattr(status, name)) for name in ("last_event", "last_capture", "newest_session")}
-    return reply_from(status, HostInfo, **times)
+    return HostsReply(hosts=tuple(host_status(host, context, captures.get(host, HostCaptureStats())) for host in HOSTS))
 
 
 def _parse_time(text: str) -> float:
     return datetime.fromisoformat(text).timestamp() if text else 0.0
-
-
-def _format_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds") if seconds else ""
 
 
 @OPERATIONS.declare(
@@ -348,10 +310,7 @@ def find_why_hints(engine: Engine, request: WhyHintRequest, call: RequestContext
     For the hook that a host runs after a failed tool call. Use debug.why for the whole history of an error.
     """
     from lorelog.ingest.redaction.redact import redact
-    from lorelog.services.places.project import visible_projects
     from lorelog.services.traces.error_history import ErrorHistorySources, find_error_hints
-
-    projects = None if engine.defaults.all_projects else visible_projects(engine.place.project, ())
 
     def get(memory: str) -> StoredChunk | None:
         return engine.memories().get(memory).memory
@@ -359,7 +318,7 @@ def find_why_hints(engine: Engine, request: WhyHintRequest, call: RequestContext
     def search(query: str, k: int) -> SearchReply:
         return engine.search(query, replace(engine.defaults.search, k=k))
 
-    sources = ErrorHistorySources(engine.traces().tables(), search, get, projects)
+    sources = ErrorHistorySources(engine.traces().tables(), search, get, engine.log_projects())
     text = request.text if request.text.isascii() else request.text.encode("utf-8", "replace").decode()
     patterns = engine.defaults.capture.patterns
     hints = find_error_hints(text, sources, lambda line: redact(line, patterns).text, request.session)
@@ -391,16 +350,9 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
 
     It is made from the notes of captured turns, so it works across hosts. No model is called.
     """
-    from datetime import timedelta
-    from pathlib import Path
-
-    from msgspec import to_builtins
-
-    from lorelog.hosts import HOSTS, resolve_host
     from lorelog.ingest.redaction.redact import redact
     from lorelog.light.delivery_files import DeliveryFiles
     from lorelog.light.recent_journals import RecentJournals, render_open_tasks
-    from lorelog.services.sessions.handoff import make_handoff, render_handoff, write_pending
 
     to = resolve_host(request.to)
     if request.inject and request.to and not to:

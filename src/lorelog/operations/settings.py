@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from lorelog.core.errors import ConfigError, LorelogError, UsageError
 from lorelog.core.serializable import ReplyItems
-from lorelog.operations.operation import OperationFamily, OperationReply
+from lorelog.operations.operation import OperationFamily, OperationReply, reply_from
 from lorelog.operations.requests import EmptyRequest, OperationRequest, Text
 from lorelog.wiring import (
     Location,
@@ -69,8 +69,6 @@ class SettingInfo(OperationReply, frozen=True, kw_only=True):
 
 class SettingsReply(ReplyItems[SettingInfo], OperationReply, frozen=True, kw_only=True):
     """All settings, and the files that they can be changed in."""
-
-    items_field = "settings"
 
     settings: tuple[SettingInfo, ...]
     user_file: str
@@ -151,20 +149,14 @@ def _location(engine: Engine, request: OperationRequest, call: RequestContext) -
 def _read_settings(location: Location) -> dict[str, SettingInfo]:
     chosen = {setting.key: setting for setting in settings_at(location)}
     return {
-        declared.key: SettingInfo(
-            key=declared.key,
-            section=declared.section,
+        declared.key: reply_from(
+            declared,
+            SettingInfo,
             value=chosen[declared.key].value,
             text=_as_typed(chosen[declared.key].value),
             layer=chosen[declared.key].origin.partition(":")[0],
             origin=chosen[declared.key].origin,
-            default=declared.default,
             kind=str(declared.kind),
-            choices=declared.choices,
-            accepts=declared.accepts,
-            meaning=declared.meaning,
-            variable=declared.variable,
-            project_allowed=declared.project_allowed,
         )
         for declared in setting_declarations()
     }

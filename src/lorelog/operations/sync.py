@@ -12,7 +12,7 @@ from msgspec import Meta, structs
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreDamaged, StoreError, StoreUnreachable, UsageError
 from lorelog.engine import Engine
-from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext
+from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, reply_from
 from lorelog.operations.requests import OperationRequest
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES
@@ -163,15 +163,7 @@ def status(engine: Engine, request: SyncStatusRequest, call: RequestContext) -> 
     return SyncStatusReply(
         writer=folder.writer() if chosen else "",
         exchanges=tuple(
-            SyncSettingsJson(
-                name=settings.name,
-                url=settings.url,
-                branch=settings.branch,
-                team=settings.team,
-                projects=settings.projects,
-                waiting=Syncer(_deps(engine), settings).waiting(),
-                last=settings.last,
-            )
+            reply_from(settings, SyncSettingsJson, waiting=Syncer(_deps(engine), settings).waiting())
             for settings in chosen
         ),
         written_by=written_by,

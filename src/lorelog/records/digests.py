@@ -24,6 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lorelog.core.record import CANDIDATE_TRUST, DIGEST_TRUST, UNPAGED_KINDS, UNTRUSTED_ORIGINS, Record, Trust
+from lorelog.core.serializable import Serializable
 from lorelog.language.lexicon import lexicon
 from lorelog.records.tables import RecordContentFilter, RecordQuery, RecordTables, RelatedProject, Task, ToolRun
 
@@ -88,8 +89,8 @@ DIGEST_TITLES: Mapping[DigestRole, str] = {
 }
 
 
-class DigestLine(Struct, frozen=True):
-    """A sentence and the ids of the records it is based on."""
+class DigestLine(Serializable, Struct, frozen=True, rename={"cites": "artifact_ids"}):
+    """A sentence of a digest, and the ids of the records it is based on."""
 
     text: str
     cites: tuple[str, ...]

@@ -25,6 +25,7 @@ from msgspec import Struct, to_builtins
 from lorelog.core.errors import StoreBusy
 from lorelog.core.ids import new_id
 from lorelog.core.record import Json, Record
+from lorelog.core.serializable import Serializable
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, transaction
 from lorelog.records.chain import LedgerPosition
 from lorelog.records.ledger import Ledger
@@ -291,7 +292,7 @@ class RecordQuery(Struct, frozen=True, kw_only=True):
     """Only records that are not superseded."""
 
 
-class RelatedProject(Struct, frozen=True):
+class RelatedProject(Serializable, Struct, frozen=True, rename={"record": "artifact_id"}):
     """Another project that names the same subjects."""
 
     project: str

@@ -10,7 +10,6 @@ both have at least twenty words.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -27,9 +26,6 @@ MAX_PIECES_APART = 3
 _KEY_WORDS = 8
 _LONG_WORD_CHARS = 8
 _MAX_COMPARED = 200
-
-_DIGIT = re.compile(r"\d").search
-_CLOCK = re.compile(r"#{1,6}[ \t]+\d{1,2}:\d{2}[ \t]*$", re.MULTILINE)
 
 
 class RankedChunk(Struct, frozen=True):
@@ -148,7 +144,7 @@ def word_shingles(words: list[str]) -> set[tuple[str, str, str]]:
 
 
 def _numbers(words: list[str]) -> list[str]:
-    return sorted(filter(_DIGIT, words))
+    return sorted(word for word in words if any(map(str.isdecimal, word)))
 
 
 def split_words(text: str) -> list[str]:
@@ -163,8 +159,12 @@ def normalized_text(stored: StoredChunk) -> str:
 
 def _without_clock(stored: StoredChunk) -> str:
     text = stored.chunk.text
-    clock = _CLOCK.match(text) if text.startswith("#") else None
-    return text[clock.end() :] if clock else text
+    if not text.startswith("#"):
+        return text
+    heading = text.partition("\n")[0]
+    hour, _, minute = heading.lstrip("#").strip(" \t").partition(":")
+    is_clock = hour.isdecimal() and minute.isdecimal() and len(hour) <= 2 == len(minute)
+    return text[len(heading) :] if is_clock else text
 
 
 def format_place(stored: StoredChunk) -> str:

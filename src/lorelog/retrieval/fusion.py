@@ -68,7 +68,7 @@ MAX_HEIGHT = 12.0
 _MAX_LOGARITHM = 12.0
 _FEW_TERMS = 3
 _PUNCTUATION = ".,;:!?()[]{}<>\"'“”‘’…"
-_QUOTED_PATTERN = re.compile(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”|`([^`\n]{1,200})`')
+QUOTED_PATTERN = re.compile(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”|`([^`\n]{1,200})`')
 _EXACT_PATTERN = re.compile(
     r"\w+(?:[_/\\:@]|\.(?=\w)|::)[\w./\\:@-]*\w"  # snake_case, paths, dotted names, host:port, 1.2.3
     r"|[a-z]+[A-Z]\w*|[A-Z]+[a-z]+[A-Z]\w*|[A-Z]{2,}[a-z]{2,}\w*"  # camelCase, PascalCase, HTTPServer
@@ -169,9 +169,9 @@ def _weight(logarithm: float) -> float:
 
 def _split_exact_words(text: str) -> tuple[list[str], list[str]]:
     """Return the literal words and the others."""
-    exact = [word for quoted in _QUOTED_PATTERN.finditer(text) for word in quoted.group().split()]
+    exact = [word for quoted in QUOTED_PATTERN.finditer(text) for word in quoted.group().split()]
     others = []
-    for word in _QUOTED_PATTERN.sub(" ", text).split():
+    for word in QUOTED_PATTERN.sub(" ", text).split():
         if word.isascii() and word.isalpha() and word.islower():  # the usual case, which no pattern matches
             others.append(word)
             continue

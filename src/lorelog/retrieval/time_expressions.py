@@ -22,6 +22,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from lorelog.core.query import ScorePart
+from lorelog.retrieval.fusion import QUOTED_PATTERN
 
 TIME_WEIGHT = 0.12
 """Score gain of a chunk from the named time over one far from it."""
@@ -112,7 +113,6 @@ _PAST_MARKERS = frozenset("did have has had been ve was were i we".split())
 _ARTICLES = r"(?:the|our|my|der|die|das|den|dem|every|each|any|a)"
 
 _WORD = re.compile(r"\w+")
-_QUOTED = re.compile(r'`[^`\n]{1,200}+`|"[^"\n]{1,200}+"|“[^”\n]{1,200}+”')
 _YEAR_AFTER = r"(?:,? ?(?:of )?(?P<year>\d{4})\b(?!\.\d))?"
 _UNIT = rf"(?P<unit>{_any_of(_UNITS)})\b"
 _COUNT = rf"(?:a |the |ein )?(?P<count>\d{{1,4}}|{_any_of(_COUNTS)})"
@@ -466,7 +466,7 @@ class _Time(NamedTuple):
 
 def _find_times(query: str, words: frozenset[str], today: dt.date) -> Iterator[_Time]:
     """Yield the times of a query in order; of two that overlap, the first, and of those the longest."""
-    quoted = [match.span() for match in _QUOTED.finditer(query)]
+    quoted = [match.span() for match in QUOTED_PATTERN.finditer(query)]
     starts = [start for start, _ in quoted]
     past = (match.start() for match in _WORD.finditer(query) if match[0].lower() in _PAST_MARKERS)
     context = _Context(query, words, today, next(past, len(query)), today)

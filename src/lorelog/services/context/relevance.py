@@ -196,8 +196,6 @@ _SNIPPET_CHARS = 300
 class RelevantContext(ReplyItems[Hit], Struct, frozen=True):
     """Context of a task: hot memories first, then the best hits."""
 
-    items_field = "results"
-
     results: tuple[Hit, ...]
     hot_included: int
     notes: tuple[str, ...]

@@ -89,8 +89,6 @@ class RankingResult(Serializable, Struct, frozen=True):
 class EvaluateReply(ReplyItems[RankingResult], Struct, frozen=True):
     """The measurements, their basis, and notes for the reader."""
 
-    items_field = "rankings"
-
     k: int
     questions: int
     """Number of questions read."""

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from lorelog.core.errors import ConfigError, LorelogError
+from lorelog.core.serializable import Serializable
 from lorelog.hosts import TRANSCRIPT_FILES, host_data_folder
 from lorelog.hosts.bundles import HOOK_EVENTS, NAME
 from lorelog.hosts.documented import ALL_TITLES, DOCUMENTED_HOSTS
@@ -58,8 +60,8 @@ class HostCaptureStats(Struct, frozen=True):
     today: int = 0
 
 
-class HostStatus(Struct, frozen=True, kw_only=True):
-    """State of one host."""
+class HostStatus(Serializable, Struct, frozen=True, kw_only=True):
+    """An agent's host: whether lorelog is installed in it, and when it last captured. Times are ISO, UTC; empty: never."""
 
     host: str
     title: str
@@ -69,10 +71,10 @@ class HostStatus(Struct, frozen=True, kw_only=True):
     """current, stale, missing, or native (by the host's own installer)."""
     approve: tuple[str, ...]
     """What the user must still do in the host."""
-    last_event: float
-    last_capture: float
+    last_event: str
+    last_capture: str
     today: int
-    newest_session: float
+    newest_session: str
     """When the host last wrote to a conversation."""
     warnings: tuple[str, ...]
     untested: bool = False
@@ -95,13 +97,17 @@ def host_status(
         version=_host_version(host, context) if versions else "",
         installed=installed,
         approve=tuple(approve),
-        last_event=captures.last_event,
-        last_capture=captures.last_capture,
+        last_event=_format_time(captures.last_event),
+        last_capture=_format_time(captures.last_capture),
         today=captures.today,
-        newest_session=newest,
+        newest_session=_format_time(newest),
         warnings=tuple(warnings),
         untested=host in DOCUMENTED_HOSTS,
     )
+
+
+def _format_time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else ""
 
 
 def is_host_available(host: str, context: InstallContext) -> bool:

@@ -335,8 +335,6 @@ class DayLimit(Serializable, Struct, frozen=True):
 class CostReply(ReplyItems[CostLine], Struct, frozen=True):
     """Costs since a day."""
 
-    items_field = "lines"
-
     since: str
     by: tuple[str, ...]
     lines: tuple[CostLine, ...]

@@ -275,6 +275,10 @@ class ProjectScope:
         """Return the projects that are searched by default, the current one first."""
         return visible_projects(self.place.project, () if self.place.project.git else self.store.projects())
 
+    def log_projects(self, *, all_projects: bool = False) -> tuple[str, ...] | None:
+        """Return the projects whose traces and deliveries are shown; None for all."""
+        return None if all_projects or self.defaults.all_projects else visible_projects(self.place.project, ())
+
     def scoped(self, filters: Filters, *, all_projects: bool) -> Filters:
         """Return the filters with the visible projects, and with a real path as source prefix."""
         filters.check()

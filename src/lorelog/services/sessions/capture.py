@@ -18,7 +18,7 @@ the project starts. Hours, because a turn may wait that long for a tool.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -221,7 +221,7 @@ class _SessionCapture:
         self._tail: TranscriptTail | None = None
         self._done: Sequence[ParsedTurn] = ()
         """The finished turns of the tail."""
-        self._counts = CaptureReply()
+        self._written: list[_TurnDraft] = []
         self._touched: set[Path] = set()
         self._root = context.workspace.journal_root(to_global=False)
         tombstones = context.job(()).tombstones
@@ -241,14 +241,14 @@ class _SessionCapture:
             drafts = self._supersede([draft for turn in turns for draft in self._drafts(turn)])
         fields = anchor_fields(self._event, conversation, head)
         if is_dry:
-            self._count(draft for draft in drafts if draft.text)
+            self._written = [draft for draft in drafts if draft.text]
             journals = (journal_path(Path(self._root.path), draft.when) for draft in drafts)
             captured = [
                 _to_captured_turn(draft, journal, 0)
                 for draft, journal in zip(drafts, journals, strict=True)
                 if draft.text and draft.is_note and not draft.supersedes
             ]
-            return replace(self._counts, captured=tuple(captured), skipped=total - len(captured))
+            return replace(self._reply(captured), skipped=total - len(captured))
         with self._captures.exclusive():
             captured = [*recovered, *self._write(drafts, fields, progress)]
         note_usage(self._context.workspace.tenant_folder / "deliveries", self._event.host, self._event.session, turns)
@@ -256,13 +256,14 @@ class _SessionCapture:
             self._notes += index_journals(sorted(self._touched), self._root, self._context)
         if self._tail is not None and not self._is_late:
             self._tail.release(self._done)
-        return replace(
-            self._counts,
-            captured=tuple(captured),
-            skipped=max(0, total - len(captured)),
-            waiting=self._is_late,
-            notes=tuple(dict.fromkeys(self._notes)),
-        )
+        notes = tuple(dict.fromkeys(self._notes))
+        skipped = max(0, total - len(captured))
+        return replace(self._reply(captured), skipped=skipped, waiting=self._is_late, notes=notes)
+
+    def _reply(self, captured: Sequence[CapturedTurn]) -> CaptureReply:
+        statements = sum(not draft.is_note for draft in self._written)
+        upgraded = sum(draft.is_note and bool(draft.supersedes) for draft in self._written)
+        return CaptureReply(tuple(captured), statements=statements, upgraded=upgraded)
 
     def _supersede(self, drafts: Sequence[_TurnDraft]) -> list[_TurnDraft]:
         """Return drafts whose statements name the older ones that they contradict.
@@ -284,12 +285,6 @@ class _SessionCapture:
             result.append(replace(draft, supersedes=tuple(find_contradicted(draft.text, older))))
             standing.append({"id": draft.memory, "text": draft.text, "date": said})
         return result
-
-    def _count(self, drafts: Iterable[_TurnDraft]) -> None:
-        for draft in drafts:
-            statements = self._counts.statements + (not draft.is_note)
-            upgraded = self._counts.upgraded + (draft.is_note and bool(draft.supersedes))
-            self._counts = replace(self._counts, statements=statements, upgraded=upgraded)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -498,7 +493,7 @@ class _SessionCapture:
         ]
         project = self._context.workspace.project.id
         record_turns(self._context.traces(), self._event, project, traced, self._redact)
-        self._count(drafts)
+        self._written += drafts
         return [
             _to_captured_turn(draft, entry.path, entry.start_line)
             for draft, entry in zip(drafts, entries, strict=True)
@@ -539,17 +534,10 @@ class _SessionCapture:
 
     def _capture_row(self, draft: _TurnDraft, journal: Path, state: str, entry: str = "") -> CaptureRow:
         turn, event = draft.turn, self._event
+        when = draft.when.isoformat("T", "seconds")
+        counts = (turn.text_count, turn.call_count)
         return CaptureRow(
-            memory=draft.memory,
-            host=event.host,
-            session=event.session,
-            turn=turn.turn.id,
-            time=draft.when.isoformat("T", "seconds"),
-            journal=str(journal),
-            texts=turn.text_count,
-            calls=turn.call_count,
-            state=state,
-            entry=entry,
+            draft.memory, event.host, event.session, turn.turn.id, when, str(journal), *counts, state, entry
         )
 
 

@@ -73,10 +73,12 @@ class PeerIndexes:
     """The indexes of other machines of one tenant, for one model."""
 
     def __init__(
-        self, collections: Collections, registry: PeerRegistry, name_of: Callable[[str], str], analyser: str
+        self, registry: PeerRegistry, home: Callable[[], str], name_of: Callable[[str], str], analyser: str
     ) -> None:
-        self._collections = collections
+        """`home` returns the identity of this machine's index, `name_of` the name that all machines use for a project."""
+        self._collections = registry.collections
         self._registry = registry
+        self._home = home
         self._name_of = name_of
         self._analyser = analyser
         self._lock = Lock()
@@ -87,11 +89,11 @@ class PeerIndexes:
         self._locations: OrderedDict[str, str] = OrderedDict()
         """The collection in which each row was last seen."""
         self._projects: dict[str, str] = {}
-        """Local projects by shared name, as far as they were queried."""
+        """Local projects by shared name, as far as they were queried; the name itself stands for any other."""
 
     # -- registry ----------------------------------------------------------------------------------------------------
 
-    def active(self, home: str, *, needed: bool = False) -> tuple[PeerIndex, ...]:
+    def active(self, *, needed: bool = False) -> tuple[PeerIndex, ...]:
         """Return the indexes that share, cached for some seconds. Raise StoreError only if the result is `needed`.
 
         Indexes with another analyser are excluded: our words would not match theirs.
@@ -100,7 +102,7 @@ class PeerIndexes:
             fresh = time.monotonic() - self._read_at < PEERS_TTL_S
             if not fresh or (needed and self._fault is not None):
                 try:
-                    peers = self._registry.peers(home)
+                    peers = self._registry.peers(self._home())
                     self._peers = tuple(peer for peer in peers if peer.analyser == self._analyser)
                     self._fault = None
                 except StoreError as fault:
@@ -112,76 +114,76 @@ class PeerIndexes:
                 raise self._fault
             return self._peers
 
-    def token(self, home: str) -> str:
+    def token(self) -> str:
         """Return a token that changes with every write of other machines."""
-        return " ".join(f"{peer.home}.{peer.revision}" for peer in self.active(home))
+        return " ".join(f"{peer.home}.{peer.revision}" for peer in self.active())
 
-    def coverage(self, home: str, filters: Filters) -> VectorCoverage:
+    def coverage(self, filters: Filters) -> VectorCoverage:
         """Return how many chunks other machines share in the admitted projects."""
         if filters.source_prefix:
             return VectorCoverage(0, 0)
         names = self._shared_names(filters)
         projects = [
             project
-            for peer in self.active(home)
+            for peer in self.active()
             for name, project in peer.projects.items()
             if names is None or name in names
         ]
         return VectorCoverage(sum(project.chunks for project in projects), sum(project.vectors for project in projects))
 
-    def supersessions(self, home: str) -> tuple[Supersession, ...]:
+    def supersessions(self) -> tuple[Supersession, ...]:
         """Return the supersessions of other machines; the same object until they change."""
-        token = self.token(home)
+        token = self.token()
         if token != self._superseding[0]:
             supersessions = tuple(
-                Supersession(old, new, self._local_project(name), remote=True)
-                for peer in self.active(home)
+                Supersession(old, new, self._projects.get(name, name), remote=True)
+                for peer in self.active()
                 for old, new, name in peer.supersedes
             )
             self._superseding = (token, supersessions)
         return self._superseding[1]
 
-    def collection_names(self, home: str) -> set[str]:
+    def collection_names(self) -> set[str]:
         """Return the collections that hold rows which other machines share."""
-        return {project.collection for peer in self.active(home) for project in peer.projects.values()}
+        return {project.collection for peer in self.active() for project in peer.projects.values()}
 
     # -- chunks ------------------------------------------------------------------------------------------------------
 
-    def search_words(self, home: str, terms: Sequence[Term], filters: Filters, limit: int) -> PeerCandidates:
+    def search_words(self, terms: Sequence[Term], filters: Filters, limit: int) -> PeerCandidates:
         """Return rows of other machines that contain any of the terms, by Milvus' BM25."""
-        return self._search("sparse_vector", encode_query(terms), self._targets(home, filters), filters, limit)
+        return self._search("sparse_vector", encode_query(terms), self._targets(filters), filters, limit)
 
-    def search_vectors(self, home: str, vector: Vector, filters: Filters, limit: int) -> PeerCandidates:
+    def search_vectors(self, vector: Vector, filters: Filters, limit: int) -> PeerCandidates:
         """Return rows of other machines by cosine, which Milvus computes: their vectors are not here."""
         import numpy as np
 
         numbers = np.frombuffer(vector, dtype="<f4").tolist()
-        targets = self._targets(home, filters, width=len(numbers))
+        targets = self._targets(filters, width=len(numbers))
         return self._search("dense_vector", numbers, targets, filters, limit)
 
-    def cosines(self, home: str, vector: Vector, keys: Sequence[str]) -> dict[ChunkKey, float]:
+    def cosines(self, vector: Vector, keys: Sequence[str]) -> dict[ChunkKey, float]:
         """Return the cosine of each of these rows that has a vector."""
         import numpy as np
 
         query = np.frombuffer(vector, dtype="<f4")
-        rows = self._read(home, keys, ("key", "has_vector", "dense_vector"), width=len(query))
+        rows = self._read(keys, ("key", "has_vector", "dense_vector"), width=len(query))
         return {
             row["key"]: float(np.asarray(row["dense_vector"], dtype="<f4") @ query) for row in rows if row["has_vector"]
         }
 
-    def fetch(self, home: str, keys: Sequence[str]) -> dict[ChunkKey, StoredChunk]:
-        return {chunk.key: chunk for chunk in self._chunks(home, self._read(home, keys, READ_FIELDS))}
+    def fetch(self, keys: Sequence[str]) -> dict[ChunkKey, StoredChunk]:
+        return {chunk.key: chunk for chunk in self._chunks(self._read(keys, READ_FIELDS))}
 
-    def find(self, home: str, prefix: str) -> list[StoredChunk]:
+    def find(self, prefix: str) -> list[StoredChunk]:
         """Return shared chunks whose id or memory id has a prefix."""
         has_prefix = f"({starts_with('chunk_hash', prefix)} or {starts_with('memory', prefix)})"
         rows = self._query_all(
-            self._targets(home, Filters(), needed=False),
+            self._targets(Filters(), needed=False),
             lambda name, target: self._collections.read(
                 name, f"{target.expression} and {has_prefix}", READ_FIELDS, limit=_MAX_FOUND
             ),
         )
-        chunks = {chunk.id: chunk for chunk in self._chunks(home, rows)}
+        chunks = {chunk.id: chunk for chunk in self._chunks(rows)}
         return [chunks[identity] for identity in sorted(chunks)][:_MAX_FOUND]
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -194,17 +196,13 @@ class PeerIndexes:
         self._projects |= {name: project for name, project in names.items() if name}
         return names.keys() - {""}
 
-    def _local_project(self, name: str) -> str:
-        """Return the local project with a shared name, or the name itself if none was queried."""
-        return self._projects.get(name, name)
-
-    def _targets(self, home: str, filters: Filters, *, width: int = 0, needed: bool = True) -> dict[str, PeerRows]:
+    def _targets(self, filters: Filters, *, width: int = 0, needed: bool = True) -> dict[str, PeerRows]:
         """Return the rows to search, by collection. A source prefix admits none: paths differ between machines."""
         if filters.source_prefix:
             return {}
         names = self._shared_names(filters)
         by_collection: dict[str, tuple[set[str], set[str]]] = {}
-        for peer in self.active(home, needed=needed):
+        for peer in self.active(needed=needed):
             for name, project in peer.projects.items():
                 if (names is None or name in names) and width in (0, peer.width):
                     homes, shared_names = by_collection.setdefault(project.collection, (set(), set()))
@@ -266,9 +264,9 @@ class PeerIndexes:
         results = run_parallel([partial(attempt, name, target) for name, target in targets.items()])
         return [row for rows in results for row in rows]
 
-    def _read(self, home: str, keys: Sequence[str], fields: Sequence[str], *, width: int = 0) -> list[Row]:
+    def _read(self, keys: Sequence[str], fields: Sequence[str], *, width: int = 0) -> list[Row]:
         """Return rows by key, from indexes that still share. Keys come from a search, which cached their locations."""
-        sharing = {peer.home for peer in self.active(home) if width in (0, peer.width)}
+        sharing = {peer.home for peer in self.active() if width in (0, peer.width)}
         keys_by_name: dict[str, list[str]] = {}
         with self._lock:
             for key in keys:
@@ -279,10 +277,10 @@ class PeerIndexes:
         }
         return self._query_all(targets, lambda name, target: self._collections.read(name, target.expression, fields))
 
-    def _chunks(self, home: str, rows: Iterable[Row]) -> list[StoredChunk]:
-        machines = {peer.home: peer.machine for peer in self.active(home)}
+    def _chunks(self, rows: Iterable[Row]) -> list[StoredChunk]:
+        machines = {peer.home: peer.machine for peer in self.active()}
         chunks = (
-            read_row(row, machines[row["home"]], self._local_project(str(row["shared"])))
+            read_row(row, machines[row["home"]], self._projects.get(str(row["shared"]), str(row["shared"])))
             for row in rows
             if row["home"] in machines
         )
@@ -322,11 +320,11 @@ class PeerRegistry:
     def __init__(self, collections: Collections, prefix: str, tenant: str, space: str) -> None:
         self.name = registry_name(prefix, tenant, space)
         self._is_ours = partial(is_collection_of, tenant=tenant, space=space)
-        self._collections = collections
+        self.collections = collections
 
     def publish(self, index: PeerIndex, parts_before: int) -> int:
         """Replace the published description, which had some parts before; return the number of its parts."""
-        self._collections.ensure(self.name, UNKNOWN_WIDTH)
+        self.collections.ensure(self.name, UNKNOWN_WIDTH)
         description = json.dumps(msgspec.to_builtins(index))  # in ASCII, so that letters are bytes
         parts = [description[start : start + _PART_LETTERS] for start in range(0, len(description), _PART_LETTERS)]
         revision = urandom(8).hex()
@@ -338,15 +336,15 @@ class PeerRegistry:
             }
             for number, text in enumerate(parts)
         ]
-        self._collections.send(self.name, rows)
+        self.collections.send(self.name, rows)
         surplus = range(len(parts), parts_before)
-        self._collections.delete(self.name, [row_key(index.home, number) for number in surplus])
+        self.collections.delete(self.name, [row_key(index.home, number) for number in surplus])
         return len(parts)
 
     def is_published(self, home: str) -> bool:
         """Return True if the index is in the registry."""
         try:
-            return bool(self._collections.read(self.name, in_values("key", [row_key(home, 0)]), ["key"]))
+            return bool(self.collections.read(self.name, in_values("key", [row_key(home, 0)]), ["key"]))
         except StoreError as fault:
             if is_missing_collection(fault):
                 return False
@@ -354,7 +352,7 @@ class PeerRegistry:
 
     def peers(self, home: str) -> list[PeerIndex]:
         """Return the descriptions of all other indexes, without those that are being written or cannot be parsed."""
-        rows = self._collections.read(
+        rows = self.collections.read(
             self.name, f"home != {quote(home)} and row >= 0", ["home", "row", "text", "heading", "heading_level"]
         )
         by_home: dict[str, list[Row]] = {}

@@ -88,17 +88,17 @@ class MilvusStore(CatalogStore):
                     calls["words"] = partial(lanes.search_words, terms, own, limit)
                 if vector is not None and catalog.is_current_space() and lanes.holds_vectors(vector):
                     calls["vectors"] = partial(lanes.search_vectors, vector, own, limit)
-        peers, home = self._peers(), self._home()
+        peers = self._peers()
         if peers is not None and terms:
-            calls["peer words"] = partial(peers.search_words, home, terms, filters, limit)
+            calls["peer words"] = partial(peers.search_words, terms, filters, limit)
         if peers is not None and vector is not None:
-            calls["peer vectors"] = partial(peers.search_vectors, home, vector, filters, limit)
+            calls["peer vectors"] = partial(peers.search_vectors, vector, filters, limit)
         return calls
 
     def lane_coverage(self, filters: Filters) -> VectorCoverage:
         """Return how many chunks the lanes find, including those of other machines, and how many have vectors."""
         own, peers = self.coverage(filters), self._peers()
-        shared = VectorCoverage(0, 0) if peers is None else peers.coverage(self._home(), filters)
+        shared = VectorCoverage(0, 0) if peers is None else peers.coverage(filters)
         return VectorCoverage(own.chunks + shared.chunks, own.with_vectors + shared.with_vectors)
 
     def rarity(self, words: Sequence[str]) -> dict[str, float]:
@@ -120,7 +120,7 @@ class MilvusStore(CatalogStore):
         collections, peers, found = Collections(self._remote), self._peers(), dict[str, float]()
         if peers is not None:
             with suppress(StoreError):  # one of theirs may just have been dropped
-                found = collections.rarity(peers.collection_names(self._home()) - names, words)
+                found = collections.rarity(peers.collection_names() - names, words)
         for word, weight in collections.rarity(names, words).items():
             found[word] = min(weight, found.get(word, weight))
         return found
@@ -128,7 +128,7 @@ class MilvusStore(CatalogStore):
     def similarities(self, vector: Vector, keys: Sequence[ChunkKey]) -> dict[ChunkKey, float]:
         peers = self._peers()
         peer_keys = [key for key in keys if isinstance(key, str)]
-        peer_cosines = peers.cosines(self._home(), vector, peer_keys) if peers is not None and peer_keys else {}
+        peer_cosines = peers.cosines(vector, peer_keys) if peers is not None and peer_keys else {}
         with self._open_reader() as catalog:
             if catalog is None or len(peer_keys) == len(keys):
                 return peer_cosines
@@ -148,18 +148,18 @@ class MilvusStore(CatalogStore):
     def fetch(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, StoredChunk]:
         peers, peer_keys = self._peers(), [key for key in keys if isinstance(key, str)]
         chunks = super().fetch([key for key in keys if isinstance(key, int)])
-        return chunks if peers is None or not peer_keys else {**chunks, **peers.fetch(self._home(), peer_keys)}
+        return chunks if peers is None or not peer_keys else {**chunks, **peers.fetch(peer_keys)}
 
     def find_remote(self, id_prefix: str) -> list[StoredChunk]:
         peers = self._peers()
-        return peers.find(self._home(), id_prefix) if peers is not None and id_prefix else []
+        return peers.find(id_prefix) if peers is not None and id_prefix else []
 
     def supersessions(self) -> tuple[Supersession, ...]:
         """Return the supersessions of all machines, oldest first; the same object until they change."""
         own, peers = super().supersessions(), self._peers()
         if peers is None:
             return own
-        shared = peers.supersessions(self._home())
+        shared = peers.supersessions()
         if self._all_supersessions[0] is not own or self._all_supersessions[1] is not shared:
             self._all_supersessions = (own, shared, (*shared, *own))
         return self._all_supersessions[2]
@@ -167,7 +167,7 @@ class MilvusStore(CatalogStore):
     def revision(self) -> str:
         """Return a token that changes with every completed write of this machine, and soon after those of others."""
         peers = self._peers()
-        return super().revision() if peers is None else f"{super().revision()} {peers.token(self._home())}"
+        return super().revision() if peers is None else f"{super().revision()} {peers.token()}"
 
     @contextmanager
     def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> Iterator[StoreWriter]:
@@ -256,9 +256,8 @@ class MilvusStore(CatalogStore):
         with self._open_reader() as catalog:
             space = self._space if catalog is None else catalog.space
         if space not in self._peer_indexes:
-            collections = Collections(self._remote)
-            registry = PeerRegistry(collections, self._options.collection, self._tenant, space)
-            self._peer_indexes[space] = PeerIndexes(collections, registry, self._name_of, self._version)
+            registry = PeerRegistry(Collections(self._remote), self._options.collection, self._tenant, space)
+            self._peer_indexes[space] = PeerIndexes(registry, self._home, self._name_of, self._version)
         return self._peer_indexes[space]
 
     def _home(self) -> str:

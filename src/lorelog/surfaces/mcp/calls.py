@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from inspect import cleandoc
 from typing import Any
 
@@ -91,7 +92,8 @@ def read_arguments(tool: str, arguments: Mapping[str, Any], schema: JsonSchema) 
 def _read_value(name: str, value: Any, schema: JsonSchema) -> Any:
     kind = schema["type"]
     if isinstance(value, str) and kind != "string":
-        value = _parse_json_text(value)
+        with suppress(ValueError, RecursionError):  # the text itself if it is not JSON
+            value = json.loads(value)
     if isinstance(value, float) and kind == "integer" and value.is_integer():
         value = int(value)
     if kind == "array" and isinstance(value, str):
@@ -101,14 +103,6 @@ def _read_value(name: str, value: Any, schema: JsonSchema) -> Any:
     if isinstance(value, dict) and "properties" in schema:
         return read_arguments(name, value, schema)
     return value
-
-
-def _parse_json_text(text: str) -> Any:
-    """Return the value of JSON text, or the text itself if it is not JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def _hint_for_agents(hint: str) -> str:
@@ -128,23 +122,6 @@ def _call_search(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
     if arguments.get("token_budget", 0) > 0:
         request["token_budget"] = arguments["token_budget"]
     return render_search(call("memory.search", {**request, "one_per_memory": True}))
-
-
-def _call_get(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
-    return render_section(call("memory.expand", arguments))
-
-
-def _call_transcript(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
-    place = arguments.pop("id")
-    return render_transcript(call("memory.transcript", {"place": place, **arguments}))
-
-
-def _call_add(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
-    return render_add(call("memory.add", {**arguments, "origin": "agent"}))
-
-
-def _call_index(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
-    return render_index(call("memory.index", arguments))
 
 
 def _call_operation(arguments: dict[str, Any], call: BoundCall) -> ToolResult:
@@ -177,12 +154,14 @@ def render_code_lines(answer: JsonMapping) -> list[str]:
     """Return the answer about code as lines: definitions first, then references, callers, imports or files."""
     full = answer["verb"] == "definition"
     definitions = [_format_definition(definition, full=full) for definition in answer.get("definitions", [])]
-    results = [
-        *map(_format_reference, answer.get("references", [])),
-        *map(_format_caller, answer.get("callers", [])),
-        *map(_format_import, answer.get("imports", [])),
-        *(line for file in answer.get("files", []) for line in _format_file(file)),
+    results = [*map(_format_reference, answer.get("references", [])), *map(_format_caller, answer.get("callers", []))]
+    results += [
+        " | ".join(filter(None, [f"{site['importing_file']}:{site['import_line']}", site["text"] or site["module"]]))
+        for site in answer.get("imports", [])
     ]
+    for file in answer.get("files", []):
+        symbols = (f"  {symbol['name_line']}: {symbol['signature'] or symbol['name']}" for symbol in file["symbols"])
+        results += [file["file_path"], *symbols]
     shown = len(definitions) if full else len(results)
     if answer["verb"] == "outline":
         shown = len(answer.get("files", []))
@@ -192,15 +171,10 @@ def render_code_lines(answer: JsonMapping) -> list[str]:
 
 
 def _format_definition(symbol: JsonMapping, *, full: bool) -> str:
-    signature = symbol["signature"] or symbol["name"]
     note = symbol["docstring"].strip().partition("\n")[0] if full else ""
     location = f"{symbol['file_path']}:{symbol['line_start']}-{symbol['line_end']}"
-    return " | ".join(
-        filter(
-            None,
-            [location, f"{symbol['kind']} {_qualified_name(symbol['container'], symbol['name'])}", signature, note],
-        )
-    )
+    named = f"{symbol['kind']} {_qualified_name(symbol['container'], symbol['name'])}"
+    return " | ".join(filter(None, [location, named, symbol["signature"] or symbol["name"], note]))
 
 
 def _format_reference(reference: JsonMapping) -> str:
@@ -216,15 +190,6 @@ def _format_caller(caller: JsonMapping) -> str:
     name = _qualified_name(caller["caller_container"], caller["caller_name"])
     location = f"{caller['caller_file']}:{caller['call_line']}"
     return " | ".join(filter(None, [location, f"{caller['caller_kind']} {name}", distance, certainty, caller["text"]]))
-
-
-def _format_import(site: JsonMapping) -> str:
-    return " | ".join(filter(None, [f"{site['importing_file']}:{site['import_line']}", site["text"] or site["module"]]))
-
-
-def _format_file(file: JsonMapping) -> list[str]:
-    symbols = (f"  {symbol['name_line']}: {symbol['signature'] or symbol['name']}" for symbol in file["symbols"])
-    return [file["file_path"], *symbols]
 
 
 def _qualified_name(container: str, name: str) -> str:
@@ -384,9 +349,11 @@ def _format_location(chunk: JsonMapping) -> str:
 
 _TOOL_HANDLERS: dict[str, Callable[[dict[str, Any], BoundCall], ToolResult]] = {
     "search_memory": _call_search,
-    "get_memory": _call_get,
-    "get_transcript": _call_transcript,
-    "add_memory": _call_add,
-    "index_memory": _call_index,
+    "get_memory": lambda arguments, call: render_section(call("memory.expand", arguments)),
+    "get_transcript": lambda arguments, call: render_transcript(
+        call("memory.transcript", {"place": arguments.pop("id"), **arguments})
+    ),
+    "add_memory": lambda arguments, call: render_add(call("memory.add", {**arguments, "origin": "agent"})),
+    "index_memory": lambda arguments, call: render_index(call("memory.index", arguments)),
     "memory_call": _call_operation,
 }

@@ -86,6 +86,22 @@ class ProtocolError(Exception):
         return error if self.data is None else {**error, "data": self.data}
 
 
+NOT_A_REQUEST = "a message was JSON, but not a JSON-RPC 2.0 request"
+
+
+def parse_message(line: bytes | None) -> dict[str, Any]:
+    """Return the object of a line. Raise ProtocolError for one that was too long (None), or is not a JSON object."""
+    if line is None:
+        raise ProtocolError(INVALID_REQUEST, f"a message of more than {MAX_MESSAGE_BYTES:,} bytes was ignored")
+    try:
+        message = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        raise ProtocolError(PARSE_ERROR, "a message was not JSON") from None
+    if not isinstance(message, dict):
+        raise ProtocolError(INVALID_REQUEST, NOT_A_REQUEST)
+    return message
+
+
 def message_key(message: dict[str, Any]) -> str | None:
     """Return the id of a request or reply as a key that distinguishes 1 from "1"; None without an id."""
     identity = message.get("id")

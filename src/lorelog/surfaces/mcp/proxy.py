@@ -26,11 +26,12 @@ from lorelog.core.errors import LorelogError
 from lorelog.surfaces.mcp.protocol import (
     INVALID_REQUEST,
     LOST,
-    MAX_MESSAGE_BYTES,
-    PARSE_ERROR,
+    NOT_A_REQUEST,
     LineBuffer,
+    ProtocolError,
     initialize_result,
     message_key,
+    parse_message,
     tools_list_result,
 )
 
@@ -98,19 +99,16 @@ class McpProxy:
 
     def _handle_line(self, line: bytes | None) -> None:
         """Handle one line from the agent."""
-        if line is None:
-            self._refuse(None, INVALID_REQUEST, f"a message of more than {MAX_MESSAGE_BYTES:,} bytes was ignored")
-            return
-        if not line.strip():
+        if line is not None and not line.strip():
             return
         try:
-            message = json.loads(line.decode())
-        except (ValueError, RecursionError):
-            self._refuse(None, PARSE_ERROR, "a message was not JSON")
+            message = parse_message(line)
+        except ProtocolError as error:
+            self._refuse(None, error.code, error.message)
             return
-        if not _is_message(message):
-            identity = message.get("id") if isinstance(message, dict) and message_key(message) else None
-            self._refuse(identity, INVALID_REQUEST, "a message was JSON, but not a JSON-RPC 2.0 request")
+        if line is None or not _is_message(message):
+            identity = message.get("id") if message_key(message) else None
+            self._refuse(identity, INVALID_REQUEST, NOT_A_REQUEST)
             return
         self._remember(line, message)
         if not self._answer_here(message):
@@ -277,10 +275,8 @@ class McpProxy:
                 remaining = remaining[os.write(self._sink, remaining) :]
 
 
-def _is_message(message: object) -> bool:
+def _is_message(message: dict[str, Any]) -> bool:
     """Return True if the message may be a request, a notification or a reply; the server validates it."""
-    if not isinstance(message, dict):
-        return False
     if "method" in message:
         return isinstance(message["method"], str) and ("id" not in message or message_key(message) is not None)
     return "id" in message and ("result" in message or "error" in message)

@@ -41,9 +41,8 @@ from lorelog.surfaces.mcp.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
-    MAX_MESSAGE_BYTES,
     METHOD_NOT_FOUND,
-    PARSE_ERROR,
+    NOT_A_REQUEST,
     LineBuffer,
     ProtocolError,
     add_modern_fields,
@@ -51,6 +50,7 @@ from lorelog.surfaces.mcp.protocol import (
     initialize_result,
     is_modern,
     message_key,
+    parse_message,
     tools_list_result,
 )
 from lorelog.surfaces.mcp.tools import TOOL_NAMES
@@ -65,6 +65,17 @@ _MAX_JOURNALS = 100
 _MAX_ENTRIES = 200
 _DAY_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MARKDOWN = "text/markdown"
+_TEMPLATE = {
+    "uriTemplate": JOURNAL_URI_TEMPLATE,
+    "name": "journal",
+    "description": "Memories of a day (YYYY-MM-DD)",
+    "mimeType": _MARKDOWN,
+}
+_PROMPT = {
+    "name": "recall",
+    "description": "Recall what memory holds about a topic",
+    "arguments": [{"name": "topic", "description": "What to recall", "required": True}],
+}
 _log = logging.getLogger(__name__)
 _CHUNK = 65_536
 _MAX_REQUESTS = 32
@@ -168,12 +179,12 @@ class McpMethods:
         self._call = call
         self.caller = replace(caller, agent=caller.agent or "an MCP client", names_files=False)
         self._methods: dict[str, Callable[[Params, BoundCall], Result]] = {
-            "tools/list": _list_tools,
+            "tools/list": lambda params, call: tools_list_result(),
             "tools/call": _call_tool,
             "resources/list": self._list_resources,
-            "resources/templates/list": _list_templates,
+            "resources/templates/list": lambda params, call: {"resourceTemplates": [_TEMPLATE]},
             "resources/read": self._read_resource,
-            "prompts/list": _list_prompts,
+            "prompts/list": lambda params, call: {"prompts": [_PROMPT]},
             "prompts/get": _get_prompt,
         }
 
@@ -219,10 +230,6 @@ class McpMethods:
         return {"contents": [{"uri": uri, "mimeType": _MARKDOWN, "text": text}]}
 
 
-def _list_tools(params: Params, call: BoundCall) -> Result:
-    return tools_list_result()
-
-
 def _call_tool(params: Params, call: BoundCall) -> Result:
     """Call a tool; an error in it is a result that the model reads."""
     name, arguments = _text_parameter(params, "name"), _object_parameter(params, "arguments")
@@ -237,23 +244,6 @@ def _call_tool(params: Params, call: BoundCall) -> Result:
         result = render_error(f"internal error: {type(error).__name__}: {error}", "", "error")
     reply: Result = {"content": [{"type": "text", "text": result.text}], "isError": result.failed}
     return {**reply, "structuredContent": result.structured} if result.structured else reply
-
-
-def _list_templates(params: Params, call: BoundCall) -> Result:
-    """Describe the URI of a journal."""
-    template = {
-        "uriTemplate": JOURNAL_URI_TEMPLATE,
-        "name": "journal",
-        "description": "Memories of a day (YYYY-MM-DD)",
-        "mimeType": _MARKDOWN,
-    }
-    return {"resourceTemplates": [template]}
-
-
-def _list_prompts(params: Params, call: BoundCall) -> Result:
-    topic = {"name": "topic", "description": "What to recall", "required": True}
-    prompt = {"name": "recall", "description": "Recall what memory holds about a topic", "arguments": [topic]}
-    return {"prompts": [prompt]}
 
 
 def _get_prompt(params: Params, call: BoundCall) -> Result:
@@ -363,7 +353,7 @@ class McpSession:
         """Handle one message. An invalid one gets an error: its sender would wait."""
         identity: int | str | None = None
         try:
-            message = _parse_message(line)
+            message = parse_message(line)
             if message_key(message) is not None:
                 identity = message["id"]
             method, params = _check_message(message)
@@ -458,32 +448,13 @@ class _StreamProgress(ProgressTracker):
             self._session.send_progress(self._token, report)
 
 
-def _parse_message(line: bytes | None) -> dict[str, Any]:
-    """Return the message of a line. Raise ProtocolError if it is not a JSON object."""
-    if line is None:
-        raise ProtocolError(INVALID_REQUEST, f"a message of more than {MAX_MESSAGE_BYTES:,} bytes was ignored")
-    try:
-        message = json.loads(line.decode())
-    except (ValueError, RecursionError):
-        raise ProtocolError(PARSE_ERROR, "a message was not JSON") from None
-    if not isinstance(message, dict):
-        raise ProtocolError(INVALID_REQUEST, "a message was JSON, but not a JSON-RPC 2.0 request")
-    return message
-
-
 def _check_message(message: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
     """Return the method, None for a reply, and its parameters. Raise ProtocolError if it is not JSON-RPC."""
     method, params = message.get("method"), message.get("params")
     valid_id = "id" not in message or message_key(message) is not None
-    if (
-        message.get("jsonrpc") == "2.0"
-        and method is None
-        and "id" in message
-        and ("result" in message or "error" in message)
-    ):
+    is_valid = message.get("jsonrpc") == "2.0"
+    if is_valid and method is None and "id" in message and ("result" in message or "error" in message):
         return None, {}
-    if message.get("jsonrpc") != "2.0" or not isinstance(method, str) or not valid_id:
-        raise ProtocolError(INVALID_REQUEST, "a message was JSON, but not a JSON-RPC 2.0 request")
-    if params is not None and not isinstance(params, dict):
-        raise ProtocolError(INVALID_REQUEST, "a message was JSON, but not a JSON-RPC 2.0 request")
+    if not (is_valid and valid_id and isinstance(method, str) and isinstance(params, dict | None)):
+        raise ProtocolError(INVALID_REQUEST, NOT_A_REQUEST)
     return method, params or {}

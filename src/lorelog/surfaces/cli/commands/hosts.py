@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from inspect import cleandoc
 from pathlib import Path
@@ -61,7 +62,6 @@ _POLL_S = 0.1
 
 
 def configure_hosts(parser: argparse.ArgumentParser) -> None:
-    """Declare the verbs and their arguments."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     install = verbs.add_parser("install", help="install into the agents found here, or into HOST", allow_abbrev=False)
     install.add_argument(
@@ -339,7 +339,7 @@ def _show_status(args: argparse.Namespace) -> int:
             status for status in statuses if not status.untested or status.found or status.installed != "missing"
         ]
     if args.json:
-        print_json({"hosts": [_status_json(status) for status in statuses], **spool})
+        print_json({"hosts": [to_builtins(status) for status in statuses], **spool})
         return 0
     rows = [("host", "found", "installed", "last capture", "today", "last used")]
     for status in statuses:
@@ -366,17 +366,8 @@ def _show_status(args: argparse.Namespace) -> int:
     return 0
 
 
-def _status_json(status: HostStatus) -> dict[str, Any]:
-    fields: dict[str, Any] = to_builtins(status)
-    for name in ("last_event", "last_capture", "newest_session"):
-        fields[name] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(fields[name])) if fields[name] else ""
-    return fields
-
-
 def _host_statuses(args: argparse.Namespace, hosts: tuple[str, ...], spool: dict[str, Any]) -> list[HostStatus]:
     """Return the status of each host, and add the counts of the spool to `spool`."""
-    from datetime import datetime
-
     from lorelog.services.install.status import HostCaptureStats, host_status
 
     stats: dict[str, HostCaptureStats] = {}
@@ -408,10 +399,10 @@ def install_context(*, approve: bool = False) -> InstallContext:
     return InstallContext(Path.home(), Path(find_address().home), resolve_command(environment), environment, approve)
 
 
-def _format_age(moment: float) -> str:
+def _format_age(moment: str) -> str:
     if not moment:
         return "never"
-    age_s = max(0.0, time.time() - moment)
+    age_s = max(0.0, time.time() - datetime.fromisoformat(moment).timestamp())
     for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if age_s >= seconds:
             return f"{age_s // seconds:,.0f} {unit} ago"
@@ -441,7 +432,6 @@ class _Removal(Struct, frozen=True):
 
 
 def configure_uninstall(parser: argparse.ArgumentParser) -> None:
-    """Declare options."""
     add_flags(
         parser,
         dry_run="list what would be removed, and remove nothing",
