@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.surfaces.cli.render import break_lines, cell_width, join_fields, link_file, shorten, supports_links
-from lorelog.surfaces.cli.render.hits import short_ids
+from lorelog.surfaces.cli.render import (
+    break_lines,
+    cell_width,
+    join_fields,
+    link_file,
+    shorten,
+    shorten_ids,
+    supports_links,
+)
 
 TEXT = st.text(st.sampled_from("ab -/.«»数据，。é\u0301👍\t"), max_size=80)
 
@@ -33,7 +40,7 @@ def test_wide_characters_take_two_columns() -> None:
 
 def test_short_ids_tell_apart() -> None:
     """An id is shown by 8 characters, or by as many as tell it from the other hits."""
-    assert short_ids(["aec73b0a4b2245e2", "aec73b0a4b99aaaa", "0123456789abcdef"]) == {
+    assert shorten_ids(["aec73b0a4b2245e2", "aec73b0a4b99aaaa", "0123456789abcdef"], 8) == {
         "aec73b0a4b2245e2": "aec73b0a4b2",
         "aec73b0a4b99aaaa": "aec73b0a4b9",
         "0123456789abcdef": "01234567",

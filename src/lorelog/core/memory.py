@@ -109,12 +109,23 @@ class FeedbackReply(Serializable, Struct, frozen=True):
     changed: bool
 
 
-class Duplicate(Serializable, Struct, frozen=True):
-    """A memory in a group of near duplicates."""
+class Duplicate(Serializable, Struct, frozen=True, kw_only=True):
+    """One of several near-duplicate memories."""
 
-    stored: StoredChunk
+    id: str
+    memory: str
+    source: str
+    start_line: int
+    end_line: int
+    project: str
+    date: str
+    date_source: str
+    type: str
     similarity: float
     """Similarity to the memory to keep, 0 to 1; 1 for that one itself."""
+    keep: bool
+    text: str
+    """Enough of it to recognise it."""
 
 
 class DuplicatesReply(ReplyItems[tuple[Duplicate, ...]], Struct, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from os import path
 
-from lorelog.hosts import answer_hash, path_field, plugin_answer, text_field
+from lorelog.hosts import opencode, path_field, text_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,50 +28,23 @@ MOMENTS = {
 }
 
 
+answer, read_tool_call = opencode.answer, opencode.read_tool_call  # both plugins send and expect the same JSON
+
+
 def read_event(moment: str, payload: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
     """Return a payload's fields under their names in the spool."""
     agent, session = text_field(payload, "agent"), text_field(payload, "session")
-    return {
-        "session": session,
-        "turn": text_field(payload, "turn"),
-        "transcript": _find_transcript(payload, agent or "main", session, environment),
-        "directory": path_field(payload, "directory"),
-        "agent": agent,
-        "source": text_field(payload, "source"),
-        "answer": answer_hash(payload.get("answer_text")),
-        "again": False,
-    }
-
-
-def read_tool_call(payload: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool call in the form of `hosts.tool_calls`."""
-    from lorelog.hosts.tool_calls import build_call
-
-    return build_call(
-        text_field(payload, "tool"),
-        payload.get("input", payload),  # a truncated payload has its fields at the top
-        call_id=text_field(payload, "call"),
-        output=payload.get("output"),
-        failed=payload.get("failed") is True,
-    ) | {"agent": ""}
-
-
-def answer(moment: str, context: str, notice: str, decision: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the plugin's JSON: context, notice and the reason of a block, if not empty."""
-    return plugin_answer(context, notice, decision)
+    transcript = _find_transcript(payload, agent or "main", session, environment)
+    return {**opencode.read_event(moment, payload, environment), "transcript": transcript}
 
 
 def _find_transcript(payload: dict[str, Any], agent: str, session: str, environment: Mapping[str, str]) -> str:
     """Return the first existing candidate, else the first: it may be written a moment later."""
-    candidates = [*_reported_transcripts(payload), *_default_transcripts(agent, session, environment)]
+    given = payload.get("transcript")
+    entries = given[:16] if isinstance(given, list) else [given]
+    reported = (path_field({"transcript": entry}, "transcript") for entry in entries)
+    candidates = [*filter(None, reported), *_default_transcripts(agent, session, environment)]
     return next((candidate for candidate in candidates if path.isfile(candidate)), candidates[0] if candidates else "")
-
-
-def _reported_transcripts(payload: dict[str, Any]) -> Iterator[str]:
-    reported = payload.get("transcript")
-    for entry in reported[:16] if isinstance(reported, list) else [reported]:
-        if transcript := path_field({"transcript": entry}, "transcript"):
-            yield transcript
 
 
 def _default_transcripts(agent: str, session: str, environment: Mapping[str, str]) -> Iterator[str]:

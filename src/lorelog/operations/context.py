@@ -12,7 +12,16 @@ from lorelog.core.query import Hit
 from lorelog.core.serializable import ReplyItems
 from lorelog.operations.operation import OperationFamily, OperationReply, ShellCommand, reply_from
 from lorelog.operations.requests import ScopedRequest, Text
-from lorelog.services.context.relevance import AgentSuggestion, RelevantContext, Subsystem, SubsystemFiles
+from lorelog.services.context.relevance import (
+    AgentSuggestion,
+    RelevantContext,
+    Subsystem,
+    SubsystemFiles,
+    find_relevant,
+    find_subsystem_files,
+    hot_hits,
+    suggest_agents,
+)
 
 if TYPE_CHECKING:
     from lorelog.engine import Engine
@@ -146,8 +155,6 @@ def get_hot_context(engine: Engine, request: HotContextRequest, call: RequestCon
 
     A memory is hot if it has the tag `ctx:tier:hot`.
     """
-    from lorelog.services.context.relevance import hot_hits
-
     return HotContext(results=hot_hits(engine.context(all_projects=request.all_projects), request.k))
 
 
@@ -170,16 +177,12 @@ def get_files_for_subsystem(engine: Engine, request: SubsystemRequest, call: Req
 
     Memories name them by tags `ctx:file:PATH`, records by their provenance and outputs.
     """
-    from lorelog.services.context.relevance import find_subsystem_files
-
     return find_subsystem_files(engine.context(all_projects=request.all_projects), request.subsystem_key)
 
 
 @OPERATIONS.declare("context.find_relevant_context", errors=(ModelError,), warms=True)
 def find_relevant_context(engine: Engine, request: RelevantContextRequest, call: RequestContext) -> RelevantContext:
     """Find context for a task: hot memories, then documents, research, decisions, plans, summaries and records."""
-    from lorelog.services.context.relevance import find_relevant
-
     scope = engine.context(all_projects=request.all_projects)
     keys = tuple(dict.fromkeys(request.subsystem_keys))
     return find_relevant(scope, request.task, request.k, keys, include_hot=request.include_hot)
@@ -192,8 +195,6 @@ def suggest_agent(engine: Engine, request: SuggestAgentRequest, call: RequestCon
     Memories name agents by tags `ctx:agent:NAME`, and their responsibilities by `ctx:trigger:GLOB`, `ctx:file:PATH`
     and `ctx:subsystem:KEY`; records show who finished similar tasks.
     """
-    from lorelog.services.context.relevance import suggest_agents
-
     scope = engine.context(all_projects=request.all_projects)
     suggestions, considered = suggest_agents(scope, request.task, request.changed_files, request.k)
     return SuggestAgentReply(recommendations=tuple(suggestions), considered_agents=considered)

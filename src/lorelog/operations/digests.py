@@ -26,7 +26,7 @@ from lorelog.operations.operation import (
 )
 from lorelog.operations.records import TASK_HELP, RunInfo, TaskInfo, run_info, task_info
 from lorelog.operations.requests import OperationRequest, ScopedRequest
-from lorelog.records.digests import DigestLine, DigestRole
+from lorelog.records.digests import DigestLine, DigestRole, build_brief, build_library
 from lorelog.records.tables import RelatedProject
 
 if TYPE_CHECKING:
@@ -263,7 +263,6 @@ def find_highlights(engine: Engine, request: LibraryRequest, call: RequestContex
 )
 def brief_project(engine: Engine, request: BriefRequest, call: RequestContext) -> BriefReply:
     """Summarize a project for a newcomer on one page: tasks, failures, decisions, evidence."""
-    from lorelog.records.digests import build_brief
     from lorelog.services.records.record_scope import digest_scope_for
 
     scope = engine.records()
@@ -311,7 +310,6 @@ def read_wiki(engine: Engine, request: WikiRequest, call: RequestContext) -> Wik
 
 
 def _library(engine: Engine, request: LibraryRequest, role: DigestRole) -> LibraryReply:
-    from lorelog.records.digests import build_library
     from lorelog.services.records.record_scope import digest_scope_for
 
     scope = engine.records()

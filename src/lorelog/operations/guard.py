@@ -17,8 +17,17 @@ from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import OperationRequest, ScopedRequest
-from lorelog.services.guards.guard_log import Guard, GuardChange, GuardConditions, GuardDraft, GuardLog
-from lorelog.services.guards.proposals import GuardProposal
+from lorelog.services.guards.guard_log import (
+    Guard,
+    GuardChange,
+    GuardConditions,
+    GuardDraft,
+    GuardLog,
+    check_patterns,
+    describe_conditions,
+    guard_from_draft,
+)
+from lorelog.services.guards.proposals import GuardProposal, read_standing_memories
 from lorelog.services.standing.inbox import InboxItem
 
 if TYPE_CHECKING:
@@ -200,8 +209,6 @@ def propose_guards(engine: Engine, request: GuardProposeRequest, call: RequestCo
 )
 def test_guard(engine: Engine, request: GuardTestRequest, call: RequestContext) -> GuardReplay:
     """Replay a guard over all captured tool calls, and show which it would have hit and which the user corrected."""
-    from lorelog.services.guards.guard_log import GuardDraft, check_patterns, guard_from_draft
-
     conditions = _conditions(request)
     if bool(request.id) == (conditions != type(conditions)()):
         raise UsageError("give either the id of a guard or conditions", hint="lorelog guard test --command 'npm *'")
@@ -228,7 +235,6 @@ def add_guard(engine: Engine, request: GuardAddRequest, call: RequestContext) ->
     become a guard. Secrets in the message are redacted.
     """
     from lorelog.ingest.redaction.redact import redact
-    from lorelog.services.guards.guard_log import GuardDraft, check_patterns, guard_from_draft
     from lorelog.services.guards.replay import check_share
 
     message = " ".join(request.message.split())
@@ -342,8 +348,6 @@ def refuse_guard(engine: Engine, identity: str) -> str:
 
 
 def _guard_item(guard: Guard, origin: str, text: str) -> InboxItem:
-    from lorelog.services.guards.guard_log import describe_conditions
-
     return InboxItem(
         id=guard.id,
         kind="guard",
@@ -363,8 +367,6 @@ def _guard_item(guard: Guard, origin: str, text: str) -> InboxItem:
 
 
 def _open_log(engine: Engine) -> GuardLog:
-    from lorelog.services.guards.guard_log import GuardLog
-
     return GuardLog(engine.place.tenant_folder / "guards.jsonl")
 
 
@@ -378,8 +380,6 @@ def _add(engine: Engine, draft: GuardDraft, by: str) -> GuardChange:
 
 
 def _conditions(request: GuardConditionsRequest) -> GuardConditions:
-    from lorelog.services.guards.guard_log import GuardConditions
-
     return GuardConditions(
         tool=request.tool.strip(),
         paths=tuple(path.strip() for path in request.paths),
@@ -390,7 +390,6 @@ def _conditions(request: GuardConditionsRequest) -> GuardConditions:
 
 def _standing_memories(engine: Engine) -> list[StandingRule]:
     from lorelog.light.delivery_files import DeliveryFiles
-    from lorelog.services.guards.proposals import read_standing_memories
 
     project = engine.place.project.id
     files = DeliveryFiles(str(engine.place.tenant_folder), project)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from lorelog.core.caller import checked_origin
 from lorelog.core.errors import DailyLimitReached, ModelError, NotFound, SourceChanged, UsageError
 from lorelog.core.memory import (
+    CompactOptions,
     CompactReply,
-    Duplicate,
     DuplicatesReply,
     EpisodeReply,
     ExpiryReply,
@@ -21,7 +21,6 @@ from lorelog.core.memory import (
     SupersedeReply,
 )
 from lorelog.core.query import Filters
-from lorelog.core.serializable import shows_as_json
 from lorelog.engine import Engine
 from lorelog.operations.memory import (
     TEXT_HELP,
@@ -32,7 +31,7 @@ from lorelog.operations.memory import (
     check_keep_secrets,
     read_cues,
 )
-from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
+from lorelog.operations.operation import OperationFamily, RequestContext, ShellCommand
 from lorelog.operations.requests import (
     Day,
     FilePath,
@@ -152,64 +151,6 @@ class CompactRequest(OperationRequest, frozen=True, kw_only=True):
     dry_run: Annotated[bool, Meta(description="Report the requests and their cost; write nothing.")] = False
 
 
-class DuplicateJson(OperationReply, frozen=True, kw_only=True):
-    """One of several near-duplicate memories."""
-
-    id: str
-    memory: str
-    source: str
-    start_line: int
-    end_line: int
-    project: str
-    date: str
-    date_source: str
-    type: str
-    similarity: float
-    keep: bool
-    text: str
-
-
-class DuplicatesJson(OperationReply, frozen=True, kw_only=True):
-    """Groups of near-duplicate memories, the one to keep first in each."""
-
-    groups: tuple[tuple[DuplicateJson, ...], ...]
-    compared: int
-    by_vectors: int
-    more: bool
-    notes: tuple[str, ...]
-
-
-_MAX_DUPLICATE_TEXT = 300
-"""Characters of a near-duplicate's text: enough to recognise it."""
-
-
-@shows_as_json(DuplicatesReply, DuplicatesJson)
-def duplicates_json(reply: DuplicatesReply) -> DuplicatesJson:
-    """Return groups of near-duplicates."""
-    groups = tuple(
-        tuple(_duplicate_json(duplicate, keep=not rank) for rank, duplicate in enumerate(group))
-        for group in reply.groups
-    )
-    return reply_from(reply, DuplicatesJson, groups=groups)
-
-
-def _duplicate_json(duplicate: Duplicate, *, keep: bool) -> DuplicateJson:
-    from lorelog.retrieval.dedupe import normalized_text
-
-    stored, chunk = duplicate.stored, duplicate.stored.chunk
-    text = normalized_text(stored)
-    return reply_from(
-        chunk,
-        DuplicateJson,
-        id=stored.id,
-        memory=chunk.anchor.memory if chunk.anchor else "",
-        project=stored.project,
-        similarity=round(duplicate.similarity, 4),
-        keep=keep,
-        text=text if len(text) <= _MAX_DUPLICATE_TEXT else text[: _MAX_DUPLICATE_TEXT - 1] + "…",
-    )
-
-
 @OPERATIONS.declare(
     "memory.supersede",
     errors=(NotFound,),
@@ -323,8 +264,6 @@ def compact(engine: Engine, request: CompactRequest, call: RequestContext) -> Co
 
     The sources stay in place and rank below their summary. A source is summarized only once.
     """
-    from lorelog.core.memory import CompactOptions
-
     options = CompactOptions(
         filters=Filters(
             source_prefix=resolve_path(request.source, call.directory) if request.source else "",

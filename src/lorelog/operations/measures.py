@@ -16,7 +16,15 @@ from lorelog.core.options import ListOptions
 from lorelog.core.query import Filters, Lane, VectorCoverage
 from lorelog.core.serializable import ReplyItems, shows_as_json, to_json
 from lorelog.engine import Engine
-from lorelog.operations.operation import Json, OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
+from lorelog.operations.operation import (
+    Json,
+    OperationFamily,
+    OperationReply,
+    RequestContext,
+    ShellCommand,
+    reply_from,
+    resident_bytes,
+)
 from lorelog.operations.requests import (
     Day,
     EmptyRequest,
@@ -194,8 +202,6 @@ def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> Metr
     """
     import os
     import time
-
-    from lorelog.operations.operation import resident_bytes
 
     return MetricsReply(
         pid=os.getpid(),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, to_builtins
 from msgspec.structs import replace
 
 from lorelog.core.errors import ModelError, NotFound, StoreBusy, StoreUnwritable, UsageError
@@ -18,7 +18,7 @@ from lorelog.core.query import Filters
 from lorelog.core.serializable import ReplyItems
 from lorelog.core.session import CaptureReply, HookEvent, SessionStatus, parse_iso_time
 from lorelog.engine import Engine
-from lorelog.hosts import HOSTS
+from lorelog.hosts import HOSTS, resolve_host
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand
 from lorelog.operations.requests import (
     Day,
@@ -32,9 +32,9 @@ from lorelog.operations.requests import (
     parse_past_day,
 )
 from lorelog.services.install.status import HostCaptureStats, HostStatus, host_status
-from lorelog.services.sessions.handoff import Handoff
+from lorelog.services.sessions.handoff import Handoff, make_handoff, render_handoff, write_pending
 from lorelog.services.sessions.recall import RecalledMemory
-from lorelog.services.sessions.timeline import TimelineSession
+from lorelog.services.sessions.timeline import TimelineSession, build_timeline, deliveries_between
 
 if TYPE_CHECKING:
     from lorelog.core.document import StoredChunk
@@ -240,7 +240,6 @@ def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext
 
     Memories that were added without a session are listed by day and project, sections of documents by file.
     """
-    from lorelog.services.sessions.timeline import build_timeline, deliveries_between
     from lorelog.services.usage.history import DeliveryFilter
 
     projects = engine.log_projects(all_projects=request.all_projects)
@@ -262,7 +261,6 @@ def list_timeline(engine: Engine, request: TimelineRequest, call: RequestContext
 @OPERATIONS.declare("session.hosts", errors=(StoreUnwritable, StoreBusy))
 def list_hosts(engine: Engine, request: EmptyRequest, call: RequestContext) -> HostsReply:
     """Show the agents' hosts on this machine: whether lorelog is installed, what is left to approve, the last capture."""
-    from lorelog.hosts import HOSTS
     from lorelog.services.install.manifests import resolve_command
     from lorelog.services.install.plan import InstallContext
     from lorelog.services.sessions.capture import session_status
@@ -352,16 +350,9 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
 
     It is made from the notes of captured turns, so it works across hosts. No model is called.
     """
-    from datetime import timedelta
-    from pathlib import Path
-
-    from msgspec import to_builtins
-
-    from lorelog.hosts import HOSTS, resolve_host
     from lorelog.ingest.redaction.redact import redact
     from lorelog.light.delivery_files import DeliveryFiles
     from lorelog.light.recent_journals import RecentJournals, render_open_tasks
-    from lorelog.services.sessions.handoff import make_handoff, render_handoff, write_pending
 
     to = resolve_host(request.to)
     if request.inject and request.to and not to:

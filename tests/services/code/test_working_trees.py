@@ -86,7 +86,7 @@ def test_the_registry_outlives_the_database(root: Path) -> None:
     trees = trees_in(root)
     trees.index(scan=ScanOptions())
     trees._tables.path.unlink()
-    assert [(tree.path, tree.files, tree.indexed_at) for tree in trees.all()] == [(str(root), 0, "")]
+    assert [(tree.path, tree.files, tree.indexed_at) for tree in trees.all()] == [(str(root), 0, None)]
     trees.index(scan=ScanOptions())
     assert indexed(trees) == {str(root): ((), 3)}
 

@@ -55,7 +55,7 @@ def near(store: Store, place: Path, threshold: float | None = None, limit: int =
 
 def names(reply: DuplicatesReply) -> list[list[str]]:
     """The ids of each group."""
-    return [[item.stored.chunk.anchor.memory for item in group if item.stored.chunk.anchor] for group in reply.groups]
+    return [[item.memory for item in group if item.memory] for group in reply.groups]
 
 
 def test_words_tell_without_vectors(store: Store, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_what_was_superseded_is_settled(tmp_path: Path) -> None:
         again = memory.add(LONG + " now")
         journal = Path(old.source).read_bytes()
         (group,) = memory.find_near_duplicates().groups
-        assert [item.stored.id for item in group] == [again.id, old.id]
+        assert [item.id for item in group] == [again.id, old.id]
         assert memory.find_near_duplicates(types=["decision"]).groups == ()
         assert Path(old.source).read_bytes() == journal
         memory.delete(again.memory)

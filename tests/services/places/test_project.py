@@ -159,25 +159,15 @@ def test_linked_worktree_with_relative_paths(base: Path) -> None:
     assert find_project(str(linked)).id == str(root)
 
 
-def test_symlink(base: Path) -> None:
-    """A link to a project is that project."""
+def test_paths_without_a_repository(base: Path) -> None:
+    """A link to a project is that project; without Git it is the directory itself, also one that does not exist."""
     root = make_repository(base / "harbor")
-    link = base / "link"
-    link.symlink_to(root, target_is_directory=True)
-
-    assert find_project(str(link)) == find_project(str(root))
-
-
-def test_without_git(base: Path) -> None:
-    """Without Git the project is the directory itself, not its parent."""
+    (base / "link").symlink_to(root, target_is_directory=True)
     notes = base / "notes" / "2026"
     notes.mkdir(parents=True)
 
+    assert find_project(str(base / "link")) == find_project(str(root))
     assert find_project(str(notes)) == Project(str(notes), str(notes), "2026", git=False)
-
-
-def test_missing_directory(base: Path) -> None:
-    """A path that is not there, or cannot be, still has a project."""
     assert find_project(str(base / "gone")).id == str(base / "gone")
     assert find_project(str(base / ("x" * 5000))).git is False
 
@@ -245,24 +235,17 @@ def test_pipe_inside_repository(base: Path) -> None:
     assert find_project(str(bare)).id == str(bare)
 
 
-def test_repository_sees_itself() -> None:
-    """From a repository one sees its own memories and the global ones, not those around it."""
-    current = Project("/home/a/code/harbor", "/home/a/code/harbor", "harbor", git=True)
+@pytest.mark.parametrize(
+    ("current", "git", "seen"),
+    [
+        ("/home/a/code/harbor", True, ()),
+        ("/home/a/notes", False, ("/", "/home/a", "/home/a/notes/2026")),
+        ("/srv/new", False, ("/",)),
+    ],
+)
+def test_visible_projects(current: str, seen: tuple[str, ...], *, git: bool) -> None:
+    """From anywhere one sees its own and the global memories; without Git also directories above and below it."""
+    known = ["", "/", "/home/a", "/home/a/code", "/home/a/code/harbor", "/home/a/code/harbor/vendor"]
+    known += ["/home/a/notes", "/home/a/notes/2026", "/home/a/notes-old"]
 
-    known = ["", "/home/a", "/home/a/code/harbor", "/home/a/code/harbor/vendor", "/home/a/notes"]
-    assert visible_projects(current, known) == ("/home/a/code/harbor", GLOBAL_PROJECT)
-
-
-def test_directory_sees_its_line() -> None:
-    """From a directory without Git one also sees known directories above and below, never neighbours."""
-    notes = Project("/home/a/notes", "/home/a/notes", "notes", git=False)
-
-    known = ["", "/home/a", "/home/a/notes", "/home/a/notes/2026", "/home/a/notes-old", "/home/a/code", "/"]
-    assert visible_projects(notes, known) == ("/home/a/notes", GLOBAL_PROJECT, "/", "/home/a", "/home/a/notes/2026")
-
-
-def test_unknown_directory_sees_itself() -> None:
-    """A directory that nothing is known of sees itself and the global memories."""
-    fresh = Project("/srv/new", "/srv/new", "new", git=False)
-
-    assert visible_projects(fresh, []) == ("/srv/new", GLOBAL_PROJECT)
+    assert visible_projects(Project(current, current, "x", git=git), known) == (current, GLOBAL_PROJECT, *seen)

@@ -59,37 +59,31 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TwoDirectories:
 # -- the project of a root -----------------------------------------------------------------------------------------------
 
 
-def test_a_root_in_a_repository_belongs_to_it(world: TwoDirectories) -> None:
-    """Whatever lies in a Git repository is filed under that repository, wherever one stands."""
-    docs = world.make("repository", "docs")
-
-    assert world.given(docs)[str(docs)].project == str(world.repository)
-    assert world.given(world.repository)[str(world.repository)].project == str(world.repository)
-
-
-def test_a_repository_inside_the_current_directory_is_its_own_project(world: TwoDirectories) -> None:
-    """Git's border counts for more than lying inside the current directory."""
-    inner = world.make("here", "inner")
-    subprocess.run(["git", "init", "-q", str(inner)], check=True)
-
-    assert world.given(inner)[str(inner)].project == str(inner)
+PROJECTS = {
+    "a folder of a repository belongs to it, wherever one stands": ("repository/docs", "repository"),
+    "a repository belongs to itself": ("repository", "repository"),
+    "a repository inside the current directory is its own project": ("here/inner", "here/inner"),
+    "without Git, a folder below the current directory belongs to it": ("here/notes", "here"),
+    "the current directory belongs to itself": ("here", "here"),
+    "a namesake beside the current directory is global": ("here-too", ""),
+    "notes outside any repository and outside the current directory are global": ("notes", ""),
+}
 
 
-def test_a_root_inside_the_current_directory_belongs_to_the_current_project(world: TwoDirectories) -> None:
-    """Without Git, what lies at or below the current directory is filed under it; a namesake beside it is not."""
-    notes = world.make("here", "notes")
-    beside = world.make("here-too")
+@pytest.mark.parametrize(("path", "project"), PROJECTS.values(), ids=PROJECTS)
+def test_a_root_belongs_to_the_project_it_lies_in(world: TwoDirectories, path: str, project: str) -> None:
+    """A root is filed under its repository, else under the current directory, else it is global."""
+    root = world.make(*path.split("/"))
+    if path == "here/inner":
+        subprocess.run(["git", "init", "-q", str(root)], check=True)
 
-    assert world.given(notes)[str(notes)].project == str(world.here)
-    assert world.given(world.here)[str(world.here)].project == str(world.here)
-    assert world.given(beside)[str(beside)].project == GLOBAL_PROJECT
+    assert world.given(root)[str(root)].project == (str(world.top / project) if project else GLOBAL_PROJECT)
 
 
-def test_a_root_outside_belongs_to_no_project(world: TwoDirectories) -> None:
-    """Notes outside any repository and outside the current directory are global, from a repository too."""
+def test_outside_notes_are_global_from_a_repository_too(world: TwoDirectories) -> None:
+    """A repository does not adopt notes outside of it."""
     notes = world.make("notes")
 
-    assert world.given(notes)[str(notes)].project == GLOBAL_PROJECT
     assert world.given(notes, standing=world.repository)[str(notes)].project == GLOBAL_PROJECT
 
 
@@ -152,26 +146,23 @@ def test_an_exclusion_that_excludes_nothing_is_a_mistake(world: TwoDirectories, 
     assert stray in said or str((world.here / stray).resolve()) in said
 
 
-def test_only_exclusions_are_a_mistake(world: TwoDirectories) -> None:
-    """Leaving out without naming what to take is refused."""
-    with pytest.raises(UsageError, match="every path"):
-        world.given("!notes")
-
-
-@pytest.mark.parametrize("paths", [[""], ["notes", ""], ["notes", "!"]])
-def test_an_empty_path_is_a_mistake(world: TwoDirectories, paths: list[str]) -> None:
-    """An empty path, as an unset variable gives, is refused and not taken for the current directory."""
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [
+        (["!notes"], "every path"),
+        ([""], "path is empty"),
+        (["notes", ""], "path is empty"),
+        (["notes", "!"], "path is empty"),
+        (["a\x00b"], "cannot be a path"),
+        (["half \ud83e"], "cannot be a path"),
+    ],
+)
+def test_paths_that_select_nothing_are_a_mistake(world: TwoDirectories, paths: list[str], message: str) -> None:
+    """Exclusions alone, an empty path (an unset variable), and names that no file can have are refused."""
     world.make("here", "notes")
 
-    with pytest.raises(UsageError, match="path is empty"):
+    with pytest.raises(UsageError, match=message):
         world.given(*paths)
-
-
-@pytest.mark.parametrize("path", ["a\x00b", "half \ud83e"])
-def test_what_can_be_no_path_is_a_mistake(world: TwoDirectories, path: str) -> None:
-    """A name that no file can have, or that is not UTF-8, is refused."""
-    with pytest.raises(UsageError, match="cannot be a path"):
-        world.given(path)
 
 
 def test_known_roots_inside_a_given_one_come_along(world: TwoDirectories) -> None:

@@ -200,7 +200,7 @@ class Counter:
 
 
 def _caller(request: DaemonRequest) -> Any:
-    return request
+    return request.caller
 
 
 @pytest.fixture

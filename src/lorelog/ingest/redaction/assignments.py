@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from lorelog.ingest.redaction.detectors import SecretSpan, word_matches
 from lorelog.ingest.redaction.values import (
+    NAME_PARTS,
     is_fingerprint,
     is_human_password,
     is_name_like,
@@ -55,8 +56,6 @@ _BARE_VALUES = {
 """By the characters that end a value in its place."""
 _TOLD_VALUE = re.compile(r"[A-Za-z]{0,2}\\*[\"'`]|[^\s\"'`<>\\]{6}")
 _BARE_VALUE_REST = re.compile(r"[^\s\"'`<>\\]*+")
-_NAME_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_UPPER_CASE_NAME = re.compile(r"^[A-Z][A-Z0-9_]*$")
 
 _PASSWORD_WORDS = frozenset(
     """
@@ -170,7 +169,7 @@ def _name_start(text: str, at: int) -> int:
 @lru_cache(maxsize=4096)
 def _name_level(name: str) -> tuple[int, str]:
     """Return how strongly a name indicates a secret (0: not at all), and the kind to report."""
-    words = [word.lower() for word in _NAME_WORDS.findall(name)]
+    words = [word.lower() for word in NAME_PARTS.findall(name)]
     while words and (words[-1].isdigit() or words[-1] in {"base", "value", "b64"}):
         words.pop()
     if not words or words[-1] in _METADATA_WORDS or name.strip("-.$_") in {"PWD", "OLDPWD"}:
@@ -244,7 +243,7 @@ def _read_unquoted(text: str, start: int, name: str, after: re.Match[str], *, po
         return _read_bare(text, position, ends="&#;", query=True)
     if equals and before[-1:] in _BEFORE_PARAMETER and _in_connection_string(text, start):
         return _read_bare(text, position, ends=";", literal=True)
-    if equals and name.isupper() and _UPPER_CASE_NAME.match(name):
+    if equals and name.isupper() and name[0].isalpha() and name.replace("_", "").isalnum():
         return _read_bare(text, position, ends="", literal=True)
     span = _read_bare(text, position, ends=",;)}]", in_prose=bool(after[3]) and not name.startswith("--"))
     if span and "&" in span.value and (parameter := _NEXT_PARAMETER.search(span.value)):
@@ -295,16 +294,14 @@ def _is_secret(name: str, level: int, span: _ValueSpan) -> bool:
     return is_secret and value.lower() != name.lower() and not is_placeholder(value)
 
 
-_NUMBERED_TYPE = re.compile(r"[A-Za-z]+\$[0-9]{1,2}\Z")  # a bundler's name for a type: `OAuthCredential$1`
-
-
 def _is_mixed_secret(value: str, *, literal: bool) -> bool:
     if literal and (_is_mixed(value) or value.count("\\x") >= 6):
         return True
     both_cases = value != value.lower() and value != value.upper()
+    name, _, number = value.partition("$")  # a bundler's name for a type: `OAuthCredential$1`
     return (
         len(value) >= 12
-        and not _NUMBERED_TYPE.match(value)
+        and not (name.isalpha() and number.isdigit())
         and both_cases
         and is_human_password(value)
         and _is_mixed(value)
@@ -322,9 +319,8 @@ _EMAIL = re.compile(r"@[\w-]+\.\w")
 _PASSWORD_VOCABULARY = re.compile(
     r"pass|pwd|secret|token|key|cred|auth|login|user|input|field|test|required|invalid", re.IGNORECASE
 )
-_HEX_NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,8}\Z")
-_DIGIT_OR_SYMBOL = re.compile(r"[0-9!@#$%^&+=~?]")
-_BRACKETED = re.compile(r"\[[^\]]*\]$|\([^)]*\)$")
+_DIGITS_AND_SYMBOLS = frozenset("0123456789!@#$%^&+=~?")
+_HEX_DIGITS = frozenset("0123456789abcdef")
 _REFERENCE_VALUE = re.compile(
     r"^(?:[./~]|[A-Za-z]:\\|\w+://)|^[A-Za-z_]\w*(?:\.\w+)*[(\[]|^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+$", re.ASCII
 )
@@ -336,7 +332,7 @@ def _is_password(value: str, name: str, *, literal: bool) -> bool:
         return literal and "phrase" in name.lower() and value[0].islower() and value[-1] not in ".:!?"
     if is_human_password(value) or looks_random(value, 12):
         return True
-    if not literal and _HEX_NUMBER.match(value):
+    if not literal and value[:2] in {"0x", "0X"} and len(value) <= 10 and _HEX_DIGITS.issuperset(value[2:].lower()):
         return False
     is_ambiguous = name.strip("-.$_").lower() in _AMBIGUOUS_PASSWORD_NAMES
     if _REFERENCE_VALUE.match(value) or (is_ambiguous and (value.isalpha() or not literal)):
@@ -344,8 +340,13 @@ def _is_password(value: str, name: str, *, literal: bool) -> bool:
     plain = value.replace("-", "").replace("_", "").isalpha()
     if literal:
         about_passwords = plain and (_PASSWORD_VOCABULARY.search(value) or not value.isascii())
-        return not about_passwords and not _BRACKETED.match(value)
-    return len(value) >= 6 and bool(_DIGIT_OR_SYMBOL.search(value)) and not value.isdigit() and not is_name_like(value)
+        return not about_passwords and value[:1] + value[-1:] not in {"[]", "()"}
+    return (
+        len(value) >= 6
+        and not _DIGITS_AND_SYMBOLS.isdisjoint(value)
+        and not value.isdigit()
+        and not is_name_like(value)
+    )
 
 
 @lru_cache(maxsize=2048)
@@ -373,7 +374,6 @@ _NAME_VALUE_FIELDS = re.compile(
     r"(?:\"([^\"\n]{4,4096}+)\"|'([^'\n]{4,4096}+)'|\\\"([^\"\\\n]{4,4096}+)\\\"|([^\s\"'`<>\\,}]{4,4096}+))",
     re.IGNORECASE | re.ASCII,
 )
-_SESSION_NAME = re.compile(r"sess|^sid$|\.sid$", re.IGNORECASE)
 _NESTED_VALUE = re.compile(
     r"\{\s{0,40}(?:\\?\"sensitive\\?\":[ \t]{0,4}\w{4,5},\s{0,40})?\\?\"value\\?\"[ \t]{0,4}:[ \t]{0,4}\\?\"([^\"\\\n]{4,4096}+)"
 )
@@ -404,7 +404,8 @@ def _value_field_spans(text: str, lowered: str) -> Iterator[SecretSpan]:
     for match in word_matches(text, lowered, ("name", "key"), _NAME_VALUE_FIELDS):
         index = match.lastindex or 0
         kind = secret_kind(match[1], match[index], literal=False)
-        if not kind and _SESSION_NAME.search(match[1]) and looks_random(match[index]):
+        name = match[1].lower()
+        if not kind and ("sess" in name or f".{name}".endswith(".sid")) and looks_random(match[index]):
             kind = "cookie"
         if kind:
             yield match.start(index), match.end(index), kind

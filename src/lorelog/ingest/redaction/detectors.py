@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import base64
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -165,8 +164,7 @@ def vendor_spans(text: str) -> Iterator[SecretSpan]:
                 yield start - rule.before, end, rule.kind
 
 
-_KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_END = re.compile(r"-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_MARK = re.compile(r"-----(BEGIN|END) (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _MAX_KEY_BLOCK_CHARS = 32_768
 _BASE64_RUN = re.compile(r"[A-Za-z0-9+/=]{16}")
 # The body of a block without an end marker: whole lines of base64, headers, and a last short line.
@@ -178,17 +176,16 @@ _TRUNCATED_KEY_BODY = re.compile(
 
 def private_key_spans(text: str) -> Iterator[SecretSpan]:
     """Find PEM, OpenSSH and PGP private keys, whole or truncated, also on one line with escaped line ends."""
-    if "PRIVATE KEY" in text and "-----BEGIN" in text:
-        ends = [(match.start(), match.end()) for match in _KEY_END.finditer(text)]
-        begins = list(_KEY_BEGIN.finditer(text))
-        following = [*(match.start() for match in begins[1:]), len(text)]
-        for begin, limit in zip(begins, following, strict=False):
-            index = bisect_left(ends, (begin.end(), 0))
-            whole = index < len(ends) and ends[index][0] < min(limit, begin.end() + _MAX_KEY_BLOCK_CHARS)
-            if whole and _BASE64_RUN.search(text, begin.end(), ends[index][0]):
-                yield begin.start(), ends[index][1], "private-key"
-            elif not whole and (body := _TRUNCATED_KEY_BODY.match(text, begin.end())):
-                yield begin.start(), body.end(), "private-key"
+    marks = list(_KEY_MARK.finditer(text)) if "PRIVATE KEY" in text and "-----BEGIN" in text else []
+    for begin, following in zip(marks, (*marks[1:], None), strict=False):
+        if begin[1] == "END":
+            continue
+        near = following and following.start() < begin.end() + _MAX_KEY_BLOCK_CHARS
+        if following and near and following[1] == "END":
+            if _BASE64_RUN.search(text, begin.end(), following.start()):
+                yield begin.start(), following.end(), "private-key"
+        elif body := _TRUNCATED_KEY_BODY.match(text, begin.end()):
+            yield begin.start(), body.end(), "private-key"
 
 
 _AUTHORIZATION = re.compile(

@@ -198,7 +198,6 @@ _MIN_WORD_CHARS = 8
 """A shorter value of letters only or digits only is a word or a number that may stand anywhere."""
 _MIN_PART_CHARS = 16
 """A value of this length is removed from the middle of longer words too."""
-_WORD_CHARACTER = re.compile(r"\w")
 
 
 def known_value_redactor(texts: Iterable[str], redact: RedactText) -> RedactText:
@@ -267,6 +266,7 @@ def _is_distinctive(value: str) -> bool:
 
 
 def _value_pattern(value: str) -> str:
-    before = r"(?<!\w)" if _WORD_CHARACTER.match(value) else ""
-    after = r"(?!\w)" if _WORD_CHARACTER.match(value[-1]) else ""
-    return re.escape(value) if len(value) >= _MIN_PART_CHARS else f"{before}{re.escape(value)}{after}"
+    if len(value) >= _MIN_PART_CHARS:
+        return re.escape(value)
+    before, after = (r"\b" if letter.isalnum() or letter == "_" else "" for letter in (value[0], value[-1]))
+    return f"{before}{re.escape(value)}{after}"

@@ -33,8 +33,8 @@ _PLACEHOLDER_PARTS = (
     *("xxxx", "***", "...", "…", "•••", "-----", "____"),
 )
 _WELL_KNOWN_VALUES = lexicon("well_known_passwords")
-_REFERENCE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*+(?:[.(\[]|::|->|\?\.).*", re.ASCII | re.DOTALL)
-_IDENTIFIER = re.compile(r"^[A-Za-z_$][A-Za-z_]*+[0-9]?$", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+(?:[.(\[]|::|->|\?\.)|[A-Za-z_$][A-Za-z_]*+[0-9]?$")
+"""A reference to something in code, or an identifier."""
 _UUID = re.compile(r"^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$", re.IGNORECASE)
 _HASH = re.compile(
     r"^(?:(?:md5|sha(?:1|224|256|384|512))[-:=]|W/)|^(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{128})$",
@@ -42,7 +42,7 @@ _HASH = re.compile(
 )
 _PATH = re.compile(r"^(?:[./~]|[A-Za-z]:\\|\w+://|[\w.@-]+(?:/[\w.@-]+)+\.\w{1,5}$)", re.ASCII)
 _SEPARATORS = re.compile(r"[^A-Za-z0-9+=]+")
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+NAME_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _LONG_HEX = re.compile(r"[0-9a-f]{32,}+$|[0-9A-F]{32,}+$")
 _COMMON_PAIRS = frozenset(
     """
@@ -51,7 +51,6 @@ _COMMON_PAIRS = frozenset(
     ge ie ee em ad ol rt po na ul ni ts mo pa im mi ai sh su id os iv ia am ci pl
     """.split()
 )
-_DIGIT = re.compile(r"[0-9]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}$")
 _MAX_JUDGED_CHARS = 96
 """Enough of a long value to tell random text from words."""
@@ -73,7 +72,7 @@ def is_placeholder(value: str) -> bool:
 
 
 _HUMAN_PASSWORD = re.compile(r"(?=[^0-9]{0,64}[0-9])(?=[^A-Za-z]{0,64}[A-Za-z])[!-~]{6,64}\Z")
-_STRONG_SIGN = re.compile(r"[!@#$%^&*+=~?|;]")
+_STRONG_SIGNS = frozenset("!@#$%^&*+=~?|;")
 # Without a strong sign: `Winter-2025`, `Winter2025`, `l4dd3r.957`, `W1nt3R31.c`.
 _WORD_AND_NUMBER = re.compile(
     r"(?:[A-Z][a-z0-9]{2,14}[-_.](?:[A-Za-z]{3,12})?[0-9]{2,4}[A-Za-z]?|[A-Z][a-z]{3,12}[0-9]{2,4}[-_]?"
@@ -98,7 +97,7 @@ def is_human_password(value: str) -> bool:
     """
     if not _HUMAN_PASSWORD.match(value) or _CODE_LIKE.search(value) or _NAME_AND_NUMBER.match(value):
         return False
-    return bool(_STRONG_SIGN.search(value) or _WORD_AND_NUMBER.match(value))
+    return not _STRONG_SIGNS.isdisjoint(value) or bool(_WORD_AND_NUMBER.match(value))
 
 
 _SIGNED_KEY = re.compile(r"(?=[^0-9]{0,40}[0-9])(?=[\w-]{0,40}[^\w\s-])[!-~]{24,200}\Z", re.ASCII)
@@ -111,7 +110,8 @@ _LETTER_RUN = re.compile(r"[A-Za-z]{8,}")
 def is_signed_key(value: str) -> bool:
     """Return True if a long value mixes letters, digits and signs without words, as the keys of Django and WordPress do."""
     return (
-        bool(_SIGNED_KEY.match(value) and _STRONG_SIGN.search(value))
+        bool(_SIGNED_KEY.match(value))
+        and not _STRONG_SIGNS.isdisjoint(value)
         and not _TEMPLATE.search(value)
         and not any(map(_is_word, _LETTER_RUN.findall(value)))
         and _word_density(value) >= 0.25
@@ -142,7 +142,7 @@ def looks_random(value: str, min_chars: int = 16, *, sure: bool = False) -> bool
     if len(longest) < min(10, min_chars - 4):
         return _word_density(value) >= 0.5 and entropy(value) >= 2.8
     one_case = longest in {longest.lower(), longest.upper()}
-    min_density = 0.5 if not _DIGIT.search(longest) else 0.23 if one_case or sure else 0.3
+    min_density = 0.5 if not any(map(str.isdigit, longest)) else 0.23 if one_case or sure else 0.3
     long = len(value) >= 32  # longer values are closer to the mean
     short_words = _word_density(longest) >= min_density or (
         not one_case and _word_density(value) >= (0.36 if long else 0.42)
@@ -157,19 +157,19 @@ def _has_rare_letter_pairs(word: str) -> bool:
         for first, second in pairwise(word[:_MAX_JUDGED_CHARS].lower())
         if first.isalpha() and second.isalpha()
     ]
-    limit = 0.33 if _DIGIT.search(word) else 0.2 if word not in {word.lower(), word.upper()} else 0.0
+    limit = 0.33 if any(map(str.isdigit, word)) else 0.2 if word not in {word.lower(), word.upper()} else 0.0
     return len(word) >= 16 and len(pairs) >= 5 and sum(pair in _COMMON_PAIRS for pair in pairs) <= len(pairs) * limit
 
 
 def _word_density(value: str) -> float:
     """Return words per letter: about 0.5 for random text, at most 0.25 for language."""
-    parts = _PARTS.findall(value)
+    parts = NAME_PARTS.findall(value)
     return len(parts) / (sum(map(len, parts)) or 1)
 
 
 def is_name_like(value: str) -> bool:
     """Return True if a value is a code reference, an identifier, a path or a sentence."""
-    return bool(_REFERENCE.match(value) or _IDENTIFIER.match(value) or _PATH.match(value))
+    return bool(_NAME.match(value) or _PATH.match(value))
 
 
 def is_fingerprint(value: str) -> bool:

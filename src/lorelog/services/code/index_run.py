@@ -15,7 +15,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,12 +76,12 @@ def list_code_files(root: str, parts: Sequence[str], options: ScanOptions, *, on
     """
     listing = CodeListing()
     tracked = Git(root).files(only)
+    names = frozenset(options.ignore_files)
+    rules = _CodeIgnoreRules(root, options, names if tracked is None else names - {".gitignore"})
     if tracked is None:
-        _CodeTreeWalk(root, options, listing).run()
-    else:
-        rules = _CodeIgnoreRules(root, options)
-        listing.files = [path for path in tracked if may_be_code(path) and rules.keeps(path)]
-        listing.problems += rules.problems
+        tracked = _walk_tree(root, rules, listing)
+    listing.files = [path for path in tracked if may_be_code(path) and rules.keeps(path)]
+    listing.problems += rules.problems
     selected = sorted(path for path in listing.files if _is_selected(path, parts) and _is_selected(path, only))
     listing.files = [path for path in selected if is_unicode(path)]
     listing.problems += [
@@ -93,11 +93,11 @@ def list_code_files(root: str, parts: Sequence[str], options: ScanOptions, *, on
 
 
 class _CodeIgnoreRules:
-    """The ignore rules that apply to files listed by Git."""
+    """The rules of ignore files with some names, and of the settings."""
 
-    def __init__(self, root: str, options: ScanOptions) -> None:
+    def __init__(self, root: str, options: ScanOptions, names: Collection[str]) -> None:
         self._root = root
-        self._ours = sorted(frozenset(options.ignore_files) - {".gitignore"})
+        self._ours = sorted(names)
         self._excluded = real_paths(options.exclude_paths)
         self._top = root_ignore_rules(root, (*options.exclude, *options.exclude_in.get(root, ())))
         self._rules: dict[str, IgnoreRules | None] = {}
@@ -105,16 +105,16 @@ class _CodeIgnoreRules:
 
     def keeps(self, path: str) -> bool:
         """Return True if a file is not ignored."""
-        rules = self._rules_in(path.rpartition("/")[0])
+        rules = self.rules_in(path.rpartition("/")[0])
         if rules is None or not (rules.layers or rules.overrides or self._excluded):
             return rules is not None
         whole = f"{self._root}/{path}"
         return whole not in self._excluded and not rules.excludes(whole, is_directory=False)
 
-    def _rules_in(self, folder: str) -> IgnoreRules | None:
+    def rules_in(self, folder: str) -> IgnoreRules | None:
         """Return the rules of a folder; None if it is ignored, or its rules cannot be read."""
         if folder not in self._rules:
-            self._rules[folder] = self._read(folder, self._rules_in(folder.rpartition("/")[0]) if folder else self._top)
+            self._rules[folder] = self._read(folder, self.rules_in(folder.rpartition("/")[0]) if folder else self._top)
         return self._rules[folder]
 
     def _read(self, folder: str, rules: IgnoreRules | None) -> IgnoreRules | None:
@@ -138,63 +138,32 @@ class _CodeIgnoreRules:
         return rules
 
 
-class _CodeTreeWalk:
-    """A walk through a tree that is not a Git repository."""
+def _walk_tree(root: str, rules: _CodeIgnoreRules, listing: CodeListing) -> list[str]:
+    """Return the files of a tree that is not a Git repository."""
 
-    def __init__(self, root: str, options: ScanOptions, listing: CodeListing) -> None:
-        self._root = root
-        self._ignore_names = frozenset(options.ignore_files)
-        self._excluded = real_paths(options.exclude_paths)
-        self._patterns = (*options.exclude, *options.exclude_in.get(root, ()))
-        self._listing = listing
-        self._nested_repositories = 0
-
-    def run(self) -> None:
-        pending = [(self._root, root_ignore_rules(self._root, self._patterns))]
-        while pending:
-            folder, rules = pending.pop()
-            try:
-                with os.scandir(folder) as scan:
-                    entries = list(scan)
-                names = {entry.name for entry in entries}
-                if folder != self._root and not names.isdisjoint(_FOLDER_MARKERS):
-                    self._nested_repositories += ".git" in names
-                    continue
-                for name in sorted(names & self._ignore_names):
-                    rules = rules.with_ignore_file(folder, read_ignore_file(Path(folder, name), self._listing.problems))
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError as error:
-                self._listing.unreadable.append(folder[len(self._root.rstrip("/")) + 1 :])
-                shown = printable_path(folder)
-                problem = FileProblem(shown, f"{shown} cannot be read: {os_error_text(error)}", "check its permissions")
-                self._listing.problems.append(problem)
-                continue
-            pending += [(entry.path, rules) for entry in entries if self._visit(entry, rules)]
-        if self._nested_repositories:
-            count = self._nested_repositories
-            note = (
-                "1 nested repository was skipped; index it"
-                if count == 1
-                else f"{count} nested repositories were skipped; index them"
+    def report(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            shown = printable_path(error.filename)
+            listing.unreadable.append(error.filename[len(root.rstrip("/")) + 1 :])
+            listing.problems.append(
+                FileProblem(shown, f"{shown} cannot be read: {os_error_text(error)}", "check its permissions")
             )
-            self._listing.notes.append(f"{note} from inside")
 
-    def _visit(self, entry: os.DirEntry[str], rules: IgnoreRules) -> bool:
-        """Add a file to the listing; return True for a folder to walk."""
-        try:
-            is_folder, is_file = entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False)
-        except OSError:
-            return False
-        if is_folder and (entry.name.startswith(".") or entry.name in _VENDORED_FOLDERS):
-            return False
-        if not is_folder and not (is_file and may_be_code(entry.name)):
-            return False
-        if entry.path in self._excluded or rules.excludes(entry.path, is_directory=is_folder):
-            return False
-        if is_file:
-            self._listing.files.append(entry.path[len(self._root.rstrip("/")) + 1 :])
-        return is_folder
+    files: list[str] = []
+    nested = 0
+    for whole, folders, names in os.walk(root, onerror=report):
+        folder = whole[len(root.rstrip("/")) + 1 :]
+        is_foreign = bool(folder) and not {*folders, *names}.isdisjoint(_FOLDER_MARKERS)
+        nested += is_foreign and ".git" in {*folders, *names}
+        if is_foreign or rules.rules_in(folder) is None:
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in _VENDORED_FOLDERS]
+        files += [f"{folder}/{name}" if folder else name for name in names]
+    if nested:
+        skipped = "1 nested repository was skipped; index it" if nested == 1 else ""
+        listing.notes.append(f"{skipped or f'{nested} nested repositories were skipped; index them'} from inside")
+    return files
 
 
 def _is_selected(path: str, parts: Sequence[str]) -> bool:

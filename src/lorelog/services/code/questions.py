@@ -10,8 +10,9 @@ above the hits.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -128,12 +129,8 @@ definition code    (?:go to|goto|jump to|locate|open|find|look up) (.+)
 """The answer that a wording asks for, how its name must be written to count as one, and its pattern; the first that matches is used."""
 
 
-class _Wording(NamedTuple):
-    verb: CodeVerb
-    form: str
-    """`any` word, a `capital` letter, or `code`."""
-    pattern: re.Pattern[str]
-    use: UseKind | None
+_Wording = tuple[CodeVerb, str, re.Pattern[str], UseKind | None]
+"""Verb, form of the name (`any` word, a `capital` letter, or `code`), pattern, and the only kind of use to return."""
 
 
 @cache
@@ -145,7 +142,7 @@ def _wordings() -> tuple[_Wording, ...]:
             pattern = pattern.replace(part, source)
         use = {"read": UseKind.READ, "write": UseKind.WRITE}.get(answer)
         verb = CodeVerb.REFERENCES if use else CodeVerb(answer)
-        rows.append(_Wording(verb, form, re.compile(pattern, re.IGNORECASE), use))
+        rows.append((verb, form, re.compile(pattern, re.IGNORECASE), use))
     return tuple(rows)
 
 
@@ -163,7 +160,7 @@ def parse_question(text: str) -> CodeQuestion | None:
     place = f" in {frame['path']}" if frame["path"] else ""
     for body, path in ((frame["body"], frame["path"] or ""), (f"{frame['body']}{place}", "")):
         for wording in _wordings():
-            match = wording.pattern.fullmatch(body)
+            match = wording[2].fullmatch(body)
             question = _build_question(wording, match[1], path) if match else None
             if question is not None:
                 is_deep = frame["transitive"] and question.verb is CodeVerb.CALLERS
@@ -172,20 +169,21 @@ def parse_question(text: str) -> CodeQuestion | None:
 
 
 def _build_question(wording: _Wording, subject: str, path: str) -> CodeQuestion | None:
-    if wording.verb is CodeVerb.OUTLINE:
+    verb, form, _, use = wording
+    if verb is CodeVerb.OUTLINE:
         file = subject.strip("`'\"“”‘’")
         is_path = re.fullmatch(r"[\w$./~@+-]+/[\w$./~@+-]*|[\w$.@+-]+\.[A-Za-z][A-Za-z+]{0,4}", file) is not None
-        return CodeQuestion(wording.verb, "", path=file) if is_path and not path else None
-    match = _subject_pattern(module=wording.verb is CodeVerb.IMPORTS).fullmatch(subject)
-    if match is None or not _is_name(match, wording.form):
+        return CodeQuestion(verb, "", path=file) if is_path and not path else None
+    match = _subject_pattern(module=verb is CodeVerb.IMPORTS).fullmatch(subject)
+    if match is None or not _is_name(match, form):
         return None
     name, owner = match["name"], match["owner"] or ""
     if owner and not path and re.fullmatch(r"[\w$.@+-]+\.[a-z][a-z+]{0,4}", owner):
         owner, path = "", owner  # "in engine.py"
-    if wording.verb is not CodeVerb.IMPORTS:
+    if verb is not CodeVerb.IMPORTS:
         *around, name = re.split(_SEPARATORS, name)
         owner = ".".join([*filter(None, re.split(_SEPARATORS, owner)), *around])
-    return CodeQuestion(wording.verb, name, owner, path, use=wording.use)
+    return CodeQuestion(verb, name, owner, path, use=use)
 
 
 def _is_name(match: re.Match[str], form: str) -> bool:
@@ -228,7 +226,10 @@ def _run_question(question: CodeQuestion, navigator: CodeNavigator, root: str) -
 
     path = f"{root.rstrip('/')}/{question.path.strip('/')}" if question.path else ""
     if question.verb is CodeVerb.OUTLINE:
-        return _outline(navigator, path)
+        with suppress(NotFound):
+            reply = navigator.outline(path, None, MAX_ANSWERS)
+            return reply if reply.files else None
+        return None
     options = CodeQueryOptions(limit=MAX_ANSWERS, uses=frozenset({question.use} if question.use else ()), below=path)
     if question.verb is CodeVerb.IMPORTS:
         reply = navigator.find_imports(question.name, options)
@@ -243,11 +244,3 @@ def _run_question(question: CodeQuestion, navigator: CodeNavigator, root: str) -
     if reply.definitions:
         return replace(reply, definitions=reply.definitions[:MAX_ANSWERS])
     return reply if reply.total and question.container else None  # without a container, any common word would match
-
-
-def _outline(navigator: CodeNavigator, path: str) -> CodeReply | None:
-    try:
-        reply = navigator.outline(path, None, MAX_ANSWERS)
-    except NotFound:
-        return None
-    return reply if reply.files else None

@@ -157,7 +157,9 @@ class CodeView:
 
     def defined_at(self, name: str, path: str) -> list[StoredDefinition]:
         """Return the definitions of a name in one file."""
-        by_path = self.cached(("by path", name), lambda: _by_path(self.definitions(name)))
+        by_path = self.cached(
+            ("by path", name), lambda: _grouped(self.definitions(name), lambda definition: definition.path)
+        )
         return by_path.get(path, [])
 
     def symbols(self, path: str) -> list[StoredDefinition]:
@@ -174,7 +176,7 @@ class CodeView:
 
     def imported_as(self, path: str, name: str) -> list[ImportStatement]:
         """Return the imports of a file that bind a name."""
-        by_name = self.cached(("bound", path), lambda: _by_bound(self.imports(path)))
+        by_name = self.cached(("bound", path), lambda: _grouped(self.imports(path), bound_name))
         return by_name.get(name, [])
 
     def importers_of_name(self, name: str) -> list[StoredImport]:
@@ -290,15 +292,8 @@ def _module_endings(path: str) -> tuple[str, ...]:
     return (folder.rpartition("/")[2], "") if stem == "__init__" else (stem,)
 
 
-def _by_path(definitions: list[StoredDefinition]) -> dict[str, list[StoredDefinition]]:
-    by_path: dict[str, list[StoredDefinition]] = defaultdict(list)
-    for definition in definitions:
-        by_path[definition.path].append(definition)
-    return by_path
-
-
-def _by_bound(statements: list[ImportStatement]) -> dict[str, list[ImportStatement]]:
-    by_name: dict[str, list[ImportStatement]] = defaultdict(list)
-    for statement in statements:
-        by_name[bound_name(statement)].append(statement)
-    return by_name
+def _grouped(values: list[CachedValue], key: Callable[[CachedValue], str]) -> dict[str, list[CachedValue]]:
+    groups: dict[str, list[CachedValue]] = defaultdict(list)
+    for value in values:
+        groups[key(value)].append(value)
+    return groups

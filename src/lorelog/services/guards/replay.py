@@ -55,8 +55,8 @@ _MAX_CACHED_CHARS = 30_000_000
 _CONTENT_KEYS = ("content", "new_string", "newString", "new_str", "file_text", "insert_text", "new_source", "text")
 _PATH_KEYS = ("file_path", "filePath", "notebook_path", "path", "filename", "file", "target_file")
 _PATCH_KEYS = ("patch", "patchText", "patch_text", "input", "diff")
-_READ_TOOL = re.compile(r"read|view|cat|open", re.IGNORECASE)
-_SEARCH_TOOL = re.compile(r"grep|glob|search|find|list|\bls\b", re.IGNORECASE)
+_READ_TOOLS = ("read", "view", "cat", "open")
+_SEARCH_TOOLS = ("grep", "glob", "search", "find", "list")
 _REJECTED = re.compile(
     r"user (?:doesn't|does not) want to proceed|rejected by (?:the )?user|user (?:has )?(?:rejected|denied|declined)",
     re.IGNORECASE,
@@ -132,9 +132,11 @@ def _kind_of(tool: str, action: ToolAction, content: str) -> str:
         return "run"
     if action.files:
         return "edit"
-    if _SEARCH_TOOL.search(tool):
+    name = tool.lower()
+    if name == "ls" or any(word in name for word in _SEARCH_TOOLS):
         return "search"
-    return "read" if _READ_TOOL.search(tool) else "edit" if content and "write" in tool.lower() else "other"
+    is_read = any(word in name for word in _READ_TOOLS)
+    return "read" if is_read else "edit" if content and "write" in name else "other"
 
 
 def _argument_values(arguments: object) -> JsonObject:

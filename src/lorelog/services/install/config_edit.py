@@ -36,7 +36,7 @@ def put_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
     from tomlkit.items import InlineTable
 
     expected = parse_toml(text)
-    _parent_table(expected, path)[path[-1]] = dict(values)
+    _parent_object(expected, path[:-1], "a table")[path[-1]] = dict(values)
     parent: Any = tomlkit.parse(text)
     document = parent
     try:
@@ -60,7 +60,7 @@ def put_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
 def drop_table(text: str, path: Sequence[str]) -> str:
     """Return the text without the table and its subtables; comments below its last value stay."""
     expected = parse_toml(text)
-    if _parent_table(expected, path).pop(path[-1], None) is None:
+    if _parent_object(expected, path[:-1], "a table").pop(path[-1], None) is None:
         return text
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -125,14 +125,6 @@ def _drop_empty(value: Any) -> Any:
         return value
     inner = {name: _drop_empty(entry) for name, entry in value.items()}
     return {name: entry for name, entry in inner.items() if entry != {}}
-
-
-def _parent_table(table: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    for part in path[:-1]:
-        table = table.setdefault(part, {})
-        if not isinstance(table, dict):
-            raise ConfigError(f"{part} is not a table", hint="correct it by hand first")
-    return table
 
 
 KeyPath = Sequence[str]
@@ -256,7 +248,8 @@ def _cut(text: str, node: JsonNode, index: int) -> str:
     """Remove an entry and the comma that separates it from the rest."""
     member = node.members[index]
     start, end = len(text[: member.start].rstrip()), member.node.end
-    if text[start - 1] not in "{[," and _rest_of_line(text, max(end, member.comma + 1)).strip():
+    rest = text[max(end, member.comma + 1) :].partition("\n")[0]
+    if text[start - 1] not in "{[," and rest.strip():
         start = member.start  # a comment precedes it, and the text after it must not become part of that comment
     elif "\n" in text[start : member.start]:
         start = text.rindex("\n", start, member.start)
@@ -276,7 +269,7 @@ def _verify_json_edit(text: str, expected: Any) -> str:
     except ValueError:
         result = None
     if result != expected:
-        raise ConfigError("it cannot be edited safely", hint="make the change by hand")
+        raise _edit_error()
     return text
 
 
@@ -289,13 +282,13 @@ def _find(node: JsonNode, path: KeyPath) -> JsonNode | None:
     return node
 
 
-def _parent_object(value: Any, path: KeyPath) -> dict[str, Any]:
+def _parent_object(value: Any, path: KeyPath, kind: str = "an object") -> dict[str, Any]:
     for depth, key in enumerate(path):
         if not isinstance(value, dict):
-            raise _type_error(path[:depth], "an object")
+            raise _type_error(path[:depth], kind)
         value = value.setdefault(key, {})
     if not isinstance(value, dict):
-        raise _type_error(path, "an object")
+        raise _type_error(path, kind)
     return value
 
 
@@ -315,10 +308,6 @@ def _indent_at(text: str, position: int) -> str:
 def _indent_unit(text: str) -> str:
     match = re.search(r"\n([ \t]+)\S", text)
     return match[1] if match else "  "
-
-
-def _rest_of_line(text: str, position: int) -> str:
-    return text[position:].partition("\n")[0]
 
 
 def _match_end(pattern: re.Pattern[str], text: str, position: int) -> int:
@@ -352,8 +341,13 @@ def _parse_entries(text: str, start: int, depth: int) -> JsonNode:
             raise ValueError(f"a comma is missing at character {position}")
         member_start, key = position, ""
         if keyed:
-            name = _parse_key(text, position)
-            key, position = name.value, _skip_space(text, name.end)
+            if text[position : position + 1] in {'"', "'"}:
+                name = _parse_string(text, position)
+                key, position = name.value, _skip_space(text, name.end)
+            elif match := _BARE.match(text, position):
+                key, position = match[0], _skip_space(text, match.end())
+            else:
+                raise ValueError(f"a key is missing at character {position}")
             if text[position : position + 1] != ":":
                 raise ValueError(f"a colon is missing at character {position}")
             position = _skip_space(text, position + 1)
@@ -366,15 +360,6 @@ def _parse_entries(text: str, start: int, depth: int) -> JsonNode:
     items = [member.node.value for member in members]
     value = dict(zip([member.key for member in members], items, strict=True)) if keyed else items
     return JsonNode(start, position + 1, value, tuple(members))
-
-
-def _parse_key(text: str, position: int) -> JsonNode:
-    if text[position : position + 1] in {'"', "'"}:
-        return _parse_string(text, position)
-    match = _BARE.match(text, position)
-    if match is None:
-        raise ValueError(f"a key is missing at character {position}")
-    return JsonNode(position, match.end(), match[0])
 
 
 def _parse_string(text: str, position: int) -> JsonNode:

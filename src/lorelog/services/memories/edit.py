@@ -52,7 +52,6 @@ EditBytes = Callable[[bytes], bytes]
 _LOCK_WAIT_S = 10.0
 _MAX_TRIES = 5
 _IDS = re.compile(r"<!--[^>]*?\bmemory:([^\s>]+)")
-_ANCHOR = re.compile(r"^<!--.*-->\s*$")
 _MIN_PREFIX_CHARS = 4
 """Minimum characters of an abbreviated id; fewer are taken for a typing error."""
 _MAX_FOUND = 10
@@ -360,7 +359,7 @@ def _body(section: str) -> str:
     """Return a section without its heading and its anchor, as it was given to be remembered."""
     lines = section.split("\n")
     lines = lines[1:] if lines[0].startswith("#") else lines
-    while lines and (not lines[0].strip() or _ANCHOR.match(lines[0])):
+    while lines and (not lines[0].strip() or (lines[0].startswith("<!--") and lines[0].rstrip().endswith("-->"))):
         lines = lines[1:]
     return "\n".join(lines)
 

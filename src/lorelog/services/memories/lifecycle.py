@@ -273,6 +273,8 @@ _MAX_HOLDERS = 50
 NearPairs = Mapping[int, Sequence[tuple[int, float]]]
 """By position of a memory, newest first: the positions of older ones close to it, and their similarity."""
 
+_MAX_DUPLICATE_TEXT = 300
+
 
 class NearDuplicateOptions(Struct, frozen=True):
     """Threshold, scope and number of groups."""
@@ -366,6 +368,24 @@ def _pairs_by_words(
                 yield position, other, share
 
 
+def _duplicate(stored: StoredChunk, similarity: float, *, keep: bool = False) -> Duplicate:
+    chunk, text = stored.chunk, normalized_text(stored)
+    return Duplicate(
+        id=stored.id,
+        memory=chunk.anchor.memory if chunk.anchor else "",
+        source=chunk.source,
+        start_line=chunk.start_line,
+        end_line=chunk.end_line,
+        project=stored.project,
+        date=chunk.date,
+        date_source=chunk.date_source,
+        type=chunk.type,
+        similarity=round(similarity, 4),
+        keep=keep,
+        text=text if len(text) <= _MAX_DUPLICATE_TEXT else text[: _MAX_DUPLICATE_TEXT - 1] + "…",
+    )
+
+
 def _group_pairs(memories: Sequence[StoredChunk], pairs: NearPairs) -> Iterator[tuple[Duplicate, ...]]:
     taken: set[int] = set()
     for position in sorted(pairs):
@@ -378,4 +398,7 @@ def _group_pairs(memories: Sequence[StoredChunk], pairs: NearPairs) -> Iterator[
         if older:
             taken |= {position, *older}
             rest = sorted(older.items(), key=lambda item: (-item[1], item[0]))
-            yield (Duplicate(memories[position], 1.0), *(Duplicate(memories[other], share) for other, share in rest))
+            yield (
+                _duplicate(memories[position], 1.0, keep=True),
+                *(_duplicate(memories[other], share) for other, share in rest),
+            )

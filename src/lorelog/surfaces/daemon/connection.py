@@ -21,7 +21,7 @@ from hmac import compare_digest
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct, ValidationError, convert, field
 
 from lorelog.core import VERSION
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, UsageError
@@ -267,74 +267,57 @@ class ClientConnection:
 
 _THREAD_IDLE_S = 30.0
 """Seconds after which a worker thread without work exits."""
-_TYPE_NAMES = {dict: "an object", str: "a string", bool: "true or false", int: "an integer", list: "a list"}
 CLIENT_ERROR_CODES = frozenset({"usage", "config", "not_found", "cancelled", "source"})
 """Codes of errors caused by the client, which are not failures of the daemon."""
 
 
-class DaemonRequest(Struct, frozen=True, kw_only=True):
-    """One parsed request."""
+class DaemonCaller(Struct, frozen=True, kw_only=True):
+    """The client of a request, as it describes itself."""
 
-    op: str
-    arguments: dict[str, Any]
-    directory: str
-    environment: dict[str, str]
-    own: bool
+    directory: str = "/"
+    environment: dict[str, str] = field(default_factory=dict)
+    own: bool = True
     """Whether the client is this user's process, which may name local files to read."""
-    names_files: bool
+    names_files: bool = True
     """False for a page in this user's browser, which may not."""
-    umask: int | None
+    umask: int | None = None
     """The client's umask, if sent."""
-    zone: list[Any] | None
+    zone: list[Any] | None = None
     """The client's time zone as `local_zone` returns it, if sent."""
-    wants_value: bool
+    wants_value: bool = False
     """Whether the client is the Python library, which makes a typed value from the reply."""
-    wants_progress: bool
-    protocol: int
-    version: str
     code: str = ""
     """Folder of the client's modules, if sent."""
+
+
+class DaemonRequest(Struct, frozen=True, kw_only=True):
+    """One parsed request. A hook that only wakes the daemon sends no caller."""
+
+    op: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    sender: DaemonCaller | None = field(default=None, name="caller")
+    progress: bool = False
+    protocol: int = 0
+    version: str = ""
+
+    @property
+    def caller(self) -> DaemonCaller:
+        """The client, with defaults for what it did not send."""
+        return self.sender or DaemonCaller()
 
 
 def parse_request(line: bytes) -> DaemonRequest:
     """Return the request in a line. Raise UsageError if it is malformed."""
     try:
-        fields = json.loads(line)
+        # Not msgspec: it refuses lone surrogates, which stand for bytes of paths that are not UTF-8.
+        request = convert(json.loads(line), DaemonRequest)
+    except ValidationError as error:
+        raise UsageError(f"the request is malformed: {error}") from None
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the request is not valid JSON: {str(error)[:200]}") from None
-    if not isinstance(fields, dict):
-        raise UsageError("the request must be a JSON object on one line")
-    caller = _typed_field(fields, "caller", dict, {})
-    environment = _typed_field(caller, "environment", dict, {})
-    if not all(isinstance(value, str) for value in environment.values()):
-        raise UsageError("the values of the caller's environment must be strings")
-    op = _typed_field(fields, "op", str, "")
-    if not op:
+    if not request.op:
         raise UsageError("the request has no 'op'", hint="'lorelog ops' lists the operations")
-    return DaemonRequest(
-        op=op,
-        arguments=_typed_field(fields, "arguments", dict, {}),
-        directory=_typed_field(caller, "directory", str, "/"),
-        environment=environment,
-        own=_typed_field(caller, "own", bool, True),
-        names_files=_typed_field(caller, "names_files", bool, True),
-        umask=_typed_field(caller, "umask", int, None),
-        zone=_typed_field(caller, "zone", list, None),
-        wants_value=_typed_field(caller, "wants_value", bool, False),
-        wants_progress=_typed_field(fields, "progress", bool, False),
-        protocol=_typed_field(fields, "protocol", int, 0),
-        version=_typed_field(fields, "version", str, ""),
-        code=_typed_field(caller, "code", str, ""),
-    )
-
-
-def _typed_field(fields: dict[str, Any], name: str, kind: type, default: Any) -> Any:
-    value = fields.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise UsageError(f"{name!r} of the request must be {_TYPE_NAMES[kind]}")
-    return value
+    return request
 
 
 class Job(Struct, eq=False, kw_only=True):

@@ -395,13 +395,14 @@ class Daemon:
     def _client_of(self, request: DaemonRequest) -> ClientIdentity:
         from lorelog.operations.dispatch import ClientIdentity
 
+        caller = request.caller
         return ClientIdentity(
-            request.directory,
-            request.environment,
+            caller.directory,
+            caller.environment,
             self._home,
-            own=request.own,
-            names_files=request.names_files,
-            wants_value=request.wants_value,
+            own=caller.own,
+            names_files=caller.names_files,
+            wants_value=caller.wants_value,
         )
 
     def _serve_mcp(self, stream: socket.socket, caller: ClientIdentity) -> None:

@@ -435,7 +435,7 @@ class RequestRouter:
             raise DaemonError(
                 f"the daemon uses protocol {PROTOCOL}, the client {request.protocol}", hint="lorelog daemon stop"
             )
-        home = request.environment.get("LORELOG_HOME", self._address.home)
+        home = request.caller.environment.get("LORELOG_HOME", self._address.home)
         if home != self._address.home and os.path.realpath(home) != self._address.home:
             raise DaemonError(f"this is the daemon of {self._address.home}, not of {home}")
         if control:
@@ -448,21 +448,22 @@ class RequestRouter:
             raise DaemonError("lorelog was updated, and the daemon is stopping")
         if self._transport.shutdown_mode:
             raise DaemonError("the daemon is stopping")
-        if request.version == VERSION and not self._code.is_same(request.code):
+        if request.version == VERSION and not self._code.is_same(request.caller.code):
             raise DaemonError(
-                f"the daemon runs another lorelog {VERSION} than {request.code}", hint="lorelog daemon restart"
+                f"the daemon runs another lorelog {VERSION} than {request.caller.code}", hint="lorelog daemon restart"
             )
         self._check_environment(request)
 
     def _check_environment(self, request: DaemonRequest) -> None:
         """Reject a client whose time zone or umask differs: its timestamps and files would differ from its own work."""
         time.tzset()  # the machine's time zone may have changed
-        if request.zone is not None and request.zone != local_zone():
+        if request.caller.zone is not None and request.caller.zone != local_zone():
             raise DaemonError("the daemon has another time zone", hint="lorelog daemon stop")
         writes = request.op in NON_IDEMPOTENT or request.op in self._hooks.streams
-        if writes and request.umask is not None and request.umask != self._umask:
+        if writes and request.caller.umask is not None and request.caller.umask != self._umask:
             raise DaemonError(
-                f"the daemon has umask {self._umask:04o}, the client {request.umask:04o}", hint="lorelog daemon stop"
+                f"the daemon has umask {self._umask:04o}, the client {request.caller.umask:04o}",
+                hint="lorelog daemon stop",
             )
 
     def _submit(self, connection: ClientConnection, job: Job) -> None:
@@ -486,10 +487,10 @@ class RequestRouter:
 
         def report(stage: str, done: int, total: int) -> None:
             _check_cancelled(job)
-            if request.wants_progress and 0 < total == done:  # the last report of a stage: always sent
+            if request.progress and 0 < total == done:  # the last report of a stage: always sent
                 job.pending_progress = None
                 self._transport.post(connection, lambda: self._send_report(connection, job, stage, done, total))
-            elif request.wants_progress:
+            elif request.progress:
                 job.pending_progress = (stage, done, total)
                 if time.monotonic() - job.posted_at >= _PROGRESS_INTERVAL_S:
                     job.posted_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""Commands that list memories: search, list and duplicates."""
+"""Commands that list memories: search, list and duplicates. Each entry has its location first, then confidence, date, labels and a short id."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from lorelog.surfaces.cli.arguments import (
 )
 from lorelog.surfaces.cli.client import call_command, print_reply
 from lorelog.surfaces.cli.render import (
+    RECORD_TIERS,
     format_cues,
+    format_date,
     format_freshness,
     format_lifecycle,
     format_origin,
@@ -24,39 +26,30 @@ from lorelog.surfaces.cli.render import (
     printable,
     short_path,
     shorten,
+    shorten_ids,
     stylize,
     text_width,
     without_comments,
     wrap,
-)
-from lorelog.surfaces.cli.render.hits import (
-    INDENT,
-    field,
-    format_change,
-    format_date,
-    format_head,
-    format_row,
-    format_snippet,
-    location_fields,
-    record_fields,
-    record_ids,
-    short_ids,
-    wrap_styled,
+    wrap_marked,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lorelog.operations.operation import Json
+    from lorelog.surfaces.cli.render import Field
 
+INDENT = "   "
+_BARS = {"strong": ("●●●", "green"), "likely": ("●●○", "yellow"), "weak": ("●○○", "dim")}
+_MIN_ID_CHARS = 8
 _MAX_K = 100_000
 """The operation returns at most this many hits; larger values are lowered to it."""
 
 
 def configure_search(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that concern the output."""
     parser.add_argument(
         "--format",
         choices=("text", "tsv"),
@@ -96,7 +89,10 @@ def run_search(args: argparse.Namespace) -> int:
 def _show_search(reply: Json, args: argparse.Namespace) -> None:
     if args.format == "tsv":
         for hit in reply["hits"]:
-            print(format_row(hit))
+            cells = [hit["id"], hit["source"], hit["start_line"], hit["confidence"] or "", format_date(hit)]
+            text = hit["packed"]["text"] if hit.get("packed") else hit["snippet"]
+            first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+            print("\t".join(one_line(str(cell)) for cell in (*cells, first)))
         print_notes(reply)
     elif args.short and not reply["packing"]:
         if reply["code"]:
@@ -124,7 +120,7 @@ def _show_in_full(reply: Json, *, explain: bool) -> None:
         show_code_answer(reply["code"])
     elif not hits and not (packing and packing["dropped"]):
         print("Nothing found.")
-    records, ids = record_ids(hits), short_ids(hit["id"] for hit in hits)
+    records, ids = _record_ids(hits), shorten_ids((hit["id"] for hit in hits), _MIN_ID_CHARS)
     numbers = {hit["id"]: f"hit {number}" for number, hit in enumerate(hits, 1)}
     for number, hit in enumerate(hits, 1):
         _show_hit(number, hit, records.get(hit["id"], ""), ids, numbers, explain=explain)
@@ -141,10 +137,33 @@ def _show_in_full(reply: Json, *, explain: bool) -> None:
     print_notes(reply)
 
 
+def _record_ids(hits: Sequence[Json]) -> dict[str, str]:
+    """Return the short record id of each hit that comes from a record."""
+    found = {
+        hit["id"]: hit["grounding_refs"][0]["artifact_id"]
+        for hit in hits
+        if hit["trust"]["tier"] in RECORD_TIERS and hit["grounding_refs"]
+    }
+    if not found:
+        return {}
+    from lorelog.surfaces.cli.render.records import short_record_ids
+
+    short = short_record_ids(found.values())
+    return {hit: short[record] for hit, record in found.items()}
+
+
 def _show_hit(
     number: int, hit: Json, record: str, ids: Mapping[str, str], numbers: Mapping[str, str], *, explain: bool
 ) -> None:
-    fields = record_fields(hit, record) if record else location_fields(hit, _format_lines(hit), ids[hit["id"]])
+    if record:  # its file is generated, so its path is not shown
+        writer = one_line(hit["heading"].partition(" by ")[2])
+        label = one_line(hit["type"]) + (f" by {writer}" if writer else "")
+        confidence = confidence_fields(hit.get("confidence"))
+        fields = [field(f"record {record}", "cyan"), *confidence, field(format_date(hit)), field(label)]
+    else:
+        packed = hit.get("packed")
+        shown = packed if packed and not packed["within"] else hit
+        fields = location_fields(hit, f"{shown['start_line']}-{shown['end_line']}", ids[hit["id"]])
     print(format_head(f"{number}. ", fields))
     if explain:
         relevance = f"{hit['relevance']:.0%}" if hit["relevance"] else "unknown"
@@ -186,17 +205,11 @@ def _show_hit(
     print()
 
 
-def _format_lines(hit: Json) -> str:
-    packed = hit.get("packed")
-    shown = packed if packed and not packed["within"] else hit
-    return f"{shown['start_line']}-{shown['end_line']}"
-
-
 def _show_text(hit: Json, ids: Mapping[str, str]) -> None:
     """Print a hit's text: its snippet, or what a token budget allows. A whole section is printed as it is."""
     packed = hit.get("packed")
     if packed is None:
-        print(format_snippet(hit))
+        print(wrap_marked(printable(hit["snippet"]), hit["matches"], INDENT))
     elif packed["within"]:
         print(wrap_styled(f"in the section shown for {ids.get(packed['within'], packed['within'])}", "dim"))
     elif packed["form"] == "snippet":
@@ -222,7 +235,7 @@ def show_list(reply: Json, args: argparse.Namespace) -> None:
         print(format_head("", [(place, link, 2), field(format_date(document)), field(count, "dim")]))
         if document["title"]:
             print(INDENT + shorten(one_line(document["title"]), text_width() - len(INDENT)))
-    ids = short_ids(memory["id"] for memory in reply["memories"])
+    ids = shorten_ids((memory["id"] for memory in reply["memories"]), _MIN_ID_CHARS)
     for memory in reply["memories"]:
         _show_memory(memory, ids[memory["id"]])
     if args.due and not reply["memories"]:
@@ -266,7 +279,7 @@ def show_duplicates(reply: Json, args: argparse.Namespace) -> None:
     """
     for number, group in enumerate(reply["groups"], 1):
         print(stylize(f"{number}. {plural(len(group), 'memory')}", "bold"))
-        ids = short_ids(memory["id"] for memory in group)
+        ids = shorten_ids((memory["id"] for memory in group), _MIN_ID_CHARS)
         for memory in group:
             similarity = "keep" if memory["keep"] else f"{memory['similarity']:.2f}"
             fields = location_fields({**memory, "tags": ()}, str(memory["start_line"]), ids[memory["id"]])
@@ -280,3 +293,53 @@ def show_duplicates(reply: Json, args: argparse.Namespace) -> None:
     compared = f"{plural(reply['compared'], 'memory')} compared, {reply['by_vectors']:,} of them by meaning"
     print_note(compared + ("; there are more groups, use -n to show them" if reply["more"] else ""))
     print_notes(reply)
+
+
+def format_head(lead: str, fields: Iterable[Field]) -> str:
+    """Return the first line or lines of an entry; later ones are indented."""
+    return lead + join_fields(fields, INDENT, known_width())
+
+
+def location_fields(item: Json, lines: str, identity: str) -> list[Field]:
+    """Return location, confidence, date, labels and id of a hit or a memory; a line may break between labels."""
+    place = f"{short_path(item['source'])}:{lines}"
+    labels = [one_line(label) for label in (item["type"], *(f"#{tag}" for tag in item["tags"])) if label]
+    return [
+        (place, link_file(item["source"], stylize(place, "cyan")), 2),
+        *confidence_fields(item.get("confidence")),
+        field(format_date(item)),
+        *(field(label, gap=1 if number else 2) for number, label in enumerate(labels)),
+        field(identity, "dim"),
+    ]
+
+
+def confidence_fields(word: str | None) -> list[Field]:
+    """Return a bar and the word; nothing in an index that is too small for it."""
+    if word is None:
+        return []
+    bar, style = _BARS[word]
+    return [field(f"{bar} {word}", style)]
+
+
+def field(text: str, style: str = "", *, gap: int = 2) -> Field:
+    """Return a field of a head."""
+    return text, stylize(text, style) if style else text, gap
+
+
+def format_change(change: Json, other: str) -> str:
+    """Return a line about a value that another hit, which `other` names, states differently."""
+    about, value, instead = (one_line(change[name]) for name in ("about", "value", "other_value"))
+    date = change["other_date"].replace("T", " ")[:16] or "undated"
+    subject = f"{about} " if about else ""
+    if change["role"] == "was":
+        return f"was: {subject}{value} (superseded by {other}, {date}: {instead})"
+    if change["role"] == "now":
+        return f"now: {subject}{value} ({other}, {date}, says {instead})"
+    return f"conflict: {subject}{value}, but {instead} in {other} ({date}); the dates do not tell which is current"
+
+
+def wrap_styled(text: str, style: str) -> str:
+    """Return a text in a style, wrapped and indented; '' for an empty one."""
+    return "\n".join(
+        INDENT + stylize(line.removeprefix(INDENT), style) for line in wrap(text, INDENT).split("\n") if line
+    )

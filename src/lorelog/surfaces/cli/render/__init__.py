@@ -108,6 +108,11 @@ def format_freshness(freshness: Mapping[str, Any] | None) -> str:
     return one_line(": ".join(filter(None, (verdict, "; ".join(changes)))))
 
 
+def format_date(item: Mapping[str, Any]) -> str:
+    """Return a day or minute; `undated` if the text has no date, so that the file's last change is not taken for one."""
+    return "undated" if item["date_source"] == "file" or not item["date"] else item["date"].replace("T", " ")
+
+
 def print_note(text: str) -> None:
     """Print a note to standard error."""
     for line in hang(one_line(f"note: {text}"), 2, known_width(sys.stderr)).split("\n"):
