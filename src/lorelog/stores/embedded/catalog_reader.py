@@ -180,25 +180,21 @@ class CatalogReader:
 
     def tags(self, prefix: str, filters: Filters) -> dict[str, int]:
         # The prefix is a range, so that no character is a wildcard.
-        clauses, values = ["t.tag >= ?", "t.tag < ?", "t.piece = 0"], [prefix, prefix + "\U0010ffff"]
-        if filters.projects is not None:
-            clauses.append(f"t.project IN ({_placeholders(filters.projects)})")
-            values += filters.projects
-        clauses += ["t.row IN (SELECT row FROM tagged WHERE tag = ?)"] * len(filters.tags)
+        in_projects, projects = _in_projects(filters)
+        has_tags = " AND t.row IN (SELECT row FROM tagged WHERE tag = ?)" * len(filters.tags)
         counts = self.database.execute(
-            f"SELECT t.tag, count(*) FROM tagged t WHERE {' AND '.join(clauses)} GROUP BY t.tag ORDER BY t.tag",
-            (*values, *filters.tags),
+            f"SELECT tag, count(*) FROM tagged t WHERE tag >= ? AND tag < ? AND piece = 0{in_projects}{has_tags} "
+            "GROUP BY tag ORDER BY tag",
+            (prefix, prefix + "\U0010ffff", *projects, *filters.tags),
         )
         return dict(counts.fetchall())
 
     def types(self, filters: Filters) -> dict[str, int]:
-        projects, values = "", filters.projects or ()
-        if filters.projects is not None:
-            projects = f" AND project IN ({_placeholders(filters.projects)})"
-        counts = self.database.execute(
-            f"SELECT type, count(*) FROM chunks WHERE live AND type <> ''{projects} GROUP BY type ORDER BY type", values
+        in_projects, projects = _in_projects(filters)
+        statement = (
+            f"SELECT type, count(*) FROM chunks WHERE live AND type <> ''{in_projects} GROUP BY type ORDER BY type"
         )
-        return dict(counts.fetchall())
+        return dict(self.database.execute(statement, projects).fetchall())
 
     def session_chunks(self, session: str, filters: Filters, limit: int) -> list[StoredChunk]:
         if not session:
@@ -349,9 +345,7 @@ class CatalogReader:
     def contents(self, hashes: Sequence[str], filters: Filters) -> set[str]:
         """Return those content hashes that a chunk of the admitted projects has."""
         existing: set[str] = set()
-        in_projects, projects = "", filters.projects or ()
-        if filters.projects is not None:
-            in_projects = f" AND project IN ({_placeholders(projects)})"
+        in_projects, projects = _in_projects(filters)
         for part in _key_batches(list(dict.fromkeys(hashes))):
             marks = _placeholders(part)
             statement = f"SELECT content_hash FROM chunks WHERE live AND content_hash IN ({marks}){in_projects}"
@@ -383,20 +377,20 @@ class CatalogReader:
         return counts
 
     def sample(self, count: int) -> list[StoredChunk]:
-        """Return chunks with vectors, spread over the index: the first at each of `count` evenly spaced rows."""
-        first, last = self.database.execute("SELECT min(row), max(row) FROM chunks").fetchone()
-        if first is None or count < 1 or not self.is_current_space():
+        """Return chunks with vectors, spread over the index."""
+        if not self.is_current_space():
             return []
-        sample = {
-            row
-            for position in range(count)
-            for (row,) in self.database.execute(
-                "SELECT row FROM chunks WHERE row >= ? AND live AND embedded ORDER BY row LIMIT 1",
-                (first + (last - first) * position // count,),
-            )
-        }
-        chunks = self.fetch(sorted(sample))
+        chunks = self.fetch(sorted({row for _, row in self._spread(count, "embedded", ())}))
         return [chunks[row] for row in sorted(chunks, key=int)]
+
+    def _spread(self, count: int, condition: str, values: Sequence[object]) -> list[tuple[str, int]]:
+        """Return vector key and row of the first live chunk that matches a condition at each of `count` evenly spaced rows."""
+        first, last = self.database.execute("SELECT min(row), max(row) FROM chunks").fetchone()
+        if first is None:
+            return []
+        statement = f"SELECT vector_key, row FROM chunks WHERE row >= ? AND live AND {condition} ORDER BY row LIMIT 1"
+        starts = [first + (last + 1 - first) * position // count for position in range(count)]
+        return [found for start in starts for found in self.database.execute(statement, (start, *values))]
 
     def get_note(self, name: str) -> str:
         return self.fact(f"remark {name} {self.space}") or ""
@@ -509,17 +503,11 @@ class CatalogReader:
 
     def vector_pairs(self, count: int) -> list[VectorPair]:
         served, shadow = self.fact("space"), self.fact("beside")
-        first, last = self.database.execute("SELECT min(row), max(row) FROM chunks").fetchone()
-        if first is None or served is None or not shadow:
+        if served is None or not shadow:
             return []
         rows: dict[str, int] = {}
-        for position in range(count):
-            for key, row in self.database.execute(
-                f"SELECT vector_key, row FROM chunks WHERE row >= ? AND live AND embedded AND NOT {_WITHOUT_VECTOR} "
-                "ORDER BY row LIMIT 1",
-                (first + (last + 1 - first) * position // count, shadow),
-            ):
-                rows.setdefault(key, row)
+        for key, row in self._spread(count, f"embedded AND NOT {_WITHOUT_VECTOR}", (shadow,)):
+            rows.setdefault(key, row)
         chosen = sorted(rows.values())
         chunks, old, new = self.fetch(chosen), self._vectors(served, chosen), self._vectors(shadow, chosen)
         return [
@@ -581,6 +569,12 @@ def _padded_batches(keys: Sequence[ChunkKey] | Sequence[str]) -> Iterator[tuple[
 def _key_batches(values: list[ChunkKey] | list[str]) -> Iterator[Sequence[ChunkKey]]:
     for start in range(0, len(values), _KEYS_PER_QUERY):
         yield values[start : start + _KEYS_PER_QUERY]
+
+
+def _in_projects(filters: Filters) -> tuple[str, tuple[str, ...]]:
+    """Return a condition that admits the projects, empty if all are admitted, and its values."""
+    projects = filters.projects
+    return ("", ()) if projects is None else (f" AND project IN ({_placeholders(projects)})", tuple(projects))
 
 
 def _placeholders(values: Sequence[object]) -> str:

@@ -23,13 +23,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, Anchor, Chunk, StoredChunk, chunk_id
+from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, Anchor, Chunk, StoredChunk
 from lorelog.core.ports import MIN_BM25_WORDS
 from lorelog.core.query import Filters, Term
 from lorelog.stores.embedded import vector_file
 from lorelog.stores.embedded.catalog_reader import space_model
-from lorelog.stores.embedded.rows import day_number
+from lorelog.stores.embedded.rows import CHUNK_COLUMNS, day_number, read_chunk
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
@@ -230,12 +231,6 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?)?")
 _ROWS_PER_QUERY = 500
 _MAX_CALL_BYTES = 4_000_000
 """Of one call. Servers accept 64 MB, but many rows at once make them slow."""
-_COLUMNS = (
-    "c.row, c.content_hash, d.source, c.project, c.heading, c.heading_level, c.start_line, c.end_line, c.content, c.date, c.type, "
-    "c.tags, v.slot, c.text, c.context, c.heading_path, c.anchor, c.piece, c.date_source, "
-    "c.memory"
-)
-_SLOT = _COLUMNS.split(", ").index("v.slot")
 READ_FIELDS = (
     "key", "chunk_hash", "content_hash", "home", "shared", "source", "heading", "heading_level", "start_line", "end_line", "text", "type", "tags",
     "has_vector", "about",
@@ -261,25 +256,25 @@ def rows_to_send(database: sqlite3.Connection, rows: Sequence[int], owner: RowOw
         part = rows[start : start + _ROWS_PER_QUERY]
         marks = ", ".join("?" * len(part))
         # CROSS JOIN fixes the order: the few given rows first, then the one vector of each key.
-        chunks = database.execute(
-            f"SELECT {_COLUMNS} FROM chunks c CROSS JOIN documents d ON d.id = c.document "
+        found = database.execute(
+            f"SELECT v.slot, {CHUNK_COLUMNS} FROM chunks c CROSS JOIN documents d ON d.id = c.document "
             "LEFT JOIN vectors v ON v.space = (SELECT id FROM spaces WHERE name = ?) AND v.key = c.vector_key "
             f"WHERE c.row IN ({marks}) ORDER BY c.project, c.row",
             (owner.space, *part),
         ).fetchall()
-        space = vector_file.find_space(database, owner.space)
-        slots = [values[_SLOT] for values in chunks if values[_SLOT] is not None]
-        vectors = dict(zip(slots, vector_file.read_vectors(database, space, slots), strict=True))
+        slots = [slot for slot, *_ in found if slot is not None]
+        stored_vectors = vector_file.read_vectors(database, vector_file.find_space(database, owner.space), slots)
+        vectors = dict(zip(slots, stored_vectors, strict=True))
         batch: list[Row] = []
         size = 0
-        for chunk in chunks:
-            values = (*chunk[:_SLOT], vectors.get(chunk[_SLOT]), *chunk[_SLOT + 1 :])
-            row = _row(values, owner.words(_searched_text(values)), owner.home, owner.width)
-            row["shared"] = fit_text(owner.shared_name(values[3], values[2]), MAX_PATH_BYTES)
+        for slot, *columns in found:
+            stored = read_chunk(tuple(columns), current_space=True)
+            row = _row(int(stored.key), stored.chunk, vectors.get(slot), owner.home, owner.width)
+            row["content"] = encode_words(owner.words(stored.chunk.matched_text))
+            row["project"] = fit_text(stored.project, MAX_PATH_BYTES)
+            row["shared"] = fit_text(owner.shared_name(stored.project, stored.chunk.source), MAX_PATH_BYTES)
             # Rows are pushed before their model is served, so they get the ids of that model.
-            row["chunk_hash"] = chunk_id(
-                values[2], row["start_line"], row["end_line"], row["chunk_hash"], space_model(owner.space)
-            )
+            row["chunk_hash"] = stored.chunk.identify(space_model(owner.space))
             if batch and (size > _MAX_CALL_BYTES or batch[-1]["project"] != row["project"]):
                 yield batch
                 batch, size = [], 0
@@ -294,59 +289,54 @@ def text_row(home: str, number: int, text: str, width: int) -> Row:
 
     Row 0 marks a collection as ours.
     """
-    empty = ("", "", "", "", 0, 0, 0, text, "", "", "[]", None, None, "", "[]", None, 0, DATE_IN_TEXT, "")
-    return {**_row((number, *empty), (), home, width), "content": ""}
+    return {**_row(number, Chunk("", "", 0, (), 0, 0, text, text), None, home, width), "content_hash": ""}
 
 
 def row_key(home: str, row: int) -> str:
     return f"{home}:{row}"
 
 
-def _searched_text(values: tuple[Any, ...]) -> str:
-    """Return the text of a chunk that is searched: its context, and its text if that differs from the content."""
-    text = values[_SLOT + 1] if values[_SLOT + 1] is not None else values[8]
-    context = values[_SLOT + 2]
-    return f"{context}\n{text}" if context else str(text)
+def _row(number: int, chunk: Chunk, vector: bytes | None, home: str, width: int) -> Row:
+    """Return the row of a chunk without its words, its project and its id."""
+    import numpy as np
 
-
-def _row(values: tuple[Any, ...], words: Sequence[str], home: str, width: int) -> Row:
-    number, identity, source, project, heading, level, first, last, content, date, kind, tags, vector, *more = values
     return {
         "key": row_key(home, number),
-        "chunk_hash": identity,
-        "content_hash": identity,
-        "dense_vector": _vector_floats(vector, width),
+        "chunk_hash": "",
+        "content_hash": chunk.content_hash,
+        "dense_vector": [0.0] * width if vector is None else np.frombuffer(vector, dtype="<f4"),
         "has_vector": vector is not None,
-        "content": encode_words(words),
-        "text": truncate_text(content, MAX_TEXT_BYTES),
-        "source": truncate_text(source, MAX_PATH_BYTES),
-        "heading": truncate_text(heading, MAX_PATH_BYTES),
-        "project": fit_text(project, MAX_PATH_BYTES),
-        "heading_level": level,
-        "start_line": first,
-        "end_line": last,
-        "day": day_number(date),
+        "content": "",
+        "text": truncate_text(chunk.content, MAX_TEXT_BYTES),
+        "source": truncate_text(chunk.source, MAX_PATH_BYTES),
+        "heading": truncate_text(chunk.heading, MAX_PATH_BYTES),
+        "project": "",
+        "heading_level": chunk.heading_level,
+        "start_line": chunk.start_line,
+        "end_line": chunk.end_line,
+        "day": day_number(chunk.date),
         "row": number,
-        "type": fit_text(kind, MAX_TYPE_BYTES),
-        "tags": [fit_text(tag, MAX_TAG_BYTES) for tag in json.loads(tags)[:MAX_TAGS]],
+        "type": fit_text(chunk.type, MAX_TYPE_BYTES),
+        "tags": [fit_text(tag, MAX_TAG_BYTES) for tag in chunk.tags[:MAX_TAGS]],
         "home": home,
         "shared": "",
-        "memory": truncate_text(more[-1], 1000),
-        "about": _about_json(date, more[:-1]),
+        "memory": truncate_text(chunk.memory, 1000),
+        "about": _about_json(chunk),
     }
 
 
-def _about_json(date: str, rest: Sequence[Any]) -> str:
+def _about_json(chunk: Chunk) -> str:
     """Return the rest of a chunk that other machines need, as JSON, reduced to the size of a field."""
-    text, context, path, anchor, piece, date_source = rest
-    basics = {"date": date, "context": context, "heading_path": json.loads(path), "piece": piece}
-    if date_source == DATE_OF_FILE:
-        basics["date_source"] = date_source
-    if anchor is not None:
+    least = {"date": chunk.date, "piece": chunk.piece}
+    basics = {**least, "context": chunk.context, "heading_path": chunk.heading_path}
+    if chunk.date_source == DATE_OF_FILE:
+        basics["date_source"] = chunk.date_source
+    if chunk.anchor is not None:
         # Without the memories it covers, which only its own machine needs: there can be thousands.
-        basics["anchor"] = {name: value for name, value in json.loads(anchor).items() if name != "covers"}
-    for fields in ({**basics, "text": text}, basics, {"date": date, "piece": piece}):
-        encoded = json.dumps({name: value for name, value in fields.items() if value is not None}, ensure_ascii=False)
+        basics["anchor"] = {name: value for name, value in asdict(chunk.anchor).items() if value and name != "covers"}
+    whole = basics if chunk.text == chunk.content else {**basics, "text": chunk.text}
+    for fields in (whole, basics, least):
+        encoded = json.dumps(fields, ensure_ascii=False)
         if len(encoded.encode("utf-8", "replace")) <= MAX_TEXT_BYTES:
             return truncate_text(encoded, MAX_TEXT_BYTES)
     return "{}"
@@ -395,11 +385,3 @@ def _read_anchor(fields: Mapping[str, Any]) -> Anchor:
     ]
     texts: dict[str, Any] = {name: str(fields.get(name, "")) for name in names}
     return Anchor(**texts, origin="import", tags=tuple(map(str, fields.get("tags", ()))))
-
-
-def _vector_floats(vector: bytes | None, width: int) -> Any:
-    if vector is None:
-        return [0.0] * width
-    import numpy as np
-
-    return np.frombuffer(vector, dtype="<f4")

@@ -68,7 +68,6 @@ _CUE_CHARS = 32
 
 
 def configure_deliveries(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the review."""
     add_flags(parser, unused="list memories that were delivered and never used")
     parser.add_argument("--min", type=int, metavar="N", help="with --unused: delivered at least N times (default 5)")
 
@@ -169,7 +168,6 @@ def show_handoff(reply: Json, args: argparse.Namespace) -> None:
 
 
 def configure_agent_context(parser: argparse.ArgumentParser) -> None:
-    """Declare where the context is written."""
     parser.add_argument("--output", "--out", metavar="FILE", help="write to FILE atomically, and print nothing")
     parser.add_argument("--log-dir", metavar="DIR", help="also log the result and the queries there (mode 0600)")
 
@@ -206,7 +204,6 @@ def run_agent_context(args: argparse.Namespace) -> int:
 
 
 def configure_init(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument(
         "--tenant", metavar="NAME", default="", help="tenant of this project's memories (default: the default tenant)"
     )
@@ -295,7 +292,6 @@ _MEMORY_COUNT = 10
 
 
 def configure_session_start(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument(
         "--project", metavar="DIR", default=".", help="a directory in the project (default: the current one)"
     )
@@ -363,7 +359,6 @@ _STATES = {"enable": "on", "disable": "off"}
 
 
 def show_guard_list(reply: Json, args: argparse.Namespace) -> None:
-    """Print the guards."""
     for guard in reply["guards"]:
         print(_format_guard(guard))
     for notice in reply["notices"]:
@@ -373,7 +368,6 @@ def show_guard_list(reply: Json, args: argparse.Namespace) -> None:
 
 
 def show_guard_propose(reply: Json, args: argparse.Namespace) -> None:
-    """Print the proposals."""
     for proposal in reply["proposals"]:
         print(f"{stylize(proposal['id'], 'cyan')}  {_format_conditions(proposal)}")
         print(f"  from {proposal['date'][:10] or 'an unknown day'}: {one_line(proposal['correction'])}")
@@ -394,7 +388,6 @@ def show_guard_show(reply: Json, args: argparse.Namespace) -> None:
 
 
 def configure_guard_add(parser: argparse.ArgumentParser) -> None:
-    """Declare the option that blocks."""
     add_flags(parser, block="block the call instead of warning")
 
 
@@ -412,7 +405,6 @@ def _show_guard_added(reply: Json, args: argparse.Namespace) -> None:
 
 
 def configure_guard_enable(parser: argparse.ArgumentParser) -> None:
-    """Declare what the guard shall do."""
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--block", dest="action", action="store_const", const="block", help="block matching calls")
     action.add_argument("--warn", dest="action", action="store_const", const="warn", help="only warn")
@@ -491,7 +483,6 @@ def show_guard_test(replay: Json, args: argparse.Namespace) -> None:
 
 
 def configure_backfill(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument(
         "hosts",
         nargs="*",

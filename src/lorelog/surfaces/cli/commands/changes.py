@@ -50,7 +50,6 @@ _CUE_OPTIONS = (
 
 
 def configure_add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that say when an agent is shown a memory."""
     for option, kind, metavar, text in _CUE_OPTIONS:
         choices = ("session-start", "commit", "test", "e2e-test", "failure") if kind == "event" else None
         parser.add_argument(
@@ -227,7 +226,6 @@ _MAX_DIFFERENT_SHOWN = 5
 
 
 def configure_restore(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument(
         "id", metavar="ID|FILE", nargs="?", help="id of the deleted memory, or its first characters; or a backup"
     )
@@ -322,7 +320,6 @@ _SINGULARS = {"memories": "memory", "sections": "section", "summaries": "summary
 
 
 def configure_forget(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that name a receipt, or confirm."""
     add_flags(parser, yes="do not ask for confirmation")
     parser.add_argument("--verify", metavar="RECEIPT", help="search again for what was forgotten ('last': the newest)")
     add_flags(parser, list="list the receipts")
@@ -446,7 +443,6 @@ _MAX_DROPPED = 20
 
 
 def configure_compact(parser: argparse.ArgumentParser) -> None:
-    """Declare the settings of the command."""
     add_setting_options(parser)
 
 

@@ -63,7 +63,6 @@ examples:
 
 
 def configure_code_index(parser: argparse.ArgumentParser) -> None:
-    """Declare the option that removes a tree."""
     add_flags(parser, forget="remove the working tree from the code index")
 
 
@@ -157,7 +156,6 @@ def _show_definitions(definitions: Sequence[Json], *, docs: bool = True) -> None
 
 
 def _show_references(definitions: Sequence[Json], references: Sequence[Json]) -> None:
-    """Print the uses of a symbol below its definitions."""
     _show_matched_definitions(definitions)
     if not references:
         print("No references found." if definitions else "Nothing found.")
@@ -194,7 +192,6 @@ def _show_callers(definitions: Sequence[Json], callers: Sequence[Json]) -> None:
 
 
 def _show_imports(imports: Sequence[Json]) -> None:
-    """Print the imports of a module."""
     if not imports:
         print("Nothing found.")
     seen = set()
@@ -207,7 +204,6 @@ def _show_imports(imports: Sequence[Json]) -> None:
 
 
 def _show_outlines(files: Sequence[Json]) -> None:
-    """Print the symbols of files."""
     if not files:
         print("Nothing found.")
     for file in files:
@@ -280,12 +276,10 @@ def _print_line(text: str) -> None:
 
 
 def configure_debug_errors(parser: argparse.ArgumentParser) -> None:
-    """Declare the option that concerns the output."""
     add_flags(parser, each="show every occurrence with its stack frames")
 
 
 def run_debug_errors(args: argparse.Namespace) -> int:
-    """Print the errors, by signature or each."""
     reply = call_command(args, include_frames=args.each or args.json)
     return print_reply(args, reply, _show_errors if args.each else _show_groups)
 
@@ -329,7 +323,6 @@ _MAX_LINES = 6
 
 
 def _show_groups(reply: dict[str, Any], args: argparse.Namespace) -> None:
-    """Print errors grouped by signature."""
     groups = reply["groups"]
     if not groups:
         print("No errors traced.")
@@ -343,7 +336,6 @@ def _show_groups(reply: dict[str, Any], args: argparse.Namespace) -> None:
 
 
 def _show_errors(reply: dict[str, Any], args: argparse.Namespace) -> None:
-    """Print each error with its stack frames."""
     for error in reply["errors"]:
         signature = stylize(one_line(error["error_signature"]), "cyan")
         print(f"{_format_timestamp(error['timestamp_ms'])}  {signature}  {_format_origin(error)}")
@@ -359,7 +351,6 @@ def _show_errors(reply: dict[str, Any], args: argparse.Namespace) -> None:
 
 
 def show_debug_calls(reply: dict[str, Any], args: argparse.Namespace) -> None:
-    """Print calls, one per line."""
     width = max((len(call["tool_name"]) for call in reply["tool_calls"]), default=0)
     for call in reply["tool_calls"]:
         duration = f"{call['duration_ms']:>9,.1f} ms" if call["duration_ms"] is not None else " " * 12

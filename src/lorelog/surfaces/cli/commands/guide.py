@@ -45,7 +45,6 @@ class DocsPage(Struct, frozen=True):
 
 
 def configure_docs(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument("page", nargs="?", metavar="PAGE", help="name of a page, such as quickstart or search.md")
     add_flags(parser, path="print the path of the page, or of the folder")
 
@@ -154,7 +153,6 @@ _METAVAR_COMPLETIONS = {"PATH": "FILE", "DIR": "DIRECTORY"}
 
 
 def configure_completion(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument("shell", choices=SHELLS, help="name of the shell")
 
 
@@ -198,7 +196,6 @@ def build_full_parser() -> argparse.ArgumentParser:
 
 
 def configure_help(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument(
         "topic", nargs="*", metavar="TOPIC", help="a command and perhaps its verb, or 'all', or 'options'"
     )
@@ -236,7 +233,6 @@ def _format_command(words: list[str]) -> str:
 
 
 def configure_config(parser: argparse.ArgumentParser) -> None:
-    """Declare the verbs and their arguments."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for name, help_text in (
         ("list", "show every setting and the origin of its value"),

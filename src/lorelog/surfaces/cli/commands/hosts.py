@@ -62,7 +62,6 @@ _POLL_S = 0.1
 
 
 def configure_hosts(parser: argparse.ArgumentParser) -> None:
-    """Declare the verbs and their arguments."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     install = verbs.add_parser("install", help="install into the agents found here, or into HOST", allow_abbrev=False)
     install.add_argument(
@@ -433,7 +432,6 @@ class _Removal(Struct, frozen=True):
 
 
 def configure_uninstall(parser: argparse.ArgumentParser) -> None:
-    """Declare options."""
     add_flags(
         parser,
         dry_run="list what would be removed, and remove nothing",

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 
 def configure_index(parser: argparse.ArgumentParser) -> None:
-    """Declare what is done instead of indexing, and settings."""
     parser.add_argument("--list", dest="list_roots", action="store_true", help="list what is indexed; index nothing")
     add_flags(parser, remove="remove the given paths from the index and stop indexing them")
     add_setting_options(parser, chunking=True)
@@ -190,7 +189,6 @@ def _show_reembedding(result: Json) -> None:
 
 
 def configure_watch(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and directories; '!PATH' excludes one")
     add_shared(parser, "tenant")
     add_setting_options(parser, chunking=True)
@@ -274,7 +272,6 @@ def _show_pass(watch_pass: WatchPass) -> None:
 
 
 def configure_reset(parser: argparse.ArgumentParser) -> None:
-    """Declare the confirmation, and settings."""
     add_flags(parser, yes="do not ask for confirmation")
     add_setting_options(parser)
 
@@ -308,7 +305,6 @@ _EMBEDDED = "embedded"
 
 
 def configure_store(parser: argparse.ArgumentParser) -> None:
-    """Declare the verbs and their arguments."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     copy = verbs.add_parser("copy", help="copy the whole index to another backend", allow_abbrev=False)
     copy.add_argument("--to", metavar="URI", required=True, help="address as in store.uri, or 'embedded'")
@@ -381,7 +377,6 @@ _MAX_UNKNOWN_SHOWN = 10
 
 
 def configure_eval(parser: argparse.ArgumentParser) -> None:
-    """Declare the choice of a lane."""
     lanes = (_ALL_LANES, "hybrid", "lexical", "dense")
     parser.add_argument("--lane", choices=lanes, default=_ALL_LANES, help="only this lane (default all)")
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 def configure_call(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument("op", metavar="OP", help="name of the operation; 'memory.' may be omitted")
     parser.add_argument(
         "arguments", nargs="?", metavar="JSON", help="arguments as a JSON object (default {}); '-' reads standard input"
@@ -86,7 +85,6 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 
 
 def configure_batch(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument(
         "--jsonl", required=True, metavar="PATH", help="file with the requests; '-' reads standard input"
     )
@@ -191,7 +189,6 @@ def _parse_line(line: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def configure_ops(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument("op", nargs="?", metavar="OP", help="name of an operation")
     add_shared(parser, "json")
 
@@ -235,7 +232,6 @@ def _show_operation(operation: dict[str, Any]) -> None:
 
 
 def configure_mcp(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     add_shared(parser, "project", "tenant", "daemon")
 
 
@@ -268,7 +264,6 @@ _IDLE_CHECK_S = 30.0
 
 
 def configure_serve(parser: argparse.ArgumentParser) -> None:
-    """Declare options."""
     parser.add_argument("--host", metavar="HOST", help="address to listen on (http.host)")
     add_shared(parser, "port")
     parser.add_argument(
@@ -417,7 +412,6 @@ class _FallbackClient:
 
 
 def configure_ui(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument("id", nargs="?", default="", metavar="ID", help="show this memory first")
     add_flags(parser, no_open="print the address instead of opening a browser")
     add_shared(parser, "port")

@@ -202,7 +202,6 @@ def show_decide(reply: Json, args: argparse.Namespace) -> None:
 
 
 def configure_verify(parser: argparse.ArgumentParser) -> None:
-    """Declare the older name of TEXT."""
     parser.add_argument("--note", metavar="TEXT", help="the same as TEXT")
 
 
@@ -312,7 +311,6 @@ _NAME_HELP = "name of the identity"
 
 
 def configure_identity(parser: argparse.ArgumentParser) -> None:
-    """Declare the verbs and their arguments."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     create = verbs.add_parser("create", help="create a key pair for a name", allow_abbrev=False)
     create.add_argument("name", metavar="NAME", help=_NAME_HELP)
@@ -332,7 +330,6 @@ def configure_identity(parser: argparse.ArgumentParser) -> None:
 
 
 def run_identity(args: argparse.Namespace) -> int:
-    """Run the verb."""
     from lorelog.services.records.keyring import Keyring
     from lorelog.wiring import IDENTITIES_FOLDER, resolve_location
 
@@ -461,7 +458,6 @@ def _read_passphrase() -> str:
 
 
 def configure_wiki(parser: argparse.ArgumentParser) -> None:
-    """Declare the verbs and their arguments."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     build = verbs.add_parser("build", help="write the pages", allow_abbrev=False)
     serve = verbs.add_parser("serve", help="serve the pages to a browser on this machine", allow_abbrev=False)
@@ -479,7 +475,6 @@ def configure_wiki(parser: argparse.ArgumentParser) -> None:
 
 
 def run_wiki(args: argparse.Namespace) -> int:
-    """Run the verb."""
     if args.verb == "serve":
         from lorelog.surfaces.cli.commands.programs import serve_page
 

@@ -50,7 +50,6 @@ _MAX_K = 100_000
 
 
 def configure_search(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that concern the output."""
     parser.add_argument(
         "--format",
         choices=("text", "tsv"),

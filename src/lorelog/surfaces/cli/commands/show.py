@@ -62,7 +62,6 @@ _ANCHORS = tuple(f"<!-- {name}:" for name in ("session", "turn", "branch", "memo
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument("ids", nargs="+", metavar="ID", help="id of anything, or its first characters")
     parser.add_argument(
         "-n", "--lines", type=int, metavar="N", help="show N lines around a memory instead of its section"
@@ -290,7 +289,6 @@ def _show_turn(turn: Json, *, focused: bool) -> None:
 
 
 def configure_open(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument("id", metavar="ID", help="id of a hit or memory, or its first characters")
     add_shared(parser, "project", "tenant", "daemon")
 
@@ -335,7 +333,6 @@ _STYLE = {"chosen": "reverse", "place": "ansicyan", "dim": "ansibrightblack", "k
 
 
 def configure_pick(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument("query", metavar="QUERY", nargs="*", help="what to search for first")
     add_arguments(parser, search_filters())
     add_shared(parser, "project", "tenant", "daemon")

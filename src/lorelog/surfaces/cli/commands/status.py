@@ -67,7 +67,6 @@ def run_status_overview(args: argparse.Namespace) -> int:
 
 
 def configure_status_index(parser: argparse.ArgumentParser) -> None:
-    """Declare the settings of the command."""
     add_setting_options(parser)
 
 
@@ -247,7 +246,6 @@ def _format_hosts(hosts: Sequence[Json]) -> list[str]:
 
 
 def show_status_index(stats: Json, args: argparse.Namespace) -> None:
-    """Print the sizes of the index."""
     own, coverage, model = stats["project"], stats["coverage"], stats["model"]
     name = short_path(own["id"]) if own["id"] else "(global)"
     print(f"this project  {name}")
@@ -327,7 +325,6 @@ _RECENT_ERROR_S = 3600.0
 
 
 def configure_doctor(parser: argparse.ArgumentParser) -> None:
-    """Declare options."""
     parser.add_argument("--daemon-only", dest="daemon", action="store_true", help="check only the daemon, in detail")
     add_flags(
         parser,
@@ -500,7 +497,6 @@ _MAX_ROOTS = 8
 
 
 def configure_daemon(parser: argparse.ArgumentParser) -> None:
-    """Declare the verbs."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for name, help_text in (
         ("status", "show the running daemon"),

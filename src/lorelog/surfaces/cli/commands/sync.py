@@ -38,7 +38,6 @@ _ATTRIBUTE = ".lorelog/memory/*.md merge=lorelog"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument(
         "words", metavar="REMOTE", nargs="*", help="address of a Git remote, or the name of an exchange"
     )

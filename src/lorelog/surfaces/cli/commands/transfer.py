@@ -31,7 +31,6 @@ _MAX_MEMORIES = 100_000
 
 
 def configure_export(parser: argparse.ArgumentParser) -> None:
-    """Declare the formats of the shell."""
     parser.add_argument(
         "--format", choices=_FORMATS, default="markdown", help="markdown (default), jsonl, omf, okf, ledger"
     )
@@ -150,7 +149,6 @@ def _collect_memories(engine: Engine, projects: tuple[str, ...] | None) -> Itera
 
 
 def configure_backup(parser: argparse.ArgumentParser) -> None:
-    """Declare the check."""
     add_flags(parser, verify="check an existing backup instead of writing one")
 
 
@@ -194,7 +192,6 @@ _MAX_SHOWN = 5
 
 
 def configure_import(parser: argparse.ArgumentParser) -> None:
-    """Declare arguments and options."""
     parser.add_argument(
         "source", metavar="FROM", nargs="?", help="a tool, or a file or folder; none lists what is found"
     )
