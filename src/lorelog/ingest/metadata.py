@@ -107,11 +107,7 @@ def _find_time(text: str) -> str:
 
 
 _FENCES = {"---": (("---", "..."), ":"), "+++": (("+++",), "=")}
-_KEY = {
-    ":": re.compile(r"([\"']?)([A-Za-z_][\w.-]*)\1[ \t]*:(?:[ \t]|$)"),
-    "=": re.compile(r"([\"']?)([A-Za-z_][\w.-]*)\1[ \t]*="),
-}
-_ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
+_KEY = re.compile(r"([\"']?)([A-Za-z_][\w.-]*)\1[ \t]*(:(?=[ \t]|$)|=)")
 
 
 class FrontMatter(Struct, frozen=True):
@@ -142,7 +138,8 @@ def front_matter_length(lines: Sequence[str]) -> int:
         if line in closings:
             return number + 1 if assigned else 0
         if not assigned and line and not line.startswith("#"):
-            if not _KEY[separator].match(line) and not (separator == "=" and line.startswith("[")):
+            key = _KEY.match(line)
+            if not (key and key[3] == separator) and not (separator == "=" and line.startswith("[")):
                 return 0
             assigned = True
     return 0
@@ -175,11 +172,12 @@ def _assignments(lines: Sequence[str], separator: str) -> dict[str, list[str]]:
     for line in lines:
         if separator == "=" and line.startswith("["):
             break  # TOML tables are nested keys
-        if key := _KEY[separator].match(line):
+        key = _KEY.match(line)
+        if key and key[3] == separator:
             current = [line[key.end() :].strip()]
             values.setdefault(key[2].lower(), current)
-        elif item := _ITEM.match(line):
-            current.append(item[1].strip())
+        elif line.lstrip(" \t").startswith(("- ", "-\t")):
+            current.append(line.lstrip(" \t")[1:].strip())
     return values
 
 
@@ -211,8 +209,7 @@ _LISTS = frozenset(("tags", "covers", "cues"))
 """Fields with limits of their own; the hashes of `covers` are stored with one chunk only."""
 _PLAIN_FIELDS = ("session", "turn", "memory", "type", "origin", "supersedes", "expires", "branch", "commit")
 _MULTIWORD_KEYS = frozenset((*_ADDRESSES, "tags"))
-_COVERS = re.compile(r"\s*covers:([\s,0-9a-f]+)")
-_HASH = re.compile(r"[0-9a-f]{16}")
+_HEX = "0123456789abcdef"
 
 
 def parse_anchor(comment: str) -> Anchor | None:
@@ -245,9 +242,10 @@ def parse_anchor(comment: str) -> Anchor | None:
 
 def parse_covers(comment: str) -> tuple[str, ...]:
     """Return the hashes in a `covers` comment below an anchor, which keeps the anchor's own line short."""
-    match = _COVERS.fullmatch(comment)
-    return _parse_hashes(match[1]) if match else ()
+    key, _, hashes = comment.partition(":")
+    return _parse_hashes(hashes) if key.strip() == "covers" and not hashes.strip(f"{_HEX}, \t\r\n") else ()
 
 
 def _parse_hashes(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word for word in text.replace(",", " ").split() if _HASH.fullmatch(word)))
+    words = text.replace(",", " ").split()
+    return tuple(dict.fromkeys(word for word in words if len(word) == 16 and not word.strip(_HEX)))

@@ -30,12 +30,11 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from lorelog.ingest.files import ParseTimer
-from lorelog.ingest.metadata import front_matter_length, is_front_matter_fence
+from lorelog.ingest.metadata import day_from_filename, front_matter_length, is_front_matter_fence
 
 COMMENT_OPEN = "<!--"
 COMMENT_CLOSE = "-->"
 
-_BACKTICKS = re.compile("`+")
 _COMMENT_TOKEN = re.compile("`+|<!--")
 
 
@@ -119,7 +118,7 @@ def _code_spans(line: str) -> dict[int, int]:
     """Map the column of each run of backticks to the end of the code span it would open."""
     following: dict[int, int] = {}
     spans: dict[int, int] = {}
-    for run in reversed(list(_BACKTICKS.finditer(line))):
+    for run in reversed([token for token in _COMMENT_TOKEN.finditer(line) if token[0] != COMMENT_OPEN]):
         length = run.end() - run.start()
         if length in following:
             spans[run.start()] = following[length]
@@ -135,7 +134,6 @@ MAX_JOURNAL_HEADINGS = 50_000
 MERGED_CHARS = 1_000
 """Sections beyond the limit are merged until they have so many characters."""
 
-_JOURNAL_NAME = re.compile(r"\d{4}-\d{2}-\d{2}\.md")
 _FENCE_START_CHARS = frozenset("`~-+*0123456789")
 _BLOCK_START_CHARS = _FENCE_START_CHARS | frozenset("#=")
 _LINES_PER_CHECK = 1_024
@@ -205,7 +203,7 @@ class Outline(Struct, frozen=True, kw_only=True):
 def heading_limit(source: str) -> int:
     """Return how many headings of a file divide its text; a journal is a day's file in a folder named `memory`."""
     folder, _, name = source.rpartition("/")
-    is_journal = folder.endswith("/memory") and _JOURNAL_NAME.fullmatch(name) is not None
+    is_journal = folder.endswith("/memory") and name == f"{day_from_filename(name)}.md" != ".md"
     return MAX_JOURNAL_HEADINGS if is_journal else MAX_HEADINGS
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,29 @@ from tests.stores.making import PlainAnalyser, chunk, update
 from tests.surfaces.conftest import run_process, write
 
 from lorelog.core.document import Chunk
+from lorelog.core.memory import ListReply
+from lorelog.core.options import ListOptions
 from lorelog.core.ports import DocumentUpdate
 from lorelog.core.query import Filters
 from lorelog.services.memories.listing import list_documents, list_memories
+from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 from lorelog.stores.memory import MemoryStore
 
 Listed = Callable[[MemoryStore, Filters], list[str]]
+TODAY = date(2026, 3, 6)
+
+
+def list_both(store: MemoryStore, filters: Filters, limit: int = 20) -> tuple[ListReply, ListReply]:
+    """Return the list of documents and that of memories."""
+    return list_documents(store, filters, limit, state_of(store)), recent(store, filters, limit)
+
+
+def recent(store: MemoryStore, filters: Filters, limit: int = 20) -> ListReply:
+    return list_memories(store, filters, limit, state_of(store), ListOptions())
+
+
+def state_of(store: MemoryStore) -> LifecycleIndex:
+    return LifecycleIndex(store, Path("/home/nobody"), TODAY)
 
 
 def shelved(*updates: DocumentUpdate) -> MemoryStore:
@@ -37,11 +55,11 @@ def of_day(day: str, source: str, project: str = "/p", **more: object) -> Docume
 
 
 def documents(store: MemoryStore, filters: Filters) -> list[str]:
-    return [Path(document.source).stem for document in list_documents(store, filters, 20).documents]
+    return [Path(document.source).stem for document in list_both(store, filters)[0].documents]
 
 
 def memories(store: MemoryStore, filters: Filters) -> list[str]:
-    return [Path(memory.chunk.source).stem for memory in list_memories(store, filters, 20).memories]
+    return [Path(memory.chunk.source).stem for memory in recent(store, filters).memories]
 
 
 @pytest.fixture
@@ -102,8 +120,7 @@ def test_memories_are_filtered_by_type_and_tags(week: MemoryStore, filters: Filt
 @pytest.mark.parametrize(("limit", "more"), [(1, True), (3, True), (4, False), (5, False)])
 def test_more_is_said_when_there_is_more(week: MemoryStore, limit: int, more: bool) -> None:  # noqa: FBT001
     """A list is as long as asked for, and says whether the last one shown is the last there is."""
-    found_documents = list_documents(week, Filters(), limit)
-    found_memories = list_memories(week, Filters(), limit)
+    found_documents, found_memories = list_both(week, Filters(), limit)
 
     assert len(found_documents.documents) == len(found_memories.memories) == min(limit, 4)
     assert (found_documents.more, found_memories.more) == (more, more)
@@ -113,10 +130,7 @@ def test_more_is_said_when_there_is_more(week: MemoryStore, limit: int, more: bo
 
 def test_more_counts_only_what_the_filters_admit(week: MemoryStore) -> None:
     """What a filter keeps out is not more of what was asked for."""
-    only = Filters(source_prefix="/docs")
-
-    assert not list_documents(week, only, 2).more
-    assert not list_memories(week, only, 2).more
+    assert [reply.more for reply in list_both(week, Filters(source_prefix="/docs"), 2)] == [False, False]
 
 
 def test_within_a_day_the_later_comes_first() -> None:
@@ -129,7 +143,7 @@ def test_within_a_day_the_later_comes_first() -> None:
         )
     ]
 
-    reply = list_memories(shelved(of_chunks(day, *entries)), Filters(), 20)
+    reply = recent(shelved(of_chunks(day, *entries)), Filters())
 
     assert [memory.chunk.text for memory in reply.memories] == ["late", "dusk", "noon", "dawn"]
 
@@ -138,7 +152,7 @@ def test_a_section_in_pieces_is_one_memory() -> None:
     """A long section is listed once, by its first piece, and its other pieces are not more."""
     pieces = [chunk("/j.md", f"piece {n}", n + 1, piece=n) for n in range(3)]
 
-    reply = list_memories(shelved(of_chunks("2026-03-02", *pieces)), Filters(), 1)
+    reply = recent(shelved(of_chunks("2026-03-02", *pieces)), Filters(), 1)
 
     assert [memory.chunk.text for memory in reply.memories] == ["piece 0"]
     assert not reply.more
@@ -146,7 +160,7 @@ def test_a_section_in_pieces_is_one_memory() -> None:
 
 def test_an_empty_index_lists_nothing() -> None:
     """Nothing indexed is an empty list, and nothing more."""
-    for reply in (list_documents(shelved(), Filters(), 5), list_memories(shelved(), Filters(), 5)):
+    for reply in list_both(shelved(), Filters()):
         assert (reply.documents, reply.memories, reply.more) == ((), (), False)
 
 

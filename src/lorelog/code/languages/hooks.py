@@ -25,7 +25,6 @@ VARIABLES = frozenset({"variable", "constant"})
 CALLABLES = frozenset({"function", "method"})
 CLASSES = frozenset({"class", "interface", "enum", "type", CONTAINER})
 
-_SPACE = re.compile(r"\s+")
 _BODY_START = re.compile(r"\{|;|=>|\n")
 _COMMENT_MARKS = re.compile(r"^[ \t]*(?:/\*+!?|//[/!]*|\*+/|\*(?!/)|#+!?|--\[=*\[|--+)?[ \t]?")
 _COMMENT_END = re.compile(r"[ \t]*(?:\*+/|\]=*\])[ \t]*$")
@@ -163,7 +162,7 @@ def is_class_name(use: UseParts, node: Node, source: SourceText, mark: bytes = b
 
 def format_head(text: str) -> str:
     """Format the head of a definition on one line, without the start of its body."""
-    line = _SPACE.sub(" ", text).strip().rstrip("{;=,").rstrip()
+    line = " ".join(text.split()).rstrip("{;=,").rstrip()
     return line if len(line) <= MAX_SIGNATURE else f"{line[: MAX_SIGNATURE - 1]}…"
 
 

@@ -27,7 +27,7 @@ from lorelog.core.code_reply import (
 )
 from lorelog.core.errors import NotFound
 from lorelog.core.paths import is_below
-from lorelog.services.code.receiver_types import TypeResolver
+from lorelog.services.code.receiver_types import TypeResolver, split_hint
 from lorelog.services.code.references import ReferenceResolver
 from lorelog.services.code.scope import CodeScope
 from lorelog.services.code.view import (
@@ -40,8 +40,7 @@ from lorelog.services.code.view import (
     definition_key,
 )
 
-_PART_SEPARATORS = re.compile(r"/|::|\\|\.")
-_NAME_SEPARATORS = re.compile(r"\.|::|->|#|/")
+_SEPARATORS = re.compile(r"/|::|->|\\|\.|#")
 _FILE_SUFFIX = re.compile(r"\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|rb|php|kt|swift|scala|cs|lua|sh)$")
 _FOLDER_FILES = ("__init__", "index", "mod")
 _KIND_ORDER = {kind: number for number, kind in enumerate(SymbolKind)}
@@ -77,7 +76,7 @@ def find_importers(tables: CodeTables, root: str, module: str) -> list[StoredImp
 def _name_parts(module: str) -> list[str]:
     """Split a module's name or a file's path into its parts, without the file suffix."""
     text = _FILE_SUFFIX.sub("", module.strip("/ ")) if "/" in module else module.strip()
-    return [part for part in _PART_SEPARATORS.split(text) if part and part != "@"]
+    return [part for part in _SEPARATORS.split(text) if part and part != "@"]
 
 
 def _import_rank(stored: StoredImport, module: str, query: list[str]) -> int | None:
@@ -128,9 +127,9 @@ class SymbolQuery(Struct, frozen=True):
 
 def parse_name(text: str, container: str = "") -> tuple[str, str]:
     """Split `Engine.search`, `std::vector`, `Array#map` or `parse()` into the name and its container."""
-    parts = [part for part in _NAME_SEPARATORS.split(text.strip().strip("`'\"").removesuffix("()")) if part]
+    parts = [part for part in _SEPARATORS.split(text.strip().strip("`'\"").removesuffix("()")) if part]
     name = parts.pop() if parts else text.strip()
-    around = [part for part in _NAME_SEPARATORS.split(container) if part]
+    around = [part for part in _SEPARATORS.split(container) if part]
     return name, ".".join([*around, *parts])
 
 
@@ -208,7 +207,7 @@ def _path_distance(path: str, near: str) -> int:
 def find_external_uses(code: CodeView, name: str, container: str) -> Iterator[tuple[StoredUse, Certainty]]:
     """Yield the uses of a name that no file defines, such as `json.loads`: exact if it comes from the given module."""
     types = TypeResolver(code)
-    query = [part for part in _PART_SEPARATORS.split(container) if part]
+    query = [part for part in _SEPARATORS.split(container) if part]
     for used in code.uses(name):
         if used.use.local:
             continue
@@ -224,13 +223,13 @@ def _used_modules(types: TypeResolver, code: CodeView, used: StoredUse) -> list[
     if use.kind is UseKind.IMPORT:
         return [use.receiver]
     if use.receiver:
-        receiver = re.split("[=:~*]", use.receiver, maxsplit=1)[0]
+        receiver, _, _ = split_hint(use.receiver)
         return types.modules(receiver, NameScope(used.path, used.language, used.enclosing)) or [receiver]
     return [statement.module for statement in code.imported_as(used.path, use.name)]
 
 
 def _module_ends_with(module: str, query: list[str]) -> bool:
-    return [part for part in _PART_SEPARATORS.split(module) if part][-len(query) :] == query
+    return [part for part in _SEPARATORS.split(module) if part][-len(query) :] == query
 
 
 _MAX_FILE_BYTES = 4 << 20

@@ -37,14 +37,14 @@ from lorelog.services.code.view import (
 
 _NAME = re.compile(r"[^\W\d][\w$]*(?:(?:\.|::)[^\W\d][\w$]*)*")
 _OPEN, _CLOSE = "([{<", ")]}>"
-_TRANSPARENT_WRAPPERS = re.compile(
-    r"Optional|Annotated|Final|ClassVar|[Tt]ype|Required|NotRequired|ReadOnly|Awaitable|Coroutine"
+_TRANSPARENT_WRAPPERS = frozenset(
+    "Optional Annotated Final ClassVar Type type Required NotRequired ReadOnly Awaitable Coroutine".split()
 )
 """Generic types whose members are those of their argument."""
-_MAPPINGS = re.compile(r"dict|Dict|Mapping|MutableMapping|defaultdict|DefaultDict|OrderedDict")
-_COLLECTIONS = re.compile(
-    r"list|List|tuple|Tuple|set|Set|frozenset|FrozenSet|deque|Deque|Sequence|MutableSequence|Iterable|Iterator|Collection|"
-    r"Container|AbstractSet|Generator|AsyncIterable|AsyncIterator|AsyncGenerator"
+_MAPPINGS = frozenset("dict Dict Mapping MutableMapping defaultdict DefaultDict OrderedDict".split())
+_COLLECTIONS = frozenset(
+    "list List tuple Tuple set Set frozenset FrozenSet deque Deque Sequence MutableSequence Iterable Iterator Collection"
+    " Container AbstractSet Generator AsyncIterable AsyncIterator AsyncGenerator".split()
 )
 
 
@@ -89,7 +89,7 @@ def type_names(annotation: str) -> tuple[str, ...]:
         return ()
     name, rest = match[0].replace("::", "."), text[match.end() :].strip()
     last = name.rpartition(".")[2]
-    if rest.startswith("[") and (last == "Union" or _TRANSPARENT_WRAPPERS.fullmatch(last)):
+    if rest.startswith("[") and (last == "Union" or last in _TRANSPARENT_WRAPPERS):
         inner = _split_top_level(rest[1 : _closing_bracket(rest, 0)], ",")
         if last == "Coroutine":
             inner = inner[-1:]
@@ -111,9 +111,9 @@ def element_annotation(annotation: str, *, key: bool = False) -> str:
         last = match[0].rpartition(".")[2]
         if last == "Optional":
             return element_annotation(inner[0], key=key)
-        if _MAPPINGS.fullmatch(last):
+        if last in _MAPPINGS:
             return inner[0] if key else inner[-1]
-        return inner[0] if _COLLECTIONS.fullmatch(last) else ""
+        return inner[0] if last in _COLLECTIONS else ""
     return ""
 
 
@@ -203,7 +203,6 @@ _SELF_NAMES = frozenset({"self", "cls", "this", "Self", "static", "$this"})
 _SUPER_NAMES = frozenset({"super", "super()", "base", "parent"})
 _BUILTINS = frozenset(dir(builtins))
 _SELF_TYPES = frozenset({"Self", "typing.Self", "t.Self"})
-_HINT = re.compile(r"([^=:~*]*)(?:([=:~*])(.*))?", re.DOTALL)
 _MAX_DEPTH = 8
 """Resolution steps from a name to its type before it counts as unknown."""
 _SPLIT_CLASS_LANGUAGES = frozenset({"go", "rust", "cpp", "csharp", "ruby", "swift"})
@@ -403,8 +402,7 @@ class TypeResolver:
         self, receiver: str, scope: NameScope, depth: int = _MAX_DEPTH
     ) -> ResolvedDefinitions | ModuleReceiver:
         """Resolve the expression before a dot in Python, inferring the types of values."""
-        parsed = _HINT.fullmatch(receiver)
-        name, mark, hint = (parsed[1], parsed[2] or "", parsed[3] or "") if parsed else (receiver, "", "")
+        name, mark, hint = split_hint(receiver)
         parts = name.split(".")
         if depth <= 0:
             return None
@@ -586,6 +584,12 @@ class TypeResolver:
             return annotation, scope
         origin, name = value_origin(value)
         return self._annotation_of(name, scope, depth - 1) if origin else None
+
+
+def split_hint(receiver: str) -> tuple[str, str, str]:
+    """Split a receiver into its name, the mark of a hint, and the hint; both are empty if there is none."""
+    end = next((position for position, char in enumerate(receiver) if char in "=:~*"), len(receiver))
+    return receiver[:end], receiver[end : end + 1], receiver[end + 1 :]
 
 
 def is_member(definition: StoredDefinition) -> bool:

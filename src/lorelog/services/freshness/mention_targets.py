@@ -318,8 +318,8 @@ class MentionResolver:
         commit = self._snapshot.commit
         targets = []
         for key in keys:
-            pattern = re.compile(rb"(?<!\w)" + re.escape(key.encode("utf-8", "replace")) + rb"(?!\w)")
-            files = [path for path, found in lines.items() if any(map(pattern.search, found))][:_MAX_SETTING_FILES]
+            texts = {path: b"\n".join(found).decode("utf-8", "replace") for path, found in lines.items()}
+            files = [path for path, text in texts.items() if has_word(text, key)][:_MAX_SETTING_FILES]
             if files:
                 path = "\n".join(files)
                 evidence = TargetEvidence.COMMIT
@@ -459,7 +459,6 @@ _NO_DEFINITION = re.compile(
     rb"^\s*(?://|\#(?!define)|\*|--)|\b(?:return|await|new|throw|yield|assert|raise|import|from|delete|typeof|in|not|and|or|if|elif|while|print|defer|go)\s[^\n]*$"
 )
 _MODIFIERS = re.compile(rb"^[\s\w*&<>,:\[\]~@?!$]*$")
-_CALL_END = re.compile(rb"\)\s*[;,]?\s*$")
 
 
 class DefinitionRank(IntEnum):
@@ -493,5 +492,6 @@ def rank_line(line: bytes, name: bytes) -> DefinitionRank:
     before = line[: match.start()]
     if not _MODIFIERS.match(before) or _NO_DEFINITION.search(before + b" "):
         return DefinitionRank.USE
-    is_call = not before.strip() and _CALL_END.search(line[match.end() - 1 : match.end() + 400])
+    rest = line[match.end() - 1 : match.end() + 400].rstrip().removesuffix(b";").removesuffix(b",").rstrip()
+    is_call = not before.strip() and rest.endswith(b")")
     return DefinitionRank.USE if is_call else DefinitionRank.POSSIBLE

@@ -72,7 +72,6 @@ _UNUSUAL_CHAIN = re.compile(
     rf"(?<![\w$./-])(?![A-Za-z][a-z]*[\s,;)]){_NAME}(?:(?:\.|::|#|->){_NAME})*(?:\(\)?)?", re.ASCII
 )
 """As above, without ordinary words: most of a text."""
-_NAME_SEPARATORS = re.compile(r"\.|::|#|->")
 _VARIABLE = re.compile(r"(?<![\w$./-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w/])", re.ASCII)
 _KEY = re.compile(r"[a-z][\w-]*(?:\.[a-z][\w-]*)+", re.ASCII)
 _SHELLS = frozenset({"", "sh", "bash", "zsh", "shell", "console", "fish"})
@@ -93,8 +92,7 @@ _KEYWORDS = frozenset(
         "main test todo ",
     )
 )
-_MEMBER = re.compile(r"[A-Z]\w*\.[a-z_]\w+")
-_CODE_NAME = re.compile(r"[a-z\d]_[a-z\d]|[a-z]\d?[A-Z]|^_\w|[A-Z]{2}[a-z]{2}")
+_CODE_NAME = re.compile(r"^[A-Z]\w*\.[a-z_]\w+|[a-z\d]_[a-z\d]|[a-z]\d?[A-Z]|(?:^|\.)_\w|[A-Z]{2}[a-z]{2}")
 _MIN_NAME_CHARS = 3
 _MIN_MEMBER_CHARS = 2
 """Shorter names are variables of an example."""
@@ -172,7 +170,7 @@ def _find_in_code(span: str, start: int) -> Iterator[tuple[int, Mention]]:
     yield from _find_commands(span, start)
     is_single = not re.search(r"[\s=,;]", span.strip())
     for match in _CHAIN.finditer(_blank_paths(span, _PATH.finditer(span))):
-        name = _NAME_SEPARATORS.sub(".", match[0].removesuffix("()").removesuffix("("))
+        name = _dotted(match[0])
         if _is_name(name) and (is_single or match[1] or _looks_like_code(name)):
             yield start + match.start(), Mention(MentionKind.SYMBOL, name)
     if _KEY.fullmatch(span.strip()) and not _PATH.fullmatch(span.strip() + "/"):
@@ -186,7 +184,7 @@ def _find_in_prose(text: str) -> Iterator[tuple[int, Mention]]:
         word = match[0]
         if word.isalpha() and word[1:].islower():
             continue
-        name = _NAME_SEPARATORS.sub(".", word.removesuffix("()").removesuffix("("))
+        name = _dotted(word)
         if _is_name(name) and (word.endswith("()") or _looks_like_code(name)):
             yield match.start(), Mention(MentionKind.SYMBOL, name)
     for match in _VARIABLE.finditer(text):
@@ -202,6 +200,10 @@ def _find_commands(text: str, start: int) -> Iterator[tuple[int, Mention]]:
         offset += len(line)
 
 
+def _dotted(name: str) -> str:
+    return name.removesuffix("()").removesuffix("(").replace("::", ".").replace("#", ".").replace("->", ".")
+
+
 def _is_name(name: str) -> bool:
     """Return True unless a name is too short, or a word of many languages; a member (`Node.type`) may be both."""
     before, _, last = name.rpartition(".")
@@ -214,7 +216,7 @@ def _is_name(name: str) -> bool:
 
 def _looks_like_code(name: str) -> bool:
     """Return True for snake_case, camelCase and Class.member; dots alone may be a host name."""
-    return bool(_MEMBER.match(name)) or any(map(_CODE_NAME.search, name.split(".")))
+    return _CODE_NAME.search(name) is not None
 
 
 CACHE_FILE = "freshness.db"

@@ -330,7 +330,7 @@ _MAX_LOCK_AGE_S = 600.0
 _YOUNG_S = 20.0
 """Git moves HEAD within this time after it has written the index, also on a busy machine."""
 _GIT_TIMEOUT_S = 30.0
-_FILTER_ATTRIBUTES = re.compile(r"\b(?:filter|ident|working-tree-encoding)\b")
+_FILTER_ATTRIBUTES = ("filter", "ident", "working-tree-encoding")
 _CACHE_S = 10.0
 """Changes that are not staged are noticed after this time."""
 _MAX_SNAPSHOTS = 16
@@ -462,7 +462,7 @@ class ProjectGit:
 
         Such a file cannot be compared directly.
         """
-        if not _FILTER_ATTRIBUTES.search(attributes):
+        if not any(name in attributes for name in _FILTER_ATTRIBUTES):
             return ""
         if not self._answer(lambda history: history.is_filtered(path), False, "filtered", path):
             return ""

@@ -9,7 +9,6 @@ The old vectors can only be queried with the model that made them. If it is no l
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
@@ -36,7 +35,7 @@ _MAX_CANDIDATES = 2_000
 _HIT_DEPTH = 5
 _TIE_TOLERANCE = 1e-6
 _WAIT_FOR_RUN_S = 2.0
-_MARKS = re.compile(r"[#>*`_|\[\]-]+")
+_MARKS = str.maketrans(dict.fromkeys("#>*`_|[]-", " "))
 _MIN_WORDS = 4
 _MIN_CHARS = 12
 _MAX_SENTENCE_CHARS = 300
@@ -144,7 +143,7 @@ def make_question(text: str) -> str:
     sentences = split_sentences(text)
     body = [sentence for sentence in sentences if not sentence.startswith("#")]
     for marked in (*body, *sentences):
-        sentence = _MARKS.sub(" ", marked).strip()
+        sentence = " ".join(marked.translate(_MARKS).split())
         words = sentence[:_MAX_SENTENCE_CHARS].split()
         if len(words) >= _MIN_WORDS:
             return " ".join(word for number, word in enumerate(words, 1) if number % 3)

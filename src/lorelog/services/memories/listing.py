@@ -36,15 +36,14 @@ _MAX_NAMES = 12
 """Types or tags named by a note, the most frequent first."""
 
 
-def list_documents(store: Store, filters: Filters, limit: int, lifecycle: LifecycleIndex | None = None) -> ListReply:
+def list_documents(store: Store, filters: Filters, limit: int, lifecycle: LifecycleIndex) -> ListReply:
     """Return matching documents, newest first. Raise UsageError for types and tags, which only memories have."""
-    _check_limit(limit)
     if filters.types or filters.tags:
         raise UsageError("documents have no type or tags", hint="list memories, without --documents")
     documents = [
         document
         for document in store.documents()
-        if not (lifecycle is not None and lifecycle.is_page(document.source))
+        if not lifecycle.is_page(document.source)
         and (filters.projects is None or document.project in filters.projects)
         and (not filters.source_prefix or is_below(document.source, filters.source_prefix))
         and (not filters.since or document.date >= filters.since)
@@ -80,26 +79,16 @@ def measure_growth(documents: Iterable[Document], since: str) -> tuple[GrowthDay
 
 
 def list_memories(
-    store: Store,
-    filters: Filters,
-    limit: int,
-    lifecycle: LifecycleIndex | None = None,
-    options: ListOptions | None = None,
+    store: Store, filters: Filters, limit: int, lifecycle: LifecycleIndex, options: ListOptions
 ) -> ListReply:
     """Return matching memories, newest first; a section that was split into pieces is one memory.
 
     Superseded and expired ones are included only if the options say so.
     """
-    _check_limit(limit)
-    options = options or ListOptions()
-    if lifecycle is None:
-        memories = store.recent(filters, limit + 1)
-        return ListReply((), tuple(memories[:limit]), more=len(memories) > limit)
-    shown = (
-        _list_due(store, filters, lifecycle, options)
-        if options.due
-        else _list_visible(store, filters, limit + 1, lifecycle, options)
-    )
+    if options.due:
+        shown = _list_due(store, filters, lifecycle, options)
+    else:
+        shown = _list_visible(store, filters, limit + 1, lifecycle, options)
     states = {
         stored.id: state for stored in shown[:limit] if (state := lifecycle.state_of(stored)) != NO_LIFECYCLE_STATE
     }
@@ -127,11 +116,6 @@ def _explain_unknown(kind: str, name: str, known: Mapping[str, int]) -> str:
     common = sorted(known, key=lambda other: (-known[other], other))
     others = f"; {kind}s: {', '.join(common[:_MAX_NAMES])}{', …' if len(common) > _MAX_NAMES else ''}" if known else ""
     return f"there is no {kind} {name!r} here{guess}{others}"
-
-
-def _check_limit(limit: int) -> None:
-    if limit < 1:
-        raise UsageError(f"limit must be at least 1 (got {limit})")
 
 
 def _list_visible(

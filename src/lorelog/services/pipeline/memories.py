@@ -66,7 +66,7 @@ class ProjectMemories(Struct, frozen=True):
         scoped = self.scope.scoped(filters or Filters(), all_projects=all_projects)
         if documents:
             return list_documents(self.scope.store, scoped, limit, self.scope.lifecycle_index())
-        reply = list_memories(self.scope.store, scoped, limit, self.scope.lifecycle_index(), options)
+        reply = list_memories(self.scope.store, scoped, limit, self.scope.lifecycle_index(), options or ListOptions())
         if not reply.memories:
             return replace(reply, notes=explain_filters(self.scope.store, scoped))
         ownership = self._ownership

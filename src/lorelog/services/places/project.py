@@ -14,7 +14,6 @@ share; a directory name alone ("docs", "app") is ambiguous, so a project without
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from os import path
 
@@ -132,10 +131,6 @@ _SCOPE_FILE_HINT = 'write for example {"tenant": "work", "project": "."}; with -
 GLOBAL_NAME = "global"
 """Shared name of memories without a project: they are visible from every project and every machine."""
 
-_REMOTE_SECTION = re.compile(r'^\s*\[\s*remote\s+"(?P<name>[^"\n]*)"\s*\]', re.IGNORECASE)
-_URL_LINE = re.compile(r"^\s*url\s*=\s*\"?(?P<url>[^\"\s]+)", re.IGNORECASE)
-_URL_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://)(?:[^/@]*@)?(?P<host>[^/:@]+)(?::\d+)?/(?P<path>.+)", re.IGNORECASE)
-_SCP_ADDRESS = re.compile(r"(?:[^/@:]+@)?(?P<host>[^/:@]{2,}):(?!//)(?P<path>.+)")
 _MAX_SHARED_NAME_CHARS = 1000
 
 
@@ -163,12 +158,13 @@ def _remote_url(config: str) -> str:
     """Return the address of `origin`, or of the only remote."""
     urls: dict[str, str] = {}
     section = ""
-    for line in config.splitlines():
-        if line.lstrip().startswith("["):
-            named = _REMOTE_SECTION.match(line)
-            section = named["name"] if named else ""
-        elif section and (match := _URL_LINE.match(line)):
-            urls.setdefault(section, match["url"])
+    for line in map(str.strip, config.splitlines()):
+        key, equals, value = line.partition("=")
+        if line.startswith("["):
+            kind, _, name = line.strip("[]").partition('"')
+            section = name.partition('"')[0] if kind.strip().lower() == "remote" else ""
+        elif section and equals and key.strip().lower() == "url" and value.strip(' "'):
+            urls.setdefault(section, value.strip(' "').split()[0])
     if "origin" in urls:
         return urls["origin"]
     return next(iter(urls.values())) if len(urls) == 1 else ""
@@ -179,10 +175,17 @@ def _normalize_remote_url(url: str) -> str:
 
     Clones that use SSH and HTTPS get the same name.
     """
-    if url.lower().startswith("file:"):
-        return ""
-    match = _URL_ADDRESS.fullmatch(url) or (None if "://" in url else _SCP_ADDRESS.fullmatch(url))
-    if match is None:
-        return ""
-    remote_path = match["path"].strip("/").removesuffix(".git").strip("/")
-    return f"{match['host'].lower()}/{remote_path}" if remote_path else ""
+    if "://" in url:
+        from urllib.parse import urlsplit
+
+        try:
+            address = urlsplit(url)
+            host, remote_path = address.hostname or "", address.path
+        except ValueError:
+            return ""
+    else:
+        before, _, remote_path = url.partition(":")  # user@host:path
+        host = before.rpartition("@")[2].lower() if "/" not in before else ""
+        host = host if len(host) > 1 else ""  # a drive has one letter
+    remote_path = remote_path.strip("/").removesuffix(".git").strip("/")
+    return f"{host}/{remote_path}" if host and remote_path and not url.lower().startswith("file:") else ""
