@@ -34,7 +34,7 @@ from lorelog.core.atomic_file import sync_folder
 from lorelog.core.errors import StoreIncompatible, UsageError
 from lorelog.core.record import MAX_NESTING, REDACTION_KIND, Record, RecordDraft, exceeds_max_nesting
 from lorelog.core.serializable import Serializable
-from lorelog.records.kinds import REDACTED_KEY, holds_text, redact_values
+from lorelog.records.kinds import HASH_PATTERN, REDACTED_KEY, holds_text, redact_values
 
 _SEALED = re.compile(r"ledger-(\d{6,})\.jsonl")
 _BLOCK = 65536
@@ -161,7 +161,6 @@ LINE_FORMAT_VERSION = 1
 GENESIS_HASH = "0" * 64
 """The previous hash in the first line."""
 MAX_REDACTIONS_PER_RECORD = 1_000
-HASH_PATTERN = re.compile(r"[0-9a-f]{64}")
 MAX_RECORD_BYTES = 4 * 1024 * 1024
 _CHECKSUM_CHARS = 16
 _BODY_OFFSET = len('{"#":"') + _CHECKSUM_CHARS + len('",')

@@ -416,8 +416,8 @@ def _value_text(value: Json) -> str:
 
 REDACTED_KEY = "redacted"
 """Key of a redacted line with the hash of the original line."""
-MARKER_PATTERN = re.compile(r"sha256:[0-9a-f]{64}")
-_NAME_PATTERN = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
+HASH_PATTERN = re.compile(r"[0-9a-f]{64}")
+_MARKER = "sha256:"
 USUAL_STATUSES = frozenset(
     {spec.status for spec in KINDS.values()}
     | {"completed", "failed", "cancelled", "blocked", "abandoned", "done", "open", "pending", "generated"}
@@ -429,7 +429,8 @@ _KEPT_LINE_KEYS = (
     *("origin", "supports_claim"),
 )
 _KEPT_TEXTS: Mapping[str, Callable[[str], object]] = {
-    "agent": _NAME_PATTERN.fullmatch,  # withdrawals are found by the writer's name
+    # Withdrawals are found by the writer's name.
+    "agent": lambda name: len(name) <= 100 and not any(char < " " or char == "\x7f" for char in name),
     "session": _IDENTIFIER.fullmatch,
     "status": USUAL_STATUSES.__contains__,
     "relation": _RELATIONS.__contains__,
@@ -445,7 +446,7 @@ def redact_values(values: Mapping[str, Any], raw: bytes) -> tuple[dict[str, Any]
     removed: dict[str, str] = {}
 
     def replace(path: str, text: str) -> str:
-        removed[path] = "sha256:" + hashlib.sha256(b"\0".join((raw, path.encode(), text.encode()))).hexdigest()
+        removed[path] = _MARKER + hashlib.sha256(b"\0".join((raw, path.encode(), text.encode()))).hexdigest()
         return removed[path]
 
     redacted = _replace_texts(values, replace)
@@ -453,9 +454,13 @@ def redact_values(values: Mapping[str, Any], raw: bytes) -> tuple[dict[str, Any]
     return redacted, removed
 
 
+def _keep_marker(path: str, text: str) -> str:
+    return text if text.startswith(_MARKER) and HASH_PATTERN.fullmatch(text[len(_MARKER) :]) else ""
+
+
 def holds_text(values: Mapping[str, Any]) -> bool:
     """Return True if a line that claims to be redacted holds anything that a redaction removes."""
-    expected = _replace_texts(values, lambda _, text: text if MARKER_PATTERN.fullmatch(text) else "")
+    expected = _replace_texts(values, _keep_marker)
     expected |= {name: values[name] for name in ("#", REDACTED_KEY) if name in values}
     return expected != dict(values)
 

@@ -25,7 +25,7 @@ from lorelog.ingest.importers.source import (
 from lorelog.ingest.metadata import find_day
 
 _LINK = re.compile(r"(?<!!)\[\[([^\]|#^\n]{1,300})(?:[#^][^\]|\n]*)?(?:\|[^\]\n]*)?\]\]")
-_OBSIDIAN_INLINE_TAG = re.compile(r"(?<![\w#&/`])#([^\W\d_][\w/-]{0,60})")
+_INLINE_TAG = re.compile(r"(?<![\w#&/`])#([^\W\d_][\w/-]{0,60})")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", 16)
 _VAULT_FOLDERS = ("", "Documents", "Obsidian", "Documents/Obsidian", "vaults", "notes")
 
@@ -97,7 +97,7 @@ def _read_obsidian_note(note: MarkdownNote, names: Mapping[str, list[str]]) -> I
             kind="daily note" if is_daily else "note",
             place=place,
             type=clean_type(note.matter.get("type")) or "note",
-            tags=clean_tags(*matter, *_OBSIDIAN_INLINE_TAG.findall(prose), *aliases, *links),
+            tags=clean_tags(*matter, *_INLINE_TAG.findall(prose), *aliases, *links),
             at=note.at,
             key=f"{note.name}#{heading}",
             archive=is_daily,
@@ -105,8 +105,6 @@ def _read_obsidian_note(note: MarkdownNote, names: Mapping[str, list[str]]) -> I
 
 
 _OBSERVATION = re.compile(r"^\s*[-*] \[([^\]\n\[( ][^\]\n\[]{0,60})\] ", 8)
-_RELATION = re.compile(r"\[\[([^\]|\n]{1,200})(?:\|[^\]\n]*)?\]\]")
-_BASIC_INLINE_TAG = re.compile(r"(?<![\w#&/])#([A-Za-z][\w/-]{1,60})")
 _CHECKBOXES = frozenset({"x", "X", "-", "/"})
 _SAMPLE_FILES = 50
 
@@ -144,15 +142,13 @@ def _read_basic_note(note: MarkdownNote) -> Iterator[ImportedItem]:
         categories = [
             f"category:{word}" for word in dict.fromkeys(_OBSERVATION.findall(text)) if word not in _CHECKBOXES
         ]
-        links = [f"link:{target}" for target in dict.fromkeys(_RELATION.findall(text))]
+        links = [f"link:{target}" for target in dict.fromkeys(_LINK.findall(text))]
         yield ImportedEntry(
             text=text if text.lstrip().startswith("#") else f"**{title}**\n\n{text}",
             kind="note",
             place=f"{note.name}, {heading}" if heading else note.name,
             type=clean_type(note.matter.get("type")) or "note",
-            tags=clean_tags(
-                *matter_list(note.matter.get("tags")), *categories, *links, *_BASIC_INLINE_TAG.findall(text)
-            ),
+            tags=clean_tags(*matter_list(note.matter.get("tags")), *categories, *links, *_INLINE_TAG.findall(text)),
             at=note.at,
             key=f"{text_of(note.matter.get('permalink')) or note.name}#{heading}",
         )

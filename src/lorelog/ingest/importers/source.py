@@ -7,7 +7,6 @@ follows a link out of the folder that it was given, and never raises for a singl
 from __future__ import annotations
 
 import hashlib
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -21,9 +20,9 @@ from lorelog.core.errors import UsageError, nearest_name
 
 MAX_ENTRY_CHARS = 1_000_000
 _MAX_TAGS = 100
-_TYPE_PATTERNS = re.compile(r"[^\w.-]+"), re.compile(r"\w[\w.-]{0,63}")
-_TAG_PATTERNS = re.compile(r"[^\w.:/*@+-]+"), re.compile(r"\w[\w.:/*@+-]{0,199}")
-"""Characters that journals do not accept in a type or tag, and the accepted form."""
+_TYPE_CHARS, _MAX_TYPE_CHARS = ".-", 64
+_TAG_CHARS, _MAX_TAG_CHARS = ".:/*@+-", 200
+"""Characters that journals accept in a type or tag beside letters, digits and `_`, and its length."""
 _MILLISECONDS = 100_000_000_000
 """A number of seconds this large is a number of milliseconds."""
 
@@ -178,21 +177,20 @@ def modification_time(path: Path) -> datetime | None:
 
 def clean_type(value: object) -> str:
     """Return a type in the form that journals accept; empty if nothing is left."""
-    return _clean_word(value, _TYPE_PATTERNS)
+    return _clean_word(value, _TYPE_CHARS, _MAX_TYPE_CHARS)
 
 
 def clean_tags(*values: object) -> tuple[str, ...]:
     """Return tags in the form that journals accept, without repeats."""
-    words = (_clean_word(value, _TAG_PATTERNS) for value in values)
+    words = (_clean_word(value, _TAG_CHARS, _MAX_TAG_CHARS) for value in values)
     return tuple(dict.fromkeys(filter(None, words)))[:_MAX_TAGS]
 
 
-def _clean_word(value: object, patterns: tuple[re.Pattern[str], re.Pattern[str]]) -> str:
+def _clean_word(value: object, allowed: str, limit: int) -> str:
     if not isinstance(value, str):
         return ""
-    rejected, accepted = patterns
-    match = accepted.match(rejected.sub("-", value).strip("-.:/*@+"))
-    return match[0] if match else ""
+    kept = "".join(char if char.isalnum() or char == "_" or char in allowed else " " for char in value)
+    return "-".join(kept.split()).strip("-.:/*@+")[:limit]
 
 
 def first_text(values: Mapping[str, Any], *names: str) -> str:

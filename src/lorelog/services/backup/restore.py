@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
@@ -53,7 +52,6 @@ _UNDO_PREFIX = "restore-"
 _CHANGES = "changes.jsonl"
 _LOCK_S = 10.0
 _BLOCK = 1 << 20
-_TITLE = re.compile(r"\A\s*# [^\n]*\n?")
 
 
 class ForgottenMemories(Struct, frozen=True):
@@ -123,8 +121,8 @@ def merge_journal(
         return MergedText(backup, len(fresh))
     if not fresh:
         return MergedText(here if here is not None else b"", 0, skipped, different)
-    title = _TITLE.match(text)
-    before = here if here is not None else (title[0] if title else "").encode()
+    title = text.lstrip().partition("\n")[0]
+    before = here if here is not None else (f"{title}\n" if title.startswith("# ") else "").encode()
     parts = b"\n\n".join(section.text.strip("\n").encode("utf-8", "replace") for section in fresh)
     separator = b"\n\n" if before.strip() else b""
     return MergedText(before.rstrip(b"\n") + separator + parts + b"\n", len(fresh), skipped, different)

@@ -23,14 +23,13 @@ from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
 from lorelog.core.paths import is_below
 from lorelog.core.serializable import Serializable
+from lorelog.services.memories.journal import anchor_field
 from lorelog.services.memory_state.append_log import AppendLog, encode_line
 
 BATCHES_FOLDER = "imports"
 """In the tenant's folder: lists of batches. Below the journals: their entries."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,80}")
 _ENTRY = re.compile(r"^### [0-2]\d:[0-5]\d\n<!-- (?=[^\n]*\bmemory:)", 8)
-_IDENTITY = re.compile(r"\bmemory:([\w.:-]+)")
-_TITLE = re.compile(r"\A\s*# \d{4}-\d\d-\d\d\s*\Z")
 
 
 class BatchEntry(Struct, frozen=True, omit_defaults=True):
@@ -226,8 +225,7 @@ def _take_back(path: Path, entries: list[BatchEntry], report: UndoReport) -> lis
     edited: list[BatchEntry] = []
     found: set[str] = set()
     for block in blocks:
-        identity = _IDENTITY.search(block)
-        entry = wanted.get(identity[1]) if identity else None
+        entry = wanted.get(anchor_field(block, "memory"))
         if entry is None or entry.id in found:
             remaining.append(block)
             continue
@@ -239,7 +237,9 @@ def _take_back(path: Path, entries: list[BatchEntry], report: UndoReport) -> lis
             remaining.append(block)
     report.kept += [f"{path}: {entry.id}" for entry in edited]
     report.missing += len(wanted.keys() - found)
-    is_empty = not remaining and (_TITLE.match(head) or not head.strip())
+    words = head.split()
+    is_title = len(words) == 2 and words[0] == "#" and words[1].replace("-", "").isdecimal()
+    is_empty = not remaining and (is_title or not words)
     try:
         if is_empty:
             path.unlink(missing_ok=True)

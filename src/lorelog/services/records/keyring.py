@@ -18,7 +18,6 @@ import binascii
 import hashlib
 import json
 import os
-import re
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -53,7 +52,6 @@ KEYS_VERSION = 1
 _PUBLIC_KEY_BYTES = 32
 _MAX_NAME_CHARS = 100
 _MAX_FILE_BYTES = 1_000_000
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _PRIME = 2**255 - 19
 _WEAK_KEYS = frozenset(
     {
@@ -418,7 +416,7 @@ class Keyring:
 
 
 def _check_name(name: str) -> None:
-    if not writer_identity(name) or len(name) > _MAX_NAME_CHARS or _UNPRINTABLE.search(name) or name != name.strip():
+    if not writer_identity(name) or len(name) > _MAX_NAME_CHARS or not name.isprintable() or name != name.strip():
         raise UsageError(
             f"{name[:_MAX_NAME_CHARS]!r} is not a valid name of an identity",
             hint=f"use an agent's id: one line of at most {_MAX_NAME_CHARS} characters",
@@ -493,7 +491,8 @@ def check_ledger(store: RecordStore, keyring: Keyring, limit: int) -> LedgerChec
     return LedgerCheck(chain, states, tuple(unproven))
 
 
-_ENCRYPTED_HEADER = re.compile(rb"lorelog scrypt v1 ([0-9a-f]{32})\n")
+_ENCRYPTED_PREFIX = b"lorelog scrypt v1 "
+"""Followed by the salt in hexadecimal, and on the next line by the key."""
 _SCRYPT_COST, _SCRYPT_BLOCK_SIZE, _SCRYPT_PARALLELISM = 2**15, 8, 1
 
 
@@ -507,7 +506,7 @@ def generate_key(passphrase: str) -> tuple[bytes, bytes]:
     encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if passphrase:
         salt = os.urandom(16)
-        header = b"lorelog scrypt v1 " + salt.hex().encode() + b"\n"
+        header = _ENCRYPTED_PREFIX + salt.hex().encode() + b"\n"
         encryption = serialization.BestAvailableEncryption(_derive_passphrase(passphrase, salt))
     text = private.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
     return header + text, private.public_key().public_bytes_raw()
@@ -515,7 +514,7 @@ def generate_key(passphrase: str) -> tuple[bytes, bytes]:
 
 def is_encrypted(text: bytes) -> bool:
     """Return True if a key file needs a passphrase."""
-    return _ENCRYPTED_HEADER.match(text) is not None
+    return text.startswith(_ENCRYPTED_PREFIX)
 
 
 def load_private_key(text: bytes, passphrase: str) -> Ed25519PrivateKey:
@@ -524,10 +523,12 @@ def load_private_key(text: bytes, passphrase: str) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    header = _ENCRYPTED_HEADER.match(text)
-    secret = _derive_passphrase(passphrase, bytes.fromhex(header[1].decode())) if header else None
+    secret = None
+    if is_encrypted(text):
+        header, _, text = text.partition(b"\n")
+        secret = _derive_passphrase(passphrase, bytes.fromhex(header[len(_ENCRYPTED_PREFIX) :].decode()))
     try:
-        private = load_pem_private_key(text[header.end() if header else 0 :], secret)
+        private = load_pem_private_key(text, secret)
     except (TypeError, UnsupportedAlgorithm):
         raise ValueError("not a private key") from None
     if not isinstance(private, Ed25519PrivateKey):

@@ -44,7 +44,7 @@ PAGE_FORMAT = "2"
 
 _MAX_TITLE_CHARS = 200
 _MAX_NAME_CHARS = 100
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_BLANKED = dict.fromkeys([*range(9), *range(0x0B, 0x20), *range(0x7F, 0xA0)], " ")
 _LIST_ITEM = r"(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*"
 _MARKUP = re.compile(rf"([ \t]*)(?={_LIST_ITEM}(?:#|`{{3}}|~{{3}})|(?:=+|-+)\s*$)")
 """Text that would begin a heading or a fence, or underline the line before it."""
@@ -81,7 +81,7 @@ def _render_section(record: Record) -> str:
 def _escape_text(text: str) -> str:
     """Return valid text without comments, and without line breaks other than newlines."""
     whole = text.replace("\r\n", "\n").encode("utf-8", "replace").decode()
-    return _CONTROLS.sub(" ", whole).replace("<!--", "<! --")
+    return whole.translate(_BLANKED).replace("<!--", "<! --")
 
 
 def _one_line(text: str, max_chars: int) -> str:

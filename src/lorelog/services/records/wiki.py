@@ -57,10 +57,9 @@ EDITED_SUFFIX = ".edited"
 """Suffix of an edited page that was moved aside."""
 _INLINE_MARKUP = re.compile(r"[\\`*\[\]<>&~|$]|(?<![^\W_])_|_(?![^\W_])")
 _BLOCK_START = re.compile(r"(?:[#=+-]|[0-9]{1,9}(?=[.)]))")
-_SLUG = re.compile(r"(?!x-)[a-z0-9][a-z0-9-]{0,63}")
+_SLUG_CHARS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
+_MAX_SLUG_CHARS = 64
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
-_BACKTICK_RUNS = re.compile(r"`+")
-_HEADING_PUNCTUATION = re.compile(r"[^\w\- ]")
 DIGEST_BADGE = "`[digest]`"
 _DISCLAIMER = (
     f"{DIGEST_BADGE} Compiled from records, for orientation only: follow the citations before you rely on a sentence."
@@ -99,20 +98,24 @@ def quote_text(text: str, indent: str = "") -> list[str]:
 def fence_text(text: str, indent: str = "") -> list[str]:
     """Return text as a fenced block. The fence is longer than any inside."""
     whole = strip_control_chars(text).strip("\n")
-    fence = "`" * max(3, 1 + max(map(len, _BACKTICK_RUNS.findall(whole)), default=0))
+    fence = "```"
+    while fence in whole:
+        fence += "`"
     return [f"{indent}{line}".rstrip() for line in (f"{fence}text", *whole.split("\n"), fence)]
 
 
 def id_slug(identity: str) -> str:
     """Return an id that is safe in file names and anchors; most ids are unchanged."""
-    if _SLUG.fullmatch(identity):
+    is_short = 0 < len(identity) <= _MAX_SLUG_CHARS
+    if is_short and _SLUG_CHARS.issuperset(identity) and not identity.startswith(("-", "x-")):
         return identity
     return f"x-{hashlib.sha256(identity.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def heading_anchor(heading: str) -> str:
     """Return a heading's anchor by GitHub's rule."""
-    return _HEADING_PUNCTUATION.sub("", heading.strip().lower()).replace(" ", "-")
+    kept = (char for char in heading.strip().lower() if char.isalnum() or char in "_- ")
+    return "".join(kept).replace(" ", "-")
 
 
 def record_heading(record: Record) -> str:

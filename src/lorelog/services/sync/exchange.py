@@ -56,7 +56,7 @@ _WRITER_FILE = "writer.txt"
 _NAME = re.compile(r"[\w][\w.-]{0,63}")
 _BRANCH_NAME = re.compile(r"(?!.*(?:\.\.|//|/$|\.lock$|\.$))[\w][\w./-]{0,199}")
 _SLUG_CHARS = re.compile(r"[^a-z0-9]+")
-_WRITER = re.compile(r"[0-9a-f]{12}")
+_WRITER_CHARS = 12
 _SHA256_CHARS = 64
 _MAX_STEM_CHARS = 50
 _RACE_WORDS = (
@@ -382,11 +382,12 @@ class SyncFolder:
             known = (self.folder / _WRITER_FILE).read_text("ascii").strip()
         except (OSError, ValueError):
             known = ""
-        return known if _WRITER.fullmatch(known) else self.new_writer()
+        is_id = len(known) == _WRITER_CHARS and set(known) <= set("0123456789abcdef")
+        return known if is_id else self.new_writer()
 
     def new_writer(self) -> str:
         """Return a new id, for a machine whose id another one uses, too: its home was copied."""
-        identity = hashlib.sha256(f"{new_id()}{os.urandom(8).hex()}".encode()).hexdigest()[:12]
+        identity = hashlib.sha256(f"{new_id()}{os.urandom(8).hex()}".encode()).hexdigest()[:_WRITER_CHARS]
         self._write(_WRITER_FILE, identity.encode())
         return identity
 

@@ -210,15 +210,6 @@ _PROJECT_FIELDS = ("added", "replaced", "sent", "base", "received_base", "pendin
 """Fields of a plan that are by project."""
 
 
-class _RecordPlan(Struct, frozen=True):
-    """The fields of a plan, for records."""
-
-    added: tuple[Mapping[str, Any], ...]
-    sent: int
-    seen: Mapping[str, tuple[int, str]]
-    is_fork: bool = False
-
-
 def _plan_project(
     entries: Mapping[str, SyncEntry],
     before: Mapping[str, str],
@@ -280,29 +271,28 @@ class _Planner:
             projects[name] = _plan_project(merged.entries, before, here, other)
             conflicts += merged.conflicts
         keys = {key for project in projects.values() for key in project["base"]}
-        logs = self._plan_logs(keys)
-        records = self._plan_records()
+        logs, records = self._plan_logs(keys), self._plan_records()
         self._files.setdefault(FORMAT_FILE, (json.dumps({"version": FORMAT_VERSION}) + "\n").encode())
         user = json.dumps({"user": state.user}, ensure_ascii=False) + "\n"
         self._files[f"writers/{state.writer}/writer.json"] = user.encode()
         if self._own_forgotten:
             lines = [json.dumps({"key": key, "at": at}) for key, at in sorted(self._own_forgotten.items())]
             self._files[writer_file(state.writer, "forgotten")] = _join(lines)
+        parts: dict[str, Any] = {
+            part: {name: project[part] for name, project in projects.items()} for part in _PROJECT_FIELDS
+        }
         return ExchangePlan(
             files=self._files,
-            **{part: {name: project[part] for name, project in projects.items()} for part in _PROJECT_FIELDS},
+            **parts,
             forget=self._to_forget(),
             forgotten=self._forgotten,
             logs=logs,
-            records=records.added,
-            seen=records.seen,
-            sent_records=records.sent,
+            **records,
             conflicts=tuple(conflicts),
             other_projects=tuple(sorted(set(there.projects) - set(state.entries))),
             users={**there.users, state.writer: state.user},
             problems=tuple(self._problems),
             erases=self._erases,
-            is_fork=records.is_fork,
         )
 
     def _to_forget(self) -> tuple[str, ...]:
@@ -424,15 +414,15 @@ class _Planner:
         known = {str(json_object(line).get("id")) for lines in writers.values() for line in lines}
         return frozenset(identity for identity, is_gone in removed.items() if is_gone and identity not in known)
 
-    def _plan_records(self) -> _RecordPlan:
-        """Write the chain of this writer, and return what the records come to."""
+    def _plan_records(self) -> dict[str, Any]:
+        """Write the chain of this writer, and return the fields of a plan that are about records."""
         state, there = self._state, self._there
         seen = dict(state.seen)
         chain = there.chains.get(state.writer, RecordChain())
         count, head = seen.get(state.writer, (0, ""))
         unknown = [record for record in chain.records if str(record.get("id")) not in state.record_ids]
         if chain.fault or unknown or not extends(chain, count, head):
-            return _RecordPlan((), 0, seen, is_fork=True)
+            return {"records": (), "seen": seen, "is_fork": True}
         fresh: dict[str, Mapping[str, Any]] = {}
         elsewhere: set[str] = set()
         for writer, other in sorted(there.chains.items()):
@@ -464,7 +454,8 @@ class _Planner:
         if extended.lines:
             self._files[writer_file(state.writer, "ledger")] = _join(extended.lines)
         seen[state.writer] = (len(extended.lines), extended.head)
-        return _RecordPlan(tuple(fresh.values()), len(extended.lines) - len(chain.lines), seen)
+        sent = len(extended.lines) - len(chain.lines)
+        return {"records": tuple(fresh.values()), "seen": seen, "sent_records": sent}
 
     def _redact_chain(self, writer: str, chain: RecordChain) -> None:
         """Take records that were redacted here out of the chain of another writer."""
