@@ -19,7 +19,6 @@ from lorelog.surfaces.cli.client import OperationClient, call_command, call_oper
 from lorelog.surfaces.cli.render import (
     one_line,
     plural,
-    print_json,
     print_note,
     print_notes,
     print_problems,
@@ -194,13 +193,13 @@ def run_agent_context(args: argparse.Namespace) -> int:
         write_context_log(expand_path(args.log_dir), reply)
     if args.output:
         write_output(expand_path(args.output), reply["text"])
-    if args.json:
-        print_json(reply)
-        return 0
-    if not args.output:
-        print(printable(reply["text"]), end="")
-    print_notes(reply)
-    return 0
+
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        if not args.output:
+            print(printable(reply["text"]), end="")
+        print_notes(reply)
+
+    return print_reply(args, reply, show)
 
 
 def configure_init(parser: argparse.ArgumentParser) -> None:
