@@ -172,7 +172,14 @@ def load_with_sentence_transformers(kind: str, model: str, purpose: ModelPurpose
 def find_files(model: str, purpose: ModelPurpose) -> ModelFiles:
     """Return a model's files, downloading them if necessary. Raise ModelUnavailable if they cannot be obtained."""
     if is_path(model):
-        return _find_in_named_folder(Path(model).expanduser(), purpose)
+        folder = Path(model).expanduser()
+        hint = f"{purpose.setting} is a folder with {TOKENIZER} and {' or '.join(WEIGHTS[:2])}"
+        if not folder.is_dir():
+            raise ModelUnavailable(f"{purpose.noun} is missing: {folder} is not a folder", hint=hint)
+        if (files := _find_in_folder(folder)) is None:
+            missing = TOKENIZER if _find_weights(folder) else WEIGHTS[0]
+            raise ModelUnavailable(f"{purpose.noun} is incomplete: {folder} has no {missing}", hint=hint)
+        return files
     if not _ID.fullmatch(model):
         raise ModelUnavailable(
             f"{purpose.noun} {model!r} is neither a path nor the id of a model",
@@ -192,17 +199,6 @@ def check_files(model: str, purpose: ModelPurpose) -> None:
 def is_path(model: str) -> bool:
     """Return True if a model is named by a path rather than by an id."""
     return model.startswith(("/", "~")) or Path(model).is_absolute()
-
-
-def _find_in_named_folder(folder: Path, purpose: ModelPurpose) -> ModelFiles:
-    hint = f"{purpose.setting} is a folder with {TOKENIZER} and {' or '.join(WEIGHTS[:2])}"
-    if not folder.is_dir():
-        raise ModelUnavailable(f"{purpose.noun} is missing: {folder} is not a folder", hint=hint)
-    files = _find_in_folder(folder)
-    if files is None:
-        missing = TOKENIZER if _find_weights(folder) else WEIGHTS[0]
-        raise ModelUnavailable(f"{purpose.noun} is incomplete: {folder} has no {missing}", hint=hint)
-    return files
 
 
 def _find_in_folder(folder: Path) -> ModelFiles | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -219,7 +220,7 @@ def list_unused(engine: Engine, request: UnusedRequest, call: RequestContext) ->
             continue
         if projects is not None and usage.project not in projects:
             continue
-        reply = memories.get(identity)
+        reply = memories[identity]
         if reply.memory is None or reply.lifecycle.superseded_by or reply.lifecycle.expired:
             continue
         chunk = reply.memory.chunk
@@ -227,9 +228,7 @@ def list_unused(engine: Engine, request: UnusedRequest, call: RequestContext) ->
             reply_from(
                 usage,
                 UnusedMemoryInfo,
-                id=identity,
-                text=memories.text(identity),
-                type=memories.type(identity),
+                **memories.about(identity),
                 date=chunk.date,
                 source=chunk.source,
                 start_line=chunk.start_line,
@@ -244,32 +243,26 @@ def deliveries_folder(engine: Engine) -> Path:
     return engine.place.tenant_folder / "deliveries"
 
 
-class _MemoryLookup:
-    """Texts and types of memories by id, each looked up once."""
+class _MemoryLookup(dict[str, GetReply]):
+    """Memories by id, each looked up once."""
 
     def __init__(self, engine: Engine) -> None:
+        super().__init__()
         self._engine = engine
-        self._replies: dict[str, GetReply] = {}
 
-    def get(self, identity: str) -> GetReply:
-        if identity not in self._replies:
-            try:
-                self._replies[identity] = self._engine.memories().get(identity)
-            except UsageError:  # a logged text that is not an id
-                self._replies[identity] = GetReply()
-        return self._replies[identity]
+    def __missing__(self, identity: str) -> GetReply:
+        with suppress(UsageError):  # a logged text that is not an id
+            return self.setdefault(identity, self._engine.memories().get(identity))
+        return GetReply()
 
-    def text(self, identity: str) -> str:
-        """Return the first words of a memory; empty if it is deleted or unknown."""
-        memory = self.get(identity).memory
+    def about(self, identity: str) -> dict[str, str]:
+        """Return id, type and the first words of a memory; empty if it is deleted or unknown."""
+        memory = self[identity].memory
         if memory is None:
-            return ""
+            return {"id": identity, "type": "", "text": ""}
         lines = [line for line in memory.chunk.text.splitlines() if line.strip() and not line.startswith("#")]
-        return " ".join(" ".join(lines).split())[:_MAX_TEXT_CHARS]
-
-    def type(self, identity: str) -> str:
-        memory = self.get(identity).memory
-        return "" if memory is None else memory.chunk.type
+        text = " ".join(" ".join(lines).split())[:_MAX_TEXT_CHARS]
+        return {"id": identity, "type": memory.chunk.type, "text": text}
 
 
 def _delivery_info(delivery: Delivery, memories: _MemoryLookup) -> DeliveryInfo:
@@ -280,9 +273,7 @@ def _delivery_info(delivery: Delivery, memories: _MemoryLookup) -> DeliveryInfo:
         how = delivery.used.get(identity)
         shown.append(
             DeliveredMemoryInfo(
-                id=identity,
-                text=memories.text(identity),
-                type=memories.type(identity),
+                **memories.about(identity),
                 used=None if how is None else how != NOT_USED,
                 how="" if how in {None, NOT_USED} else str(how),
             )

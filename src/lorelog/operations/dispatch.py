@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -24,11 +25,9 @@ from lorelog.engine import Engine
 from lorelog.operations.catalogue import find_operation
 from lorelog.operations.operation import Json, Meter, Operation, RequestContext
 from lorelog.operations.requests import OperationRequest
-from lorelog.operations.write_queue import WriteQueue
+from lorelog.operations.write_queue import WriteQueue, YieldingEmbedder
 from lorelog.services.traces.recorder import CallEvent, record_call
 from lorelog.wiring import Location, open_engine, resolve_location
-
-_NULLABLE_FIELDS: dict[type[OperationRequest], frozenset[str]] = {}
 
 
 class ClientIdentity(Struct, frozen=True):
@@ -87,7 +86,9 @@ class Dispatcher:
             try:
                 request = read_request(operation, arguments)
             except UsageError as error:
-                self._trace_refusal(operation, arguments, caller, error)
+                # Traced in the caller's own project: the one that the request names may be what is invalid.
+                with suppress(LorelogError), self._engine_for(OperationRequest(), caller) as engine:
+                    _trace_call(engine, CallEvent(operation.name, arguments, 0.0, error))
                 raise
             with self._engine_for(request, caller) as engine:
                 context = RequestContext(
@@ -130,23 +131,10 @@ class Dispatcher:
         if not operation.writes:
             return operation.handler(engine, request, context)
         with self._write_queue.acquire(engine.place.tenant_folder, context.progress, operation.name) as slot:
-            writer = engine.with_embedder(slot.wrap_embedder)
-            _complete_forgets(writer)
+            writer = engine.with_embedder(partial(YieldingEmbedder, slot=slot))
+            with suppress(LorelogError):  # a forget that cannot be completed now does not stop the write
+                writer.complete_forgets()
             return operation.handler(writer, request, replace(context, yield_write_slot=slot.released))
-
-    def _trace_refusal(
-        self, operation: Operation[Any, Any], arguments: object, caller: ClientIdentity, error: UsageError
-    ) -> None:
-        """Trace an invalid request in the caller's own project: the one it names may be what is invalid."""
-        with suppress(LorelogError), self._engine_for(OperationRequest(), caller) as engine:
-            _trace_call(engine, CallEvent(operation.name, arguments, 0.0, error))
-
-
-def _complete_forgets(engine: Engine) -> None:
-    """Complete an interrupted forget before the next write. If that is impossible now, the write goes on."""
-    if engine.has_interrupted_forget():
-        with suppress(LorelogError):
-            engine.complete_forgets()
 
 
 def _trace_call(engine: Engine, event: CallEvent) -> None:
@@ -181,12 +169,9 @@ def read_request(operation: Operation[Any, Any], arguments: object) -> Operation
 
 def _nullable_fields(request: type[OperationRequest]) -> frozenset[str]:
     """Return the fields for which null counts as not given. `msgspec.structs.fields` would inspect all types for it."""
-    if request not in _NULLABLE_FIELDS:
-        names, defaults = request.__struct_fields__, request.__struct_defaults__
-        required = len(names) - len(defaults)
-        optional = [name for name, value in zip(names[required:], defaults, strict=True) if value is not msgspec.UNSET]
-        _NULLABLE_FIELDS[request] = frozenset((*names[:required], *optional))
-    return _NULLABLE_FIELDS[request]
+    names, defaults = request.__struct_fields__, request.__struct_defaults__
+    optional = zip(names[len(names) - len(defaults) :], defaults, strict=True)
+    return frozenset(names) - {name for name, value in optional if value is msgspec.UNSET}
 
 
 def _format_validation_error(
@@ -201,7 +186,9 @@ def _format_validation_error(
         reason, _, path = str(error).partition(" - at `$.")
         field = path.rstrip("`").replace("[...]", "[]")
         if reason.startswith("Object "):
-            return _format_object_error(reason, field)
+            whole = f"{field}.{reason.partition('`')[2].rstrip('`')}".removeprefix(".")
+            missing = reason.startswith("Object missing")
+            return f"the field {whole!r} is missing" if missing else f"there is no field {whole!r}"
         constraint, value = _format_constraint(reason, _field_types(operation.request, field)), values.get(field)
         shown = value is not None and not constraint.startswith("must not be")
         return f"{field} {constraint}" + (f" (got {_truncate(value)})" if shown else "")
@@ -220,15 +207,6 @@ _TYPE_NAMES = {
     "object": "an object",
 }
 _BOUNDS = {">=": "at least", "<=": "at most", ">": "greater than", "<": "less than"}
-
-
-def _format_object_error(reason: str, parent: str) -> str:
-    """Return a message of msgspec about the fields of an object in plain words."""
-    name = reason.partition("`")[2].rstrip("`")
-    whole = f"{parent}.{name}" if parent else name
-    if reason.startswith("Object missing"):
-        return f"the field {whole!r} is missing"
-    return f"there is no field {whole!r}"
 
 
 def _field_types(request: type[OperationRequest], name: str) -> tuple[msgspec.inspect.Type, ...]:
@@ -311,7 +289,7 @@ def translate_memd_fields(operation: str, arguments: Mapping[str, Any], known: f
             continue
         renamed = _NAMES.get(name, "")
         if renamed in known and renamed not in arguments:
-            ours[renamed] = _CONVERSIONS.get(name, _same)(value)
+            ours[renamed] = _CONVERSIONS[name](value) if name in _CONVERSIONS else value
         elif value is None and name in _FORGIVEN:
             continue
         elif name in _TRANSLATIONS and isinstance(value, _TRANSLATIONS[name][0]):
@@ -321,20 +299,17 @@ def translate_memd_fields(operation: str, arguments: Mapping[str, Any], known: f
     return ours
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def _translate_items(value: Any) -> Any:
-    return list(map(_translate_item, value)) if isinstance(value, list) else value
-
-
-def _translate_item(item: Any) -> Any:
-    """Return one memory of a batch with our fields. Its project is that of the batch."""
-    if not isinstance(item, dict):
-        return item
-    own = {name: value for name, value in item.items() if name not in {"project_id", "tenant_id"}}
-    return translate_memd_fields("memory.add", own, _ITEM_FIELDS)
+    """Return the memories of a batch with our fields. Their project is that of the batch."""
+    if not isinstance(value, list):
+        return value
+    own = [
+        {name: part for name, part in item.items() if name not in {"project_id", "tenant_id"}}
+        if isinstance(item, dict)
+        else item
+        for item in value
+    ]
+    return [translate_memd_fields("memory.add", item, _ITEM_FIELDS) if isinstance(item, dict) else item for item in own]
 
 
 def _add_fields(ours: dict[str, Any], name: str, fields: Mapping[str, Any], known: frozenset[str]) -> None:

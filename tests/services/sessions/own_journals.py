@@ -1,10 +1,11 @@
-"""Journals for tests that count as written on this machine."""
+"""Journals for tests that count as written on this machine, and the session start that shows them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from lorelog.light.delivery_files import entry_digest, parse_entries
+from lorelog.light.delivery_files import DeliveryFiles, entry_digest, parse_entries
+from lorelog.light.session_start import SessionStartSources, ShownMemory, render_session_start
 
 
 def own_all(file: str, *folders: Path) -> None:
@@ -15,3 +16,14 @@ def own_all(file: str, *folders: Path) -> None:
         lines += [f"{journal.resolve()}\t0\tall", *map(entry_digest, parse_entries(text, journal.name[:10]))]
     Path(file).parent.mkdir(parents=True, exist_ok=True)
     Path(file).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+def start_session(
+    tenant: Path, journals: Path, budget: int = 600, *, deletions: str = "tombstones.jsonl"
+) -> ShownMemory:
+    """Return what a session of the journals' project is shown on 2026-11-15."""
+    project = str(journals.parents[1])
+    files = DeliveryFiles(str(tenant), project)
+    own_all(files.own, journals)
+    sources = SessionStartSources(project, (str(journals),), str(tenant / deletions), files)
+    return render_session_start(sources, budget, "2026-11-15")

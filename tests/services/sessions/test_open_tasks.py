@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.records.drafts import draft
 from tests.services.records.tenants import tenant
-from tests.services.sessions.own_journals import own_all
+from tests.services.sessions.own_journals import start_session
 
 from lorelog.core.paths import cache_folder
-from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.delivery_log import estimate_tokens
 from lorelog.light.recent_journals import (
     MAX_OPEN_TASKS_BYTES,
@@ -23,16 +22,11 @@ from lorelog.light.recent_journals import (
     merge_task_lines,
     read_open_tasks,
 )
-from lorelog.light.session_start import SessionStartSources, render_session_start
 from lorelog.services.records.store import RecordStore
 
 
 def shown(home: Path, project: Path, budget: int = 600) -> str:
-    journals = str(project / ".lorelog" / "memory")
-    files = DeliveryFiles(str(home), str(project))
-    own_all(files.own, Path(journals))
-    sources = SessionStartSources(str(project), (journals,), str(home / "tombstones.jsonl"), files)
-    return render_session_start(sources, budget, "2026-11-15").text
+    return start_session(home, project / ".lorelog" / "memory", budget).text
 
 
 def goals(home: Path, *projects: str) -> list[str]:

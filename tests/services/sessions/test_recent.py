@@ -8,15 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.services.sessions.own_journals import own_all
+from tests.services.sessions.own_journals import start_session
 
-from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, DeliveryFiles, list_journal_days
+from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, list_journal_days
 from lorelog.light.delivery_log import estimate_tokens
-from lorelog.light.session_start import SessionStartSources, render_session_start
 from lorelog.services.memory_state.lifecycle_index import MemoryDates, MemoryDateTable
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones
-
-TODAY = "2026-11-15"
 
 
 @pytest.fixture
@@ -37,11 +34,8 @@ def entry(time: str, memory: str, *lines: str, more: str = "") -> str:
 
 
 def shown(journals: Path, budget: int = 600, deletions: str = "") -> str:
-    tenant = str(Path(deletions).parent) if deletions else str(journals.parents[1] / "data" / "none")
-    files = DeliveryFiles(tenant, str(journals.parents[1]))
-    own_all(files.own, journals)
-    sources = SessionStartSources(str(journals.parents[1]), (str(journals),), deletions, files)
-    return render_session_start(sources, budget, TODAY).text
+    tenant = Path(deletions).parent if deletions else journals.parents[1] / "data" / "none"
+    return start_session(tenant, journals, budget, deletions=Path(deletions).name or "none.jsonl").text
 
 
 def test_newest_first_and_nothing_but_sessions(journals: Path) -> None:

@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.services.sessions.own_journals import own_all
+from tests.services.sessions.own_journals import start_session
 
 from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.delivery_log import estimate_tokens
-from lorelog.light.session_start import SessionStartSources, ShownMemory, render_session_start
+from lorelog.light.session_start import ShownMemory
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones
-
-TODAY = "2026-11-15"
 
 
 class Project:
@@ -26,7 +24,6 @@ class Project:
         self.root, self.tenant = folder / "app", folder / "data" / "t"
         self.journals = self.root / ".lorelog" / "memory"
         self.journals.mkdir(parents=True)
-        self.is_own = True
         self.files = DeliveryFiles(str(self.tenant), str(self.root))
 
     def stands(self, *memories: dict[str, Any]) -> None:
@@ -36,11 +33,7 @@ class Project:
         file.write_text("".join(f"{json.dumps(memory)}\n" for memory in memories), "utf-8")
 
     def start(self, budget: int = 600) -> ShownMemory:
-        own_all(self.files.own, *([self.journals] if self.is_own else []))
-        sources = SessionStartSources(
-            str(self.root), (str(self.journals),), str(self.tenant / "tombstones.jsonl"), self.files
-        )
-        return render_session_start(sources, budget, TODAY)
+        return start_session(self.tenant, self.journals, budget)
 
     def lines(self, budget: int = 600) -> list[str]:
         return self.start(budget).text.split("\n")[2:-2]

@@ -65,10 +65,32 @@ class EncodedText(Struct, frozen=True):
     truncated: bool
 
 
-class BuiltinEncoder:
+class _Encoder:
+    """A session, which of its outputs is read, and how that is pooled."""
+
+    _name: str
+    _session: Any
+    _output: str
+    _pooling: str
+
+    def _vector(self, feed: dict[str, Any], size: int, options: Any = None) -> Vector:
+        """Return the vector of unit length for a text of `size` tokens. Raise ModelFault if the model returns none."""
+        try:
+            (states,) = self._session.run([self._output], feed, options)
+        except _RUN_ERRORS as error:
+            raise ModelFault(f"the model {self._name} failed on a text of {size} tokens: {error}") from error
+        vector = _pool(np.asarray(states)[0], self._pooling)
+        length = np.linalg.norm(vector)
+        if vector.ndim != 1 or not np.isfinite(length) or not length:
+            raise ModelFault(f"the model {self._name} returned no vector for a text of {size} tokens", hint=_HINT)
+        return bytes((vector / length).astype("<f4").tobytes())
+
+
+class BuiltinEncoder(_Encoder):
     """A loaded tokenizer and session. Thread-safe."""
 
     def __init__(self, folder: Path, cache_folder: Path | None = None, *, is_exact: bool = False) -> None:
+        self._name = str(folder / WEIGHTS_FILE)
         path = folder / VOCABULARY_FILE
         try:
             self._tokenizer = WordPieceTokenizer.from_file(path)
@@ -102,13 +124,8 @@ class BuiltinEncoder:
         ids = np.array([tokenized.ids], dtype=np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         feed = {name: feed[name] for name in feed.keys() & self._types.keys()}
-        try:
-            (output,) = self._session.run([self._output], feed, self._releasing if release else None)
-        except _RUN_ERRORS as error:
-            raise ModelFault(f"the built-in model failed on a text of {ids.size} tokens: {error}") from error
-        vector = _pool(output[0], self._pooling)
-        unit = (vector / np.linalg.norm(vector)).astype("<f4")
-        return EncodedText(unit.tobytes(), ids.size, tokenized.truncated)
+        vector = self._vector(feed, ids.size, self._releasing if release else None)
+        return EncodedText(vector, ids.size, tokenized.truncated)
 
 
 class OptimizedModel:
@@ -258,7 +275,7 @@ _POOLINGS = {
 _HINT = "embedding.model must be an encoder exported to ONNX with its tokenizer.json"
 
 
-class OnnxTextEncoder:
+class OnnxTextEncoder(_Encoder):
     """A loaded tokenizer and session. Thread-safe."""
 
     def __init__(self, files: ModelFiles, model: str) -> None:
@@ -282,15 +299,7 @@ class OnnxTextEncoder:
             "position_ids": range(size),
         }
         feed = {name: np.array([list(inputs[name])], dtype=kind) for name, kind in self._types.items()}
-        try:
-            (states,) = self._session.run([self._output], feed)
-        except _RUN_ERRORS as error:
-            raise ModelFault(f"the model {self._name} failed on a text of {size} tokens: {error}") from error
-        vector = _pool(np.asarray(states)[0], self._pooling)
-        length = np.linalg.norm(vector)
-        if vector.ndim != 1 or not np.isfinite(length) or not length:
-            raise ModelFault(f"the model {self._name} returned no vector for a text of {size} tokens", hint=_HINT)
-        return EncodedText((vector / length).astype("<f4").tobytes(), size, bool(encoding.overflowing))
+        return EncodedText(self._vector(feed, size), size, bool(encoding.overflowing))
 
     def _find_output(self, metadata: _ModelMetadata, model: str) -> tuple[str, str]:
         """Return the output to read and how to pool it; the pooling is empty if the output is a vector already."""

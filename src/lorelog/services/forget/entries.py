@@ -374,8 +374,8 @@ def erase_sections(
     lines = data.split(b"\n")
     kept: list[bytes] = []
     position = 0
-    for first, end, entry in _find_sections(data, entries, chunking):
-        first = max(first, position)  # noqa: PLW2901  (chunks of several sections may share one)
+    for start, end, entry in _find_sections(data, entries, chunking):
+        first = max(start, position)  # chunks of several sections may share one
         kept += lines[position:first]
         new = ""
         if entry.action == "reword":
@@ -407,8 +407,7 @@ def _find_sections(
     """
     keys = {entry.key: entry for entry in entries}
     text = data.removeprefix(_BOM).decode("utf-8", "replace").replace("\r\n", "\n")
-    outline = read_outline(text)
-    firsts = [section.first for section in read_sections(outline)]
+    firsts = [section.first for section in read_sections(read_outline(text))]
     chunks = chunk_markdown(text, entries[0].source, chunking).chunks
     found: dict[int, tuple[int, int, ForgottenEntry]] = {}
     count = data.count(b"\n") + 1
@@ -466,14 +465,11 @@ def refuse_edit(
 
     With `edit_files` the user confirmed that these files are theirs; files that cannot be written stay refused.
     """
-    refused: dict[str, str] = {}
-    for source, own in group_by_file(entries).items():
-        reason = _unwritable_reason(source)
-        if not reason and not edit_files:
-            reason = _foreign_reason(source, own, workspace, wrote)
-        if reason:
-            refused[source] = reason
-    return refused
+    reasons = {
+        source: _unwritable_reason(source) or ("" if edit_files else _foreign_reason(source, own, workspace, wrote))
+        for source, own in group_by_file(entries).items()
+    }
+    return {source: reason for source, reason in reasons.items() if reason}
 
 
 def _unwritable_reason(source: str) -> str:
@@ -499,10 +495,9 @@ def _foreign_reason(
         return "it is a note outside the journals, which lorelog only reads"
     if all(entry.memory and wrote(entry.memory) for entry in entries):
         return ""
-    directory = Path(source).parent
-    if Git(str(directory)).run("ls-files", "--error-unmatch", "--", source) is not None:
-        return "it came with the repository: Git tracks it, and the entry was not written on this machine"
-    return ""
+    is_tracked = Git(str(Path(source).parent)).run("ls-files", "--error-unmatch", "--", source) is not None
+    reason = "it came with the repository: Git tracks it, and the entry was not written on this machine"
+    return reason if is_tracked else ""
 
 
 def is_journal(source: str, project: str, workspace: Workspace) -> bool:
@@ -514,24 +509,16 @@ def is_journal(source: str, project: str, workspace: Workspace) -> bool:
 
 def find_own_transcripts(entries: Sequence[ForgottenEntry], authored: AuthoredMemories) -> tuple[str, ...]:
     """Return the files of conversations that our own capture read; not those that only an anchor names, which may lie."""
-    return tuple(
-        dict.fromkeys(
-            path
-            for entry in entries
-            if (path := _local_path(entry))
-            and entry.transcript == path
-            and authored.wrote_transcript(entry.memory, entry.project, entry.session, entry.transcript)
-            and _is_own_file(path)
-        )
-    )
-
-
-def _is_own_file(path: str) -> bool:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return False
-    return stat.S_ISREG(status.st_mode) and path.endswith(".jsonl") and status.st_uid == os.geteuid()
+    found: dict[str, None] = {}
+    for entry in entries:
+        path = _local_path(entry)
+        is_captured = authored.wrote_transcript(entry.memory, entry.project, entry.session, entry.transcript)
+        with suppress(OSError):
+            if is_captured and path == entry.transcript and path.endswith(".jsonl"):
+                status = os.lstat(path)
+                if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+                    found[path] = None
+    return tuple(found)
 
 
 def find_unreached(entries: Sequence[ForgottenEntry], home: Path, store_place: str) -> dict[str, str]:

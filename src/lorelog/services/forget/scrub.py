@@ -95,11 +95,8 @@ def scrub_database(path: Path, plan: ForgetPlan, *, every_row_of: tuple[str, ...
             db.execute("PRAGMA secure_delete = ON")
             before = db.total_changes
             for table in _tables(db):
-                if table in every_row_of:
-                    db.execute(f"DELETE FROM {_name(table)}")  # noqa: S608
-                    continue
-                keys, rows = _find_rows(db, table, plan)
-                condition = " AND ".join(f"{_name(key)} = ?" for key in keys)
+                keys, rows = ([], [()]) if table in every_row_of else _find_rows(db, table, plan)
+                condition = " AND ".join(f"{_name(key)} = ?" for key in keys) or "TRUE"
                 db.executemany(f"DELETE FROM {_name(table)} WHERE {condition}", rows)  # noqa: S608
             deleted = db.total_changes - before
             rewrite(db)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from lorelog.core.document import StoredChunk
 from lorelog.core.errors import LorelogError
@@ -16,9 +17,7 @@ from lorelog.core.paths import is_below
 from lorelog.hosts import host_data_folder
 from lorelog.ingest.transcripts.conversation import open_conversation, read_conversation_head
 from lorelog.services.memory_state.authored import AuthoredMemories
-from lorelog.services.places.project import apply_scope_file, find_project, find_scope_file
-
-# ruff: noqa: PTH117, PTH118
+from lorelog.services.places.workspace import apply_scope_file, find_project, find_scope_file
 
 _TRANSCRIPT_FOLDERS = (
     ("claude", "projects"),
@@ -37,7 +36,7 @@ class TranscriptAccess:
 
     def __init__(self, authored: AuthoredMemories, environment: Mapping[str, str]) -> None:
         self._authored = authored
-        folders = (os.path.join(host_data_folder(host, environment), name) for host, name in _TRANSCRIPT_FOLDERS)
+        folders = (Path(host_data_folder(host, environment), name) for host, name in _TRANSCRIPT_FOLDERS)
         self._folders = tuple(map(os.path.realpath, folders))
         self._projects: dict[tuple[str, str], str] = {}
 
@@ -49,7 +48,7 @@ class TranscriptAccess:
         try:
             real = os.path.realpath(path)
             anchor = stored.chunk.anchor
-            if anchor is not None and os.path.isabs(path) and self._authored.wrote_address(anchor, stored.project):
+            if anchor is not None and path.startswith("/") and self._authored.wrote_address(anchor, stored.project):
                 return real
             if not stored.project or not any(is_below(real, folder) for folder in self._folders):
                 return ""
@@ -68,7 +67,7 @@ class TranscriptAccess:
 def _find_conversation_project(path: str, session: str) -> str:
     try:
         directory = read_conversation_head(open_conversation(path, session)).directory
-        if not directory or not os.path.isabs(directory):
+        if not directory or not directory.startswith("/"):
             return ""
         project, scope = find_project(directory), find_scope_file(directory)
         return (apply_scope_file(scope, project) if scope else project).id

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from lorelog.core.atomic_file import write_atomic
-from lorelog.core.errors import LorelogError, ModelFault, ModelUnavailable
+from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.ports import Completion
 from lorelog.hosts import HOST_TITLES
 from lorelog.services.llm.metered import MeteredLlm
@@ -78,39 +78,25 @@ class LlmSummarizer:
         """Return notes on a turn as Markdown bullets; None if they should be extracted instead."""
         try:
             return self._summarize(text, host, session)
-        except Exception:  # noqa: BLE001  (a bug in here must not lose the turn)
+        except Exception:  # noqa: BLE001  (neither a model, a missing prompt file nor a bug must lose the turn)
             return None
 
     def _summarize(self, turn: str, host: str, session: str) -> str | None:
-        llm = self._llm_for(host, session)
-        system = self._prompt(host)
-        if llm is None or system is None or not turn.strip():
-            return None
-        text = f"<turn>\n{limit_text(turn)}\n</turn>"
-        try:
-            reply = llm.ask(
-                PURPOSE_NOTE,
-                system,
-                text,
-                MAX_OUTPUT_TOKENS,
-                is_usable=lambda text: bool(accept_notes(text, self._redact)),
-            )
-        except LorelogError:
-            return None
-        return accept_notes(reply.text, self._redact)
-
-    def _prompt(self, host: str) -> str | None:
-        """Return the instructions for the model; None if the configured file cannot be used."""
-        text = PROMPT
+        llm, system = self._llm_for(host, session), PROMPT
         if self._prompt_file:
-            try:
-                with Path(self._prompt_file).open("rb") as file:
-                    text = file.read(_MAX_PROMPT_BYTES).decode("utf-8", "replace")
-            except OSError:
-                return None
+            with Path(self._prompt_file).open("rb") as file:
+                system = file.read(_MAX_PROMPT_BYTES).decode("utf-8", "replace")
         for name in _PLACEHOLDERS:
-            text = text.replace(name, HOST_TITLES.get(host, host))
-        return text if text.strip() else None
+            system = system.replace(name, HOST_TITLES.get(host, host))
+        if llm is None or not system.strip() or not turn.strip():
+            return None
+
+        def is_usable(text: str) -> bool:
+            return bool(accept_notes(text, self._redact))
+
+        text = f"<turn>\n{limit_text(turn)}\n</turn>"
+        reply = llm.ask(PURPOSE_NOTE, system, text, MAX_OUTPUT_TOKENS, is_usable=is_usable)
+        return accept_notes(reply.text, self._redact)
 
 
 def limit_text(text: str, max_chars: int = MAX_INPUT_CHARS) -> str:
@@ -221,7 +207,9 @@ def take_request(
     while is_alive():
         for path in _oldest_first(folder):
             request = _read_json(path)
-            if request.get("host") != host or request.get("session") not in {"", session} or _is_expired(request):
+            until = request.get("until")
+            is_awaited = isinstance(until, float) and until >= time.time()
+            if request.get("host") != host or request.get("session") not in {"", session} or not is_awaited:
                 continue
             try:
                 path.rename(path.with_suffix(".taken"))
@@ -259,28 +247,18 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _is_expired(request: dict[str, Any]) -> bool:
-    """Return True if the process that waited for the answer is gone."""
-    until = request.get("until")
-    return not isinstance(until, float) or until < time.time()
-
-
 def _oldest_first(folder: Path) -> list[Path]:
-    requests: list[tuple[float, Path]] = []
+    times: dict[Path, float] = {}
     for path in folder.glob("[!.]*.json"):
-        try:
-            requests.append((path.stat().st_mtime, path))
-        except OSError:
-            continue
-    return [path for _, path in sorted(requests)]
+        with suppress(OSError):
+            times[path] = path.stat().st_mtime
+    return sorted(times, key=lambda path: (times[path], path))
 
 
 def _remove_stale(folder: Path) -> None:
     """Remove files left by a killed process."""
     limit = time.time() - _STALE_S
     for path in folder.iterdir():
-        try:
+        with suppress(OSError):
             if path.stat().st_mtime < limit:
                 path.unlink()
-        except OSError:
-            continue

@@ -323,7 +323,16 @@ class CatalogWriter:
     def sweep(self) -> None:
         """Delete long unused vectors, let the lanes follow to the end, and trim the log."""
         self.swept = True
-        self._sweep_vectors()
+        now = int(time.time())
+        if self._vectors_freed or now - int(self.catalog.fact("swept_at") or 0) >= _SWEEP_INTERVAL_S:
+            used = "EXISTS (SELECT 1 FROM chunks WHERE vector_key = key)"
+            with self._write_transaction():
+                execute = self._database.execute
+                execute(f"UPDATE vectors SET released_at = NULL WHERE released_at IS NOT NULL AND {used}")
+                execute(f"UPDATE vectors SET released_at = ? WHERE released_at IS NULL AND NOT {used}", (now,))
+                vector_file.remove_vectors(self._database, "released_at < ?", (now - _UNUSED_VECTOR_TTL_S,))
+                self.catalog.set_fact("swept_at", str(now))
+                vector_file.compact(self._database, vector_file.find_space(self._database, self._space))
         followed = self._update_lanes()
         vector_file.delete_unused_files(self._database)
         with transaction(self._database):
@@ -456,22 +465,6 @@ class CatalogWriter:
     def _delete(self, chunk_rows: Sequence[int]) -> None:
         self._database.executemany("DELETE FROM chunks WHERE row = ?", [(row,) for row in chunk_rows])
         change_log.append_changes(self._database, change_log.REMOVE, list(chunk_rows))
-
-    # -- vectors -----------------------------------------------------------------------------------------------------
-
-    def _sweep_vectors(self) -> None:
-        now = int(time.time())
-        swept = int(self.catalog.fact("swept_at") or 0)
-        if not self._vectors_freed and now - swept < _SWEEP_INTERVAL_S:
-            return
-        used = "EXISTS (SELECT 1 FROM chunks WHERE vector_key = key)"
-        with self._write_transaction():
-            execute = self._database.execute
-            execute(f"UPDATE vectors SET released_at = NULL WHERE released_at IS NOT NULL AND {used}")
-            execute(f"UPDATE vectors SET released_at = ? WHERE released_at IS NULL AND NOT {used}", (now,))
-            vector_file.remove_vectors(self._database, "released_at < ?", (now - _UNUSED_VECTOR_TTL_S,))
-            self.catalog.set_fact("swept_at", str(now))
-            vector_file.compact(self._database, vector_file.find_space(self._database, self._space))
 
     # -- repair ------------------------------------------------------------------------------------------------------
 

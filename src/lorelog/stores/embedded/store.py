@@ -448,39 +448,37 @@ class EmbeddedStore(CatalogStore):
 
     # -- lanes -------------------------------------------------------------------------------------------------------
 
-    def _lexical_candidates(self, terms: Sequence[Term], filters: Filters, limit: int) -> list[Candidate]:
-        with self._open_reader() as catalog:
-            if catalog is None:
-                return []
-            self._repair(catalog, self._lexical)
-            if catalog.admission(filters) is None:
-                filters = Filters()  # a filter that names every project costs as much as one that selects
-            try:
-                return self._lexical.search(terms, filters, limit)
-            except StoreDamaged:
-                # The lane is derived data: rebuild it from the catalog and search again.
-                catalog.checked_lanes.discard(self._lexical)
-                catalog.usable_lanes.pop(self._lexical, None)
-                with self.writer(wait_s=1.0):
-                    self._lexical.forget()
-                self._repair(catalog, self._lexical)
-                return self._lexical.search(terms, filters, limit)
-
-    def _dense_candidates(self, vector: Vector, filters: Filters, limit: int) -> list[Candidate]:
-        with self._open_reader() as catalog:
-            if catalog is None:
-                return []
-            lane = self._dense_lane(catalog.space)
-            self._repair(catalog, lane)
-            admission = catalog.admission(filters)
-            return self._search_mended(lane, lambda: lane.search(vector, admission, limit))
-
     def propose(
         self, terms: Sequence[Term], vector: Vector | None, filters: Filters, limit: int
     ) -> tuple[list[Candidate], list[Candidate]]:
         """Return the candidates of both lanes. In sequence: each takes less time than starting a thread would save."""
-        near = [] if vector is None else self._dense_candidates(vector, filters, limit)
-        return (self._lexical_candidates(terms, filters, limit) if terms else []), near
+        with self._open_reader() as catalog:
+            if catalog is None:
+                return [], []
+            near: list[Candidate] = []
+            if vector is not None:
+                lane = self._dense_lane(catalog.space)
+                self._repair(catalog, lane)
+                admission = catalog.admission(filters)
+                near = self._search_mended(lane, lambda: lane.search(vector, admission, limit))
+            return (self._search_words(catalog, terms, filters, limit) if terms else []), near
+
+    def _search_words(
+        self, catalog: CatalogReader, terms: Sequence[Term], filters: Filters, limit: int
+    ) -> list[Candidate]:
+        self._repair(catalog, self._lexical)
+        if catalog.admission(filters) is None:
+            filters = Filters()  # a filter that names every project costs as much as one that selects
+        try:
+            return self._lexical.search(terms, filters, limit)
+        except StoreDamaged:
+            # The lane is derived data: rebuild it from the catalog and search again.
+            catalog.checked_lanes.discard(self._lexical)
+            catalog.usable_lanes.pop(self._lexical, None)
+            with self.writer(wait_s=1.0):
+                self._lexical.forget()
+            self._repair(catalog, self._lexical)
+            return self._lexical.search(terms, filters, limit)
 
     def rarity(self, words: Sequence[str]) -> dict[str, float]:
         with self._open_reader() as catalog:

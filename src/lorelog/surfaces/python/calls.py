@@ -93,7 +93,7 @@ class OperationCaller:
             progress=progress,
             meter=self._dispatcher.meter,
         )
-        if operation.writes and self.engine.has_interrupted_forget():
+        if operation.writes:
             with suppress(LorelogError):
                 self.engine.complete_forgets()
         return operation.handler(self.engine, request, context)
