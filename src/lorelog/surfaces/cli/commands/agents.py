@@ -19,7 +19,6 @@ from lorelog.surfaces.cli.client import OperationClient, call_command, call_oper
 from lorelog.surfaces.cli.render import (
     one_line,
     plural,
-    print_json,
     print_note,
     print_notes,
     print_problems,
@@ -194,13 +193,13 @@ def run_agent_context(args: argparse.Namespace) -> int:
         write_context_log(expand_path(args.log_dir), reply)
     if args.output:
         write_output(expand_path(args.output), reply["text"])
-    if args.json:
-        print_json(reply)
-        return 0
-    if not args.output:
-        print(printable(reply["text"]), end="")
-    print_notes(reply)
-    return 0
+
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        if not args.output:
+            print(printable(reply["text"]), end="")
+        print_notes(reply)
+
+    return print_reply(args, reply, show)
 
 
 def configure_init(parser: argparse.ArgumentParser) -> None:
@@ -276,7 +275,7 @@ def _tenant_notes(tenant: str, directory: str) -> list[str]:
 
 def _project_directory(option: str | None) -> str:
     """Return the directory of --project, or else the current working tree."""
-    from lorelog.services.places.project import find_project
+    from lorelog.services.places.workspace import find_project
     from lorelog.wiring import working_directory
 
     if option is None:
@@ -337,8 +336,13 @@ def _write_context(directory: str, reply: Json) -> None:
     from lorelog.core.errors import StoreUnwritable
     from lorelog.core.paths import is_below
     from lorelog.services.context.init import write_output
-    from lorelog.services.places.project import apply_scope_file, find_project, find_scope_file
-    from lorelog.services.places.workspace import FOLDER, create_project_folder
+    from lorelog.services.places.workspace import (
+        FOLDER,
+        apply_scope_file,
+        create_project_folder,
+        find_project,
+        find_scope_file,
+    )
 
     project = find_project(directory)
     scope = find_scope_file(directory)
@@ -538,7 +542,7 @@ def run_backfill(args: argparse.Namespace) -> int:
 def _select_sessions(hosts: Sequence[str], args: argparse.Namespace, since: str, report: Json) -> Iterator[HostSession]:
     from datetime import date, datetime, time
 
-    from lorelog.services.places.project import find_project
+    from lorelog.services.places.workspace import find_project
     from lorelog.services.sessions.transcripts import find_host_sessions
     from lorelog.wiring import resolve_location
 

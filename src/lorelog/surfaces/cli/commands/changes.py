@@ -257,7 +257,7 @@ def run_restore(args: argparse.Namespace) -> int:
     if args.undo:
         if args.id or args.dry_run or args.project_map:
             raise UsageError("--undo takes no other arguments", hint="it undoes the last restore of a backup")
-        return _show_restore(args, call_operation(args, "backup.restore", {"undo": True}))
+        return _restore_backup(args, {"undo": True})
     if not args.id:
         raise UsageError("ID or FILE is missing", hint="lorelog restore ID, or lorelog restore FILE")
     path = expand_path(args.id)
@@ -271,25 +271,26 @@ def run_restore(args: argparse.Namespace) -> int:
                 )
             mappings[old] = expand_path(new)
         arguments = {"file": path, "dry_run": args.dry_run, "project_map": mappings}
-        return _show_restore(args, call_operation(args, "backup.restore", arguments))
+        return _restore_backup(args, arguments)
     if os.path.isdir(path) and not set(args.id) <= set("0123456789abcdef-"):
         raise UsageError(f"{short_path(path)} is a directory", hint="name the file that 'lorelog backup FILE' wrote")
     if args.dry_run or args.project_map or "/" in args.id:
         raise NotFound(f"there is no file {short_path(path)}", hint="'lorelog backup FILE' writes a backup")
-    reply = call_operation(args, "memory.restore", {"id": args.id})
-    if args.json:
-        print_json(reply)
-        return 0
-    print(f"Restored in {short_path(reply['source'])}.")
-    print_notes(reply)
-    return 0
+
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        print(f"Restored in {short_path(reply['source'])}.")
+        print_notes(reply)
+
+    return print_reply(args, call_operation(args, "memory.restore", {"id": args.id}), show)
 
 
-def _show_restore(args: argparse.Namespace, reply: dict[str, Any]) -> int:
-    failed = [file for file in reply["files"] if file["action"] == "failed"]
-    if args.json:
-        print_json(reply)
-        return 1 if failed else 0
+def _restore_backup(args: argparse.Namespace, arguments: Json) -> int:
+    reply = call_operation(args, "backup.restore", arguments)
+    print_reply(args, reply, _show_restored)
+    return 1 if any(file["action"] == "failed" for file in reply["files"]) else 0
+
+
+def _show_restored(reply: Json, args: argparse.Namespace) -> None:
     labels = {"created": "create", "merged": "merge"} if args.dry_run else {"created": "created", "merged": "merged"}
     for file in reply["files"]:
         details = [f"{file['added']:,} added"] if file["added"] and file["action"] == "merged" else []
@@ -312,7 +313,6 @@ def _show_restore(args: argparse.Namespace, reply: dict[str, Any]) -> int:
     print_notes(reply)
     if reply["undo"] and not args.undo:
         print_note("'lorelog restore --undo' puts changed files back")
-    return 1 if failed else 0
 
 
 _MAX_ENTRIES_SHOWN = 20

@@ -18,7 +18,6 @@ from lorelog.surfaces.cli.render import (
     confirm,
     one_line,
     plural,
-    print_json,
     print_note,
     print_notes,
     print_problem,
@@ -336,22 +335,19 @@ def run_store(args: argparse.Namespace) -> int:
     flags = {"scope.tenant": args.tenant} if args.tenant else {}
     if args.verb == "leave":
         left = delete_remote_index(location, flags, args.at)
-        if args.json:
-            print_json({"left": left})
-        else:
-            print(f"Deleted the rows of this index at {one_line(left)}.")
-        return 0
+        text = f"Deleted the rows of this index at {one_line(left)}."
+        return print_reply(args, {"left": left}, lambda *_: print(text))
     if not args.to:
         raise UsageError("--to must not be empty", hint=f"use an address, a path that ends in .db, or '{_EMBEDDED}'")
     uri = "" if args.to == _EMBEDDED else args.to
     report = copy_store(location, flags, uri)
     place = report.place or _EMBEDDED
-    if args.json:
-        print_json({"to": place, "chunks": report.there, "ok": report.is_consistent})
-    else:
+
+    def show(reply: Json, args: argparse.Namespace) -> None:
         print(f"{plural(report.there, 'chunk')} at {one_line(place)}")
         print_note(f"to use it: lorelog config set store.uri {uri!r}")
-    return 0 if report.is_consistent else 1
+
+    return print_reply(args, {"to": place, "chunks": report.there, "ok": report.is_consistent}, show)
 
 
 def _show_roots(reply: Json, args: argparse.Namespace) -> None:

@@ -515,20 +515,15 @@ def _build_wiki(args: argparse.Namespace, wiki: Wiki, folder: Path, project: str
 
 
 def _lint_wiki(args: argparse.Namespace, wiki: Wiki, folder: Path, _: str) -> int:
+    from msgspec import to_builtins
+
     from lorelog.services.records.wiki import lint_wiki
 
     findings = lint_wiki(wiki, folder)
     if args.json:
-        listed = [
-            {
-                "kind": finding.kind,
-                "page": finding.page,
-                "message": finding.message,
-                "hint": finding.hint,
-                "artifact_ids": list(finding.records),
-            }
-            for finding in findings
-        ]
+        listed = [to_builtins(finding) for finding in findings]
+        for fields in listed:
+            fields["artifact_ids"] = fields.pop("records")
         print_json({"folder": str(folder), "pages": len(wiki.pages), "findings": listed})
         return 1 if findings else 0
     for finding in findings:
