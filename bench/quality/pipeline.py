@@ -26,8 +26,8 @@ from lorelog.core.vectors import unit_vector
 from lorelog.language.analyser import WordAnalyser
 from lorelog.retrieval.ranking_metrics import RANKING_DEPTH
 from lorelog.services.evaluation.search_quality import rank_documents
-from lorelog.services.places.project import Project
 from lorelog.services.places.root_selection import IndexTargets
+from lorelog.services.places.workspace import Project
 from lorelog.stores.embedded import EmbeddedStore
 from lorelog.wiring import Location, open_engine
 

@@ -34,8 +34,14 @@ from lorelog.core.ports import Embedder, LanguageModel, Reranker, Store, StoreCo
 from lorelog.engine import Engine
 from lorelog.models.embed import SharedEmbedder
 from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps, LazyRecords, OpenRecords, SideDatabases
-from lorelog.services.places.project import Project, ScopeFile, apply_scope_file, find_project, find_scope_file
-from lorelog.services.places.workspace import Workspace
+from lorelog.services.places.workspace import (
+    Project,
+    ScopeFile,
+    Workspace,
+    apply_scope_file,
+    find_project,
+    find_scope_file,
+)
 
 if TYPE_CHECKING:
     from lorelog.config.setting import Setting
@@ -480,7 +486,7 @@ def _open_store(
     model = embedder.model if embedder else "none"
     folder = workspace.cache_folder
     if options.uri:
-        from lorelog.services.places.project import shared_name
+        from lorelog.services.places.workspace import shared_name
         from lorelog.stores.milvus import MilvusStore
 
         return MilvusStore(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lorelog.code.database import USE_KINDS, pack_numbers, pack_uses, unpack_numbers, unpack_uses
+from lorelog.code.tables import USE_KINDS, pack_numbers, pack_uses, unpack_numbers, unpack_uses
 from lorelog.core.code import NameUse, UseKind
 
 _USES = st.lists(

@@ -12,7 +12,7 @@ from tests.surfaces.conftest import Shell
 
 from lorelog.core.atomic_file import append_line
 from lorelog.light.delivery_log import append_delivery, session_log
-from lorelog.services.places.project import find_project
+from lorelog.services.places.workspace import find_project
 from lorelog.services.usage.history import used_file
 
 

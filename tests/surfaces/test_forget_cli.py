@@ -13,8 +13,7 @@ from tests.surfaces.conftest import Outcome, Shell, write
 from lorelog.core.caller import AGENT_MARKERS
 from lorelog.light.delivery_log import append_delivery
 from lorelog.services.guards.guard_log import GuardDraft, GuardLog
-from lorelog.services.places.project import find_project
-from lorelog.services.places.workspace import Workspace
+from lorelog.services.places.workspace import Workspace, find_project
 
 CANARY = "quaggafoal7731"
 SECRET = f"The launch sequence of the balloon begins with {CANARY} at dawn."

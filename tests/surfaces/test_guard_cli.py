@@ -14,7 +14,7 @@ from lorelog.core.errors import UsageError
 from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.guard_check import check_guards
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
-from lorelog.services.places.project import find_project
+from lorelog.services.places.workspace import find_project
 
 REJECTION = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected. To tell you how to proceed,"

@@ -15,7 +15,7 @@ from lorelog.core.memory import NewMemory
 from lorelog.core.query import TrustFilter
 from lorelog.core.record import TrustTier
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
-from lorelog.services.places.project import find_project
+from lorelog.services.places.workspace import find_project
 from lorelog.surfaces.mcp.calls import call_tool
 from lorelog.surfaces.python.client import Lorelog
 from lorelog.wiring import open_engine, resolve_location

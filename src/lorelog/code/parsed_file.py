@@ -21,11 +21,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from lorelog.code.database import BASES_SEPARATOR, MAX_PER_FILE, pack_uses
 from lorelog.code.languages.registry import DETECTION_BYTES, detect_language
 from lorelog.code.names import base_name, module_tail
 from lorelog.code.source import MAX_SOURCE_BYTES, decode_source
-from lorelog.code.tables import digest_of
+from lorelog.code.tables import BASES_SEPARATOR, MAX_PER_FILE, digest_of, pack_uses
 from lorelog.core.code import FileExtract, NameUse
 from lorelog.core.document import FileStamp
 

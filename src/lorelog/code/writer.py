@@ -14,7 +14,8 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from lorelog.code.database import (
+from lorelog.code.parsed_file import ParsedFile
+from lorelog.code.tables import (
     MAX_PER_FILE,
     REBUILD_HINT,
     delete_database,
@@ -22,7 +23,6 @@ from lorelog.code.database import (
     pack_numbers,
     unpack_deltas,
 )
-from lorelog.code.parsed_file import ParsedFile
 from lorelog.core.errors import StoreBusy, StoreDamaged
 from lorelog.core.processes import FileLock
 from lorelog.core.sqlite_file import is_corruption, translate_error

@@ -15,8 +15,7 @@ from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
 from lorelog.operations.requests import EmptyRequest, FilePath, OperationRequest, resolve_path
-from lorelog.services.code.index_run import CodeIndexReport
-from lorelog.services.code.working_trees import CodeTree, IndexedTrees
+from lorelog.services.code.index_run import CodeIndexReport, CodeTree, IndexedTrees
 
 if TYPE_CHECKING:
     from lorelog.services.code.navigation import CodeNavigator, SymbolQuery

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -24,7 +25,7 @@ from lorelog.engine import Engine
 from lorelog.operations.catalogue import find_operation
 from lorelog.operations.operation import Json, Meter, Operation, RequestContext
 from lorelog.operations.requests import OperationRequest
-from lorelog.operations.write_queue import WriteQueue
+from lorelog.operations.write_queue import WriteQueue, YieldingEmbedder
 from lorelog.services.traces.recorder import CallEvent, record_call
 from lorelog.wiring import Location, open_engine, resolve_location
 
@@ -130,7 +131,7 @@ class Dispatcher:
         if not operation.writes:
             return operation.handler(engine, request, context)
         with self._write_queue.acquire(engine.place.tenant_folder, context.progress, operation.name) as slot:
-            writer = engine.with_embedder(slot.wrap_embedder)
+            writer = engine.with_embedder(partial(YieldingEmbedder, slot=slot))
             with suppress(LorelogError):  # a forget that cannot be completed now does not stop the write
                 writer.complete_forgets()
             return operation.handler(writer, request, replace(context, yield_write_slot=slot.released))

@@ -6,11 +6,10 @@ releases its slot while it waits for a model, which may take arbitrarily long, a
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
+from threading import Condition
 from time import monotonic
 
 from lorelog.core.ports import EmbeddedTexts, Embedder, Progress, Vector
@@ -20,12 +19,12 @@ _POLL_S = 0.1
 
 
 class WriteQueue:
-    """The queues of all tenants. `_lock` guards them; each waiting writer blocks on a gate of its own."""
+    """The queues of all tenants. The first writer of a queue holds the slot."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._queues: dict[Path, deque[Lock]] = {}
-        self._holders: dict[Path, str] = {}
+        self.changed = Condition()
+        """Guards the queues, and is notified when one gets shorter."""
+        self.waiting: dict[Path, list[WriteSlot]] = {}
 
     @contextmanager
     def acquire(self, folder: Path, progress: Progress | None = None, name: str = "") -> Iterator[WriteSlot]:
@@ -42,39 +41,8 @@ class WriteQueue:
 
     def queue_length(self, folder: Path) -> int:
         """Return the number of writers that hold the slot or wait for it."""
-        with self._lock:
-            return len(self._queues.get(folder, ()))
-
-    def holder(self, folder: Path) -> str:
-        """Return the operation that holds the slot, or `another write` if that is not known."""
-        return self._holders.get(folder) or "another write"
-
-    def set_holder(self, folder: Path, name: str) -> None:
-        """Set the operation that holds the slot. Called by the writer that has just received it."""
-        self._holders[folder] = name
-
-    def enter(self, folder: Path) -> Lock:
-        """Join the queue; return the gate that opens when the slot is free."""
-        gate = Lock()
-        gate.acquire()
-        with self._lock:
-            queue = self._queues.setdefault(folder, deque())
-            queue.append(gate)
-            if len(queue) == 1:
-                gate.release()
-        return gate
-
-    def leave(self, folder: Path, gate: Lock) -> None:
-        """Leave the queue from any position; open the next gate if the slot was held."""
-        with self._lock:
-            queue = self._queues[folder]
-            held_slot = queue[0] is gate
-            queue.remove(gate)
-            if held_slot and queue:
-                queue[0].release()
-            if not queue:
-                del self._queues[folder]
-                self._holders.pop(folder, None)
+        with self.changed:
+            return len(self.waiting.get(folder, ()))
 
 
 class WriteSlot:
@@ -83,37 +51,37 @@ class WriteSlot:
     def __init__(self, queue: WriteQueue, folder: Path, name: str = "") -> None:
         self._queue = queue
         self._folder = folder
-        self._name = name
-        self._gate: Lock | None = None
+        self.name = name or "another write"
 
     def wait(self, progress: Progress | None = None) -> None:
         """Join the queue and wait for the slot."""
-        gate = self._queue.enter(self._folder)
+        with self._queue.changed:
+            writers = self._queue.waiting.setdefault(self._folder, [])
+            writers.append(self)
+            holder = writers[0]
+        if holder is self:
+            return
+        started, first = monotonic(), False
         try:
-            if not gate.acquire(blocking=False):
-                started = monotonic()
-                while not gate.acquire(timeout=_POLL_S if progress else -1):
-                    self._report_wait(progress, started)
-                self._report_wait(progress, started)  # it may have been cancelled since the last report
+            while not first:
+                with self._queue.changed:
+                    first = self._queue.changed.wait_for(lambda: writers[0] is self, _POLL_S if progress else None)
+                    holder = holder if first else writers[0]
+                if progress is not None:  # also at the end: it may have been cancelled since the last report
+                    progress(f"waiting for {holder.name}", int(monotonic() - started), 0)
         except BaseException:
-            self._queue.leave(self._folder, gate)
+            self.release()
             raise
-        self._gate = gate
-        self._queue.set_holder(self._folder, self._name)
-
-    def _report_wait(self, progress: Progress | None, started: float) -> None:
-        if progress is not None:
-            progress(f"waiting for {self._queue.holder(self._folder)}", int(monotonic() - started), 0)
 
     def release(self) -> None:
-        """Release the slot to the next writer."""
-        gate, self._gate = self._gate, None
-        if gate is not None:
-            self._queue.leave(self._folder, gate)
-
-    def wrap_embedder(self, embedder: Embedder) -> Embedder:
-        """Return an embedder that releases the slot while it works."""
-        return YieldingEmbedder(embedder, self)
+        """Leave the queue, from any position."""
+        with self._queue.changed:
+            writers = self._queue.waiting.get(self._folder, [])
+            if self in writers:
+                writers.remove(self)
+                self._queue.changed.notify_all()
+            if not writers:
+                self._queue.waiting.pop(self._folder, None)
 
     @contextmanager
     def released(self) -> Iterator[None]:

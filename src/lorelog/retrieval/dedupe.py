@@ -132,7 +132,12 @@ class _NearDuplicateFinder:
 
 def _are_near_duplicates(words: list[str], others: list[str]) -> bool:
     fewer, more = sorted((len(words), len(others)))
-    if fewer < MIN_WORDS or fewer < NEAR_DUPLICATE_SHARE * more or _numbers(words) != _numbers(others):
+    if fewer < MIN_WORDS or fewer < NEAR_DUPLICATE_SHARE * more:
+        return False
+    numbers, their_numbers = (
+        sorted(word for word in text if any(map(str.isdecimal, word))) for text in (words, others)
+    )
+    if numbers != their_numbers:
         return False
     shingles, theirs = word_shingles(words), word_shingles(others)
     return len(shingles & theirs) >= NEAR_DUPLICATE_SHARE * len(shingles | theirs)
@@ -141,10 +146,6 @@ def _are_near_duplicates(words: list[str], others: list[str]) -> bool:
 def word_shingles(words: list[str]) -> set[tuple[str, str, str]]:
     """Return the three-word shingles."""
     return set(zip(words, words[1:], words[2:], strict=False))
-
-
-def _numbers(words: list[str]) -> list[str]:
-    return sorted(word for word in words if any(map(str.isdecimal, word)))
 
 
 def split_words(text: str) -> list[str]:

@@ -173,15 +173,23 @@ def _merge(matches: Iterable[_Match], shift: int) -> tuple[tuple[int, int], ...]
 
 
 def _choose_window(line: str, matches: Sequence[_Match], width: int) -> tuple[int, int]:
-    """Return where to cut: around the best matches, at white space if possible."""
+    """Return where to cut: around the best matches, at white space if possible, but never into them."""
     if len(line) <= width:
         return 0, len(line)
     first, last = _best_stretch(matches, width)
-    spare = max(width - (last - first), 0)
-    start = max(first - spare // 3, 0)
+    start = max(first - max(width - (last - first), 0) // 3, 0)
     end = min(start + width, len(line))
-    start = max(end - width, 0)
-    return _snap_to_spaces(line, start, end, first, min(last, end))
+    start, last = max(end - width, 0), min(last, end)
+    if start > 0 and not line[start - 1].isspace():
+        start = line.find(" ", start, first) + 1 or start
+    if end < len(line) and not line[end].isspace():
+        space = line.rfind(" ", last, end)
+        end = space if space >= 0 else end
+    while start < first and line[start].isspace():
+        start += 1
+    while end > last and line[end - 1].isspace():
+        end -= 1
+    return start, end
 
 
 def _best_stretch(matches: Sequence[_Match], width: int) -> tuple[int, int]:
@@ -202,18 +210,3 @@ def _best_stretch(matches: Sequence[_Match], width: int) -> tuple[int, int]:
         if value > best_value:
             best, best_value = (matches[left].start, min(match.end, matches[left].start + width)), value
     return best
-
-
-def _snap_to_spaces(line: str, start: int, end: int, first: int, last: int) -> tuple[int, int]:
-    """Move the cuts inwards to white space, but never into the matches."""
-    if start > 0 and not line[start - 1].isspace():
-        space = line.find(" ", start, first)
-        start = space + 1 if space >= 0 else start
-    if end < len(line) and not line[end].isspace():
-        space = line.rfind(" ", last, end)
-        end = space if space >= 0 else end
-    while start < first and line[start].isspace():
-        start += 1
-    while end > last and line[end - 1].isspace():
-        end -= 1
-    return start, end

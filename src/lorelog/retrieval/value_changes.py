@@ -135,24 +135,16 @@ class _Statement(Struct, frozen=True):
 
 def _compare_group(group: list[_Statement]) -> list[ValuePair]:
     """Compare the statements about one subject with the newest of our own that has a date, or else with the first."""
-    if _are_alternatives(group):
-        return []
+    values: dict[tuple[str, str], str] = {}
+    documents = [(item.text.source, item.text.date, item.value.value) for item in group if not item.text.is_memory]
+    if any(values.setdefault((source, date), value) != value for source, date, value in documents):
+        return []  # one document gives the subject several values at one time: alternatives
     newest = group[0]
     for statement in group[1:]:
         if (statement.text.is_own, statement.text.date[:16]) > (newest.text.is_own, newest.text.date[:16]):
             newest = statement
     pairs = (_compare(statement, newest) for statement in group if statement.number != newest.number)
     return [pair for pair in pairs if pair is not None]
-
-
-def _are_alternatives(group: list[_Statement]) -> bool:
-    """Return whether one document gives the subject several values at one time."""
-    values: dict[tuple[str, str], str] = {}
-    return any(
-        values.setdefault((statement.text.source, statement.text.date), statement.value.value) != statement.value.value
-        for statement in group
-        if not statement.text.is_memory
-    )
 
 
 def _compare(statement: _Statement, newest: _Statement) -> ValuePair | None:
@@ -208,7 +200,7 @@ def _is_specific(first: _Statement, second: _Statement) -> bool:
 
 def context_words(text: DatedText) -> frozenset[str]:
     """Return the words of headings, and of a document's file, that say what its statements are about."""
-    titles = [title for title in text.headings if not _is_time(title)]
+    titles = [title for title in text.headings if title and not (title[:4].isdigit() or _is_time(title))]
     if not text.is_memory and text.source:
         folder, _, name = text.source.removeprefix(text.project).rpartition("/")
         titles += [folder.rpartition("/")[2], name.rpartition(".")[0]]
@@ -219,9 +211,7 @@ def context_words(text: DatedText) -> frozenset[str]:
 
 
 def _is_time(title: str) -> bool:
-    return not title or (
-        (title[0].isdigit() and _DAY_OR_TIME.fullmatch(title) is not None and ":" in title) or title[:4].isdigit()
-    )
+    return title[0].isdigit() and ":" in title and _DAY_OR_TIME.fullmatch(title) is not None
 
 
 # statements
@@ -312,12 +302,8 @@ def find_stated_values(text: str, terms: Sequence[str] = ()) -> tuple[StatedValu
     longer than the search.
     """
     text = text[:MAX_TEXT_CHARS]
-    if terms and len(text) > SHORT_TEXT_CHARS:
-        text = _asked_lines(text, terms)
-    return find_cached_values(text) if text else ()
-
-
-def _asked_lines(text: str, terms: Sequence[str]) -> str:
+    if not terms or len(text) <= SHORT_TEXT_CHARS:
+        return find_cached_values(text) if text else ()
     kept, is_code, is_skipped = [], False, False
     for line in text.split("\n"):
         lowered = line.lower()
@@ -326,7 +312,7 @@ def _asked_lines(text: str, terms: Sequence[str]) -> str:
             is_skipped = lowered.startswith(_SKIPPED_LABELS)
         if not is_code and not is_skipped and any(term in lowered for term in terms):
             kept.append(line)
-    return "\n".join(kept)
+    return find_cached_values("\n".join(kept)) if kept else ()
 
 
 @lru_cache(maxsize=4096)

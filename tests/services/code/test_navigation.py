@@ -14,8 +14,7 @@ from lorelog.core.errors import NotFound
 from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, SymbolQuery, parse_name
 from lorelog.services.code.questions import MAX_ANSWERS, answer_question
 from lorelog.services.code.scope import CodeScope
-from lorelog.services.places.project import Project
-from lorelog.services.places.workspace import Workspace
+from lorelog.services.places.workspace import Project, Workspace
 
 CHAIN = {
     "app/__init__.py": "",

@@ -13,9 +13,8 @@ from tests.services.watch.watching import PATIENCE_S, QUICK, engine_in, eventual
 from lorelog.code.tables import CodeTables
 from lorelog.code.writer import open_writer
 from lorelog.core.options import ScanOptions
-from lorelog.services.code.index_run import CodeIndexReport
+from lorelog.services.code.index_run import CodeIndexReport, IndexedTrees
 from lorelog.services.code.watcher import CodeWatcher
-from lorelog.services.code.working_trees import IndexedTrees
 from lorelog.services.places.workspace import CODE_DATABASE
 
 

@@ -10,7 +10,7 @@ from tests.services.watch.watching import engine_in
 
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
 from lorelog.core.options import ScanOptions
-from lorelog.services.code.working_trees import CodeRootRegistry, IndexedTrees
+from lorelog.services.code.index_run import CodeRootRegistry, IndexedTrees
 
 FILES = {"a.py": "def alpha(): pass\n", "src/b.py": "def beta(): pass\n", "web/c.js": "function gamma() {}\n"}
 

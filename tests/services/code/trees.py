@@ -11,8 +11,7 @@ from lorelog.core.code import Certainty, UseKind
 from lorelog.core.code_reply import CodeReply
 from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, SymbolQuery, parse_name
 from lorelog.services.code.scope import CodeScope
-from lorelog.services.places.project import Project
-from lorelog.services.places.workspace import Workspace
+from lorelog.services.places.workspace import Project, Workspace
 
 
 class Tree:

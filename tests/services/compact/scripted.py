@@ -21,9 +21,8 @@ from lorelog.services.compact.sources import SummarySource
 from lorelog.services.llm.metered import LlmBudget, MeteredLlm
 from lorelog.services.llm.receipts import Receipts
 from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps
-from lorelog.services.places.project import find_project
 from lorelog.services.places.root_selection import IndexTargets
-from lorelog.services.places.workspace import Workspace
+from lorelog.services.places.workspace import Workspace, find_project
 from lorelog.stores.embedded import EmbeddedStore
 
 Said = Callable[[str, str], str | BaseException]

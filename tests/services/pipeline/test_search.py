@@ -14,8 +14,7 @@ from lorelog.core.query import Explanation, Hit, Lane, SearchReply, VectorCovera
 from lorelog.language.analyser import WordAnalyser
 from lorelog.services.pipeline.scope import EngineDefaults, EngineDeps, ProjectScope
 from lorelog.services.pipeline.search import SearchPipeline
-from lorelog.services.places.project import Project
-from lorelog.services.places.workspace import Workspace
+from lorelog.services.places.workspace import Project, Workspace
 from lorelog.services.search.searcher import Searcher
 from lorelog.stores.memory import MemoryStore
 

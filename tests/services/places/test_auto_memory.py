@@ -12,13 +12,13 @@ from tests.services.watch.watching import Watch, engine_in, eventually, index
 
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import UsageError
-from lorelog.services.places.project import find_project
 from lorelog.services.places.root_selection import (
     IndexTargets,
     encode_directory,
     find_auto_memory,
     list_auto_memory_paths,
 )
+from lorelog.services.places.workspace import find_project
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from lorelog.core.document import GLOBAL_PROJECT
-from lorelog.services.places.project import Project, find_project, visible_projects
+from lorelog.services.places.workspace import Project, find_project, visible_projects
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ import pytest
 
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import UsageError
-from lorelog.services.places.project import find_project
 from lorelog.services.places.root_selection import IndexTargets, select_default_roots, select_named_roots
 from lorelog.services.places.roots import Root
-from lorelog.services.places.workspace import Workspace
+from lorelog.services.places.workspace import Workspace, find_project
 
 
 class TwoDirectories:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lorelog.core.errors import ConfigError
-from lorelog.services.places.project import find_scope_file
+from lorelog.services.places.workspace import find_scope_file
 from lorelog.wiring import resolve_location, settings_at
 
 

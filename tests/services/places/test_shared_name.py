@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lorelog.services.places.project import find_project, shared_name
+from lorelog.services.places.workspace import find_project, shared_name
 
 
 def repository(place: Path, *remotes: tuple[str, str]) -> str:

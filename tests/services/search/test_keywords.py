@@ -12,8 +12,8 @@ import pytest
 from lorelog.core.options import SearchOptions
 from lorelog.engine import Engine
 from lorelog.language.analyser import WordAnalyser
-from lorelog.services.places.project import Project
 from lorelog.services.places.root_selection import IndexTargets
+from lorelog.services.places.workspace import Project
 from lorelog.wiring import Location, open_engine
 
 FORTNIGHT = Path(__file__).parents[3] / "examples" / "fortnight"

@@ -20,9 +20,8 @@ from lorelog.language.analyser import WordAnalyser
 from lorelog.light import spool
 from lorelog.services.indexing.run import IndexJob
 from lorelog.services.memory_state.tombstones import Tombstones
-from lorelog.services.places.project import find_project
 from lorelog.services.places.roots import Root, Roots
-from lorelog.services.places.workspace import Workspace
+from lorelog.services.places.workspace import Workspace, find_project
 from lorelog.services.sessions.capture import Backfill, CaptureContext, capture_session
 from lorelog.stores.memory import MemoryStore
 

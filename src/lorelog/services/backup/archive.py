@@ -37,9 +37,8 @@ from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged,
 from lorelog.core.paths import data_folder, is_below
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.sqlite_file import connect
-from lorelog.services.places.project import Project
 from lorelog.services.places.roots import Roots
-from lorelog.services.places.workspace import Workspace
+from lorelog.services.places.workspace import Project, Workspace
 
 FORMAT = "lorelog-backup"
 FORMAT_VERSION = 1

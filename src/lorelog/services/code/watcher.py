@@ -23,8 +23,7 @@ from lorelog.code.languages.registry import may_be_code
 from lorelog.core.errors import Cancelled, LorelogError, StoreBusy
 from lorelog.core.options import ScanOptions, WatchOptions
 from lorelog.core.paths import cache_folder, data_folder, is_below
-from lorelog.services.code.index_run import CodeIndexJob, CodeIndexReport, index_code
-from lorelog.services.code.working_trees import REGISTRY_FILE, CodeRootRegistry
+from lorelog.services.code.index_run import REGISTRY_FILE, CodeIndexJob, CodeIndexReport, CodeRootRegistry, index_code
 from lorelog.services.places.workspace import CODE_DATABASE
 from lorelog.services.watch.watcher import DELETED, FileEventBatch, FileEventSource, WatchUnavailable
 

@@ -8,10 +8,9 @@ the journal was written does not pay twice, and the next run completes a torn en
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from lorelog.core.document import short_hash
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError, plural
 from lorelog.core.memory import NO_LLM, AddReply, CompactOptions, CompactReply, NewMemory
 from lorelog.core.ports import Progress
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.processes import FileLock
 from lorelog.core.record import ORIGINS
 from lorelog.ingest.redaction.redact import redact
 from lorelog.services.compact.sources import (
@@ -194,19 +193,15 @@ class Compactor(Struct, frozen=True):
 @contextmanager
 def _exclusive_lock(path: Path) -> Iterator[None]:
     """Prevent concurrent summaries of the same project: both would pay, and cover the same chunks."""
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise StoreUnwritable(
-            f"{path} cannot be written: {error.strerror or error}", hint="make it writable"
-        ) from error
-    try:
-        if not acquire_file_lock(descriptor, 0.0):
-            raise StoreBusy("another run is summarizing this project", hint="wait until it has finished")
+    busy = StoreBusy("another run is summarizing this project", hint="wait until it has finished")
+    with ExitStack() as stack:
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            stack.enter_context(FileLock(path, busy))
+        except OSError as error:
+            message = f"{path} cannot be written: {error.strerror or error}"
+            raise StoreUnwritable(message, hint="make it writable") from error
         yield
-    finally:
-        os.close(descriptor)
 
 
 def read_prompt(path: str) -> str:

@@ -30,8 +30,7 @@ from lorelog.core.errors import ConfigError, StoreBusy, UsageError
 from lorelog.core.paths import is_below
 from lorelog.core.processes import acquire_file_lock
 from lorelog.services.install.plan import read_file, remove_file, replace_unchanged
-from lorelog.services.places.project import SCOPE_FILE, find_project, find_scope_file
-from lorelog.services.places.workspace import create_project_folder
+from lorelog.services.places.workspace import SCOPE_FILE, create_project_folder, find_project, find_scope_file
 
 LOG_NAME = "lorelog_context_log.jsonl"
 _ENTRY_NAME = "lorelog_context_{0}.json"

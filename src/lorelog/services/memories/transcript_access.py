@@ -17,7 +17,7 @@ from lorelog.core.paths import is_below
 from lorelog.hosts import host_data_folder
 from lorelog.ingest.transcripts.conversation import open_conversation, read_conversation_head
 from lorelog.services.memory_state.authored import AuthoredMemories
-from lorelog.services.places.project import apply_scope_file, find_project, find_scope_file
+from lorelog.services.places.workspace import apply_scope_file, find_project, find_scope_file
 
 _TRANSCRIPT_FOLDERS = (
     ("claude", "projects"),

@@ -31,9 +31,8 @@ from lorelog.core.paths import cache_folder
 from lorelog.core.ports import Embedder, Reranker, Store
 from lorelog.core.query import Filters
 from lorelog.retrieval.token_estimate import estimate_tokens
-from lorelog.services.places.project import visible_projects
 from lorelog.services.places.roots import Root, Roots
-from lorelog.services.places.workspace import CODE_DATABASE, Workspace, has_pending_plans
+from lorelog.services.places.workspace import CODE_DATABASE, Workspace, has_pending_plans, visible_projects
 from lorelog.services.records.pages import RecordPages
 
 if TYPE_CHECKING:

@@ -25,9 +25,8 @@ from lorelog.core.errors import LorelogError, NotFound, UsageError
 from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.ingest.files import MARKDOWN_SUFFIXES, is_unicode
-from lorelog.services.places.project import Project, find_project
 from lorelog.services.places.roots import Root, Roots
-from lorelog.services.places.workspace import Workspace
+from lorelog.services.places.workspace import Project, Workspace, find_project
 
 # `os.path` instead of pathlib: for a path that is not accessible it returns False, where pathlib raises.
 

@@ -7,11 +7,10 @@ the database, the ids in the journals still prevent duplicates, so a damaged fil
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,8 +18,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from lorelog.core.errors import StoreBusy, StoreUnwritable
-from lorelog.core.processes import acquire_file_lock
+from lorelog.core.errors import StoreBusy
+from lorelog.core.processes import FileLock
 from lorelog.core.session import HostCaptures
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, transaction
 
@@ -112,18 +111,11 @@ class CaptureDatabase:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Lock out other captures of this tenant; the lock is released if its holder dies."""
-        try:
-            descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise StoreUnwritable(
-                f"{self._lock} cannot be created: {error.strerror}", hint="make it writable"
-            ) from error
-        try:
-            if not acquire_file_lock(descriptor, _LOCK_S):
-                raise StoreBusy(f"{self._lock} is held by another capture", hint="try again")
+        busy = StoreBusy(f"{self._lock} is held by another capture", hint="try again")
+        with ExitStack() as stack:
+            with self._file.translated():
+                stack.enter_context(FileLock(self._lock, busy, _LOCK_S))
             yield
-        finally:
-            os.close(descriptor)
 
     def note_event(
         self, host: str, session: str, at: float, *, begins: bool = False, backfill: bool = False

@@ -12,7 +12,7 @@ import os
 import queue
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, SourceError, UsageError
-from lorelog.core.processes import try_file_lock
+from lorelog.core.processes import FileLock
 from lorelog.core.session import HookEvent
 from lorelog.light import spool
 
@@ -131,15 +131,12 @@ class Drainer:
             self._retries.clear()
             self._sessions.clear()
             return DrainReport()
-        busy = DrainReport(busy=True, pause_s=_RETRY_MAX_WAIT_S)
-        try:
-            descriptor = os.open(f"{self._home}/spool/.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:
-            return busy
-        try:
-            return self._drain_pass() if try_file_lock(descriptor) else busy
-        finally:
-            os.close(descriptor)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(FileLock(f"{self._home}/spool/.lock", BlockingIOError()))
+            except OSError:
+                return DrainReport(busy=True, pause_s=_RETRY_MAX_WAIT_S)
+            return self._drain_pass()
 
     def _drain_pass(self) -> DrainReport:
         counts = DrainReport()

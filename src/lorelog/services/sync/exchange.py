@@ -35,8 +35,7 @@ from lorelog.core.paths import join_path
 from lorelog.core.processes import FileLock
 from lorelog.ingest.redaction.redact import redact
 from lorelog.services.backup.restore import write_whole_file
-from lorelog.services.places.project import shared_name
-from lorelog.services.places.workspace import SYNC_COPIES
+from lorelog.services.places.workspace import SYNC_COPIES, shared_name
 
 BRANCH = "lorelog"
 _TIMEOUT_S = 120.0

@@ -24,7 +24,7 @@ from msgspec import Struct, field
 
 from lorelog.core.errors import StoreDamaged
 from lorelog.light.guard_check import parse_event
-from lorelog.services.places.project import GLOBAL_NAME
+from lorelog.services.places.workspace import GLOBAL_NAME
 from lorelog.services.sync.exchange import FORMAT_FILE, project_slug
 from lorelog.services.sync.merge import (
     RecordChain,

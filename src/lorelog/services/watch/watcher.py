@@ -36,9 +36,9 @@ from lorelog.core.ports import Progress
 from lorelog.core.serializable import Serializable
 from lorelog.ingest.files import MARKDOWN_SUFFIXES
 from lorelog.services.indexing.incremental import FileChanges, merge_reports
-from lorelog.services.places.project import find_project
 from lorelog.services.places.root_selection import WatchScope
 from lorelog.services.places.roots import Root, Roots
+from lorelog.services.places.workspace import find_project
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify

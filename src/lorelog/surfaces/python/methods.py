@@ -293,7 +293,7 @@ def list_fields(request: type[msgspec.Struct]) -> frozenset[str]:
 
 def _project_ids(directories: Any) -> list[str]:
     """Return the projects of directories; the empty text is the global project."""
-    from lorelog.services.places.project import find_project
+    from lorelog.services.places.workspace import find_project
 
     if isinstance(directories, str | os.PathLike):
         directories = [directories]

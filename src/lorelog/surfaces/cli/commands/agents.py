@@ -275,7 +275,7 @@ def _tenant_notes(tenant: str, directory: str) -> list[str]:
 
 def _project_directory(option: str | None) -> str:
     """Return the directory of --project, or else the current working tree."""
-    from lorelog.services.places.project import find_project
+    from lorelog.services.places.workspace import find_project
     from lorelog.wiring import working_directory
 
     if option is None:
@@ -336,8 +336,13 @@ def _write_context(directory: str, reply: Json) -> None:
     from lorelog.core.errors import StoreUnwritable
     from lorelog.core.paths import is_below
     from lorelog.services.context.init import write_output
-    from lorelog.services.places.project import apply_scope_file, find_project, find_scope_file
-    from lorelog.services.places.workspace import FOLDER, create_project_folder
+    from lorelog.services.places.workspace import (
+        FOLDER,
+        apply_scope_file,
+        create_project_folder,
+        find_project,
+        find_scope_file,
+    )
 
     project = find_project(directory)
     scope = find_scope_file(directory)
@@ -537,7 +542,7 @@ def run_backfill(args: argparse.Namespace) -> int:
 def _select_sessions(hosts: Sequence[str], args: argparse.Namespace, since: str, report: Json) -> Iterator[HostSession]:
     from datetime import date, datetime, time
 
-    from lorelog.services.places.project import find_project
+    from lorelog.services.places.workspace import find_project
     from lorelog.services.sessions.transcripts import find_host_sessions
     from lorelog.wiring import resolve_location
 

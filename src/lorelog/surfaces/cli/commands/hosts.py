@@ -526,7 +526,7 @@ def _plan_hosts(context: InstallContext) -> list[_Removal]:
 
 def _plan_projects(projects: list[str]) -> list[_Removal]:
     from lorelog.services.context.init import plan_removal
-    from lorelog.services.places.project import SCOPE_FILE
+    from lorelog.services.places.workspace import SCOPE_FILE
 
     steps = []
     for project in projects:
@@ -545,8 +545,8 @@ def _plan_projects(projects: list[str]) -> list[_Removal]:
 
 def _known_projects(home: str) -> list[str]:
     """Return the directories of all projects that any tenant has indexed, and of the current one."""
-    from lorelog.services.places.project import find_project
     from lorelog.services.places.roots import Roots
+    from lorelog.services.places.workspace import find_project
     from lorelog.wiring import working_directory
 
     projects: dict[str, None] = {}
