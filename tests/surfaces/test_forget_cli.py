@@ -1,9 +1,12 @@
-"""`lorelog forget` takes text out of every file below the home and the project, and proves it."""
+"""`lorelog forget` erases text from every file below the home and the project, and verifies that it is gone."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -17,6 +20,22 @@ from lorelog.services.places.workspace import Workspace, find_project
 
 CANARY = "quaggafoal7731"
 SECRET = f"The launch sequence of the balloon begins with {CANARY} at dawn."
+
+
+STEPS = (
+    "plan",
+    "_add_tombstones",
+    "_mark_captures",
+    "_edit_files",
+    "_delete_transcripts",
+    "_redact_records",
+    "_remove_from_index",
+    "_scrub_databases",
+    "_scrub_logs",
+    "_refresh_derived",
+    "_scrub_found",
+    "receipt",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -174,6 +193,30 @@ def test_a_dry_run_lists_every_entry_and_changes_no_byte(full: Path, shell: Shel
     assert refused.status == 2
     assert "--yes" in refused.err
     assert contents(home, project) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", STEPS)
+def test_a_forget_that_is_killed_is_completed_by_the_next_write(
+    step: str, full: Path, shell: Shell, project: Path, home: Path
+) -> None:
+    """A process that dies after any step leaves a plan; a search warns, the next write completes it: 0 residues."""
+    script = (
+        "import os, sys\n"
+        "from lorelog.services.forget import forgetter\n"
+        "from lorelog.surfaces.cli.main import main\n"
+        f"forgetter.reached = lambda step: os._exit(9) if step == {step!r} else None\n"
+        f"main(['forget', '--match', {CANARY!r}, '--yes'])\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False, env=dict(os.environ)).returncode == 9
+
+    assert "a forget was interrupted" in shell("search", "ferry").err
+    assert shell("add", "The tide table hangs in the hall.").status == 0
+
+    assert "a forget was interrupted" not in shell("search", "ferry").err
+    assert holders(home, project) == []
+    assert shell("forget", "--list", "--json").json["receipts"][0]["ok"]
+    assert shell("ledger", "check").status == 0
 
 
 def test_a_hidden_memory_is_forgotten_too(shell: Shell, project: Path, home: Path) -> None:
