@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -35,61 +36,36 @@ def records(shell: Shell, task: str) -> list[dict[str, Any]]:
 def test_a_task_is_told_from_start_to_finish(shell: Shell) -> None:
     """Each verb writes a record of its kind, by whom `--as` says, with the fields that its options name."""
     task = start(shell)
-    shell(
-        *("task", "progress", "found it", "--next", "mend it", "--blocker", "no database", "--failed", "guessing"),
-        *("--worked", "reading", "--as", "mara"),
-    )
-    shell(
-        *(
-            "task",
-            "run-start",
-            "--tool",
-            "pytest",
-            "--command",
-            "pytest -q",
-            "--why",
-            "it is there",
-            "--input",
-            "tests",
-        ),
-        *("--tool-version", "9", "--as", "mara"),
-    )
-    shell("task", "run-finish", "all green", "--metric", "passed=12", "--validation", "twice", "--output", "report")
-    shell("task", "evidence", "came twice", "--kind", "log", "--against", "--metric", "times=2", "--origin", "tool")
+    for line in (
+        "progress 'found it' --next 'mend it' --blocker 'no database' --failed guessing --worked reading --as mara",
+        "run-start --tool pytest --command 'pytest -q' --why 'it is there' --input tests --tool-version 9 --as mara",
+        "run-finish 'all green' --metric passed=12 --validation twice --output report",
+        "evidence 'came twice' --kind log --against --metric times=2 --origin tool",
+    ):
+        assert shell("task", *shlex.split(line)).status == 0
     done = shell(
         *("task", "finish", "--worked", "a constraint", "--failed", "a set", "--validation", "replayed"),
         *("--uncertain", "the weather", "--followup", "tell all", "--confidence", "0.8", "--summary", "done"),
     )
 
     assert (done.status, typed_id(done)[:8]) == (0, task[:8])
+    wanted: list[dict[str, Any]] = [
+        {"artifact_kind": "task_start", "writer": "mara"},
+        {"artifact_kind": "task_progress", "writer": "mara", "summary": "found it", "next_step": "mend it"}
+        | {"blockers": ["no database"], "what_failed": ["guessing"], "what_worked": ["reading"]},
+        {"artifact_kind": "run_start", "writer": "mara", "tool_name": "pytest", "command": "pytest -q"}
+        | {"why_chosen": "it is there", "inputs": ["tests"], "tool_version": "9"},
+        {"artifact_kind": "run_finish", "status": "completed", "summary": "all green", "metrics": {"passed": 12.0}}
+        | {"validation": ["twice"], "outputs": ["report"]},
+        {"artifact_kind": "evidence", "evidence_kind": "log", "supports_claim": False, "metrics": {"times": 2.0}}
+        | {"origin": "tool"},
+        {"artifact_kind": "task_finish", "status": "completed", "summary": "done", "what_worked": ["a constraint"]}
+        | {"what_failed": ["a set"], "validation": ["replayed"], "uncertainty": ["the weather"]}
+        | {"followups": ["tell all"], "confidence": 0.8},
+    ]
     told = records(shell, task)
-    kinds = ["task_start", "task_progress", "run_start", "run_finish", "evidence", "task_finish"]
-    assert [item["artifact_kind"] for item in told] == kinds
-    assert [entry.get("writer", "") for entry in told] == ["mara", "mara", "mara", "", "", ""]
-    _, progress, began, ended, evidence, finish = told
-    assert [progress[name] for name in ("summary", "next_step")] == ["found it", "mend it"]
-    assert [progress[name] for name in ("blockers", "what_failed", "what_worked")] == [
-        ["no database"],
-        ["guessing"],
-        ["reading"],
-    ]
-    assert [began[name] for name in ("tool_name", "command", "why_chosen", "inputs", "tool_version")] == [
-        *("pytest", "pytest -q", "it is there"),
-        *(["tests"], "9"),
-    ]
-    assert [ended[name] for name in ("status", "summary", "metrics", "validation", "outputs")] == [
-        *("completed", "all green"),
-        *({"passed": 12.0}, ["twice"], ["report"]),
-    ]
-    assert [evidence[name] for name in ("evidence_kind", "supports_claim", "metrics", "origin")] == [
-        *("log", False),
-        *({"times": 2.0}, "tool"),
-    ]
-    assert [finish[name] for name in ("status", "summary", "what_worked", "what_failed", "validation")] == [
-        *("completed", "done"),
-        *(["a constraint"], ["a set"], ["replayed"]),
-    ]
-    assert [finish[name] for name in ("uncertainty", "followups", "confidence")] == [["the weather"], ["tell all"], 0.8]
+    assert [{name: record.get(name) for name in fields} for record, fields in zip(told, wanted, strict=True)] == wanted
+    assert ["writer" in record and bool(record["writer"]) for record in told] == [True] * 3 + [False] * 3
 
 
 def test_a_start_says_all_that_it_was_told(shell: Shell) -> None:

@@ -171,20 +171,7 @@ class HookEvent(Struct, frozen=True):
         )
 
 
-_TEXT_FIELDS = (
-    "host",
-    "moment",
-    "session",
-    "turn",
-    "transcript",
-    "directory",
-    "project",
-    "branch",
-    "commit",
-    "agent",
-    "source",
-    "answer",
-)
+_TEXT_FIELDS = [name for name in HookEvent.__struct_fields__ if name not in {"at", "offset", "again", "environment"}]
 
 
 class ToolAction(Struct, frozen=True):

@@ -104,12 +104,6 @@ _SAME_FILTERS = (
     "include_superseded",
 )
 """Search fields that `RecordFilter` has under the same name."""
-_GROUNDING_REASONS = {
-    "verified_record": "a record that supports the claim is verified by a second writer",
-    "canonically_grounded": "records support the claim; no second writer has verified them",
-    "insufficient_grounding": "no record supports the claim",
-    "conflicted": "records contradict the claim",
-}
 
 
 def _declare_writer(
@@ -428,7 +422,7 @@ def find_related(engine: Engine, request: FindRelatedRequest, call: RequestConte
     With `create_artifact` the result is recorded as a verification; it does not raise the trust of any record.
     """
     from lorelog.services.records.record_scope import RecordFilter, resolve_task_id
-    from lorelog.services.records.search import find_claim_evidence, record_claim_evidence
+    from lorelog.services.records.search import GROUNDING_REASONS, find_claim_evidence, record_claim_evidence
 
     archive = engine.records()
     claim = RecordFilter(
@@ -453,7 +447,7 @@ def find_related(engine: Engine, request: FindRelatedRequest, call: RequestConte
         conflicting_artifacts=tuple(artifact_hit_info(hit, in_full=False) for hit in related.conflicting),
         grounding_refs=tuple(grounds.values()),
         verification_hint=VerificationHint(
-            requires_verification=status != "verified_record", reason=_GROUNDING_REASONS[status]
+            requires_verification=status != "verified_record", reason=GROUNDING_REASONS[related.status]
         ),
         verification_artifact=None if written is None else written_artifact(written),
     )

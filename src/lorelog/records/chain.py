@@ -26,7 +26,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from msgspec import Struct, field
 
@@ -72,29 +72,26 @@ class Segments(Struct, frozen=True):
         sealed = self.last_sealed() >= number
         return (self.sealed_path(number) if sealed else self.open_path).name
 
-    def open(self, number: int) -> int | None:
+    def open(self, number: int) -> IO[bytes] | None:
         """Open a segment for reading; None if it does not exist."""
         # The open file may be sealed meanwhile: it has this number only while no sealed file has it.
         for _ in range(_MAX_OPEN_ATTEMPTS):
-            descriptor = _open_regular_file(self.sealed_path(number))
-            if descriptor is not None:
-                return descriptor
-            if self.last_sealed() >= number:
-                continue
-            descriptor = _open_regular_file(self.open_path)
-            if descriptor is None:
-                continue
-            if self.last_sealed() < number:
-                return descriptor
-            os.close(descriptor)
+            file = _open_regular_file(self.sealed_path(number))
+            if file is not None:
+                return file
+            file = _open_regular_file(self.open_path) if self.last_sealed() < number else None
+            if file is not None and self.last_sealed() < number:
+                return file
+            if file is not None:
+                file.close()
         return None
 
     def raw_lines(self) -> Iterator[bytes]:
         """Yield the complete lines of all segments."""
         for number in range(1, self.last_sealed() + 2):
-            descriptor = self.open(number)
-            if descriptor is not None:
-                yield from (raw for raw, _, is_complete in read_lines(descriptor) if is_complete)
+            file = self.open(number)
+            if file is not None:
+                yield from (raw for raw, _, is_complete in read_lines(file) if is_complete)
 
     def stamp(self) -> tuple[int, int, int, int]:
         """Return a value that changes when the open file does."""
@@ -119,9 +116,9 @@ class Segments(Struct, frozen=True):
                 path.chmod(SEALED_MODE)
 
 
-def read_lines(descriptor: int, offset: int = 0) -> Iterator[tuple[bytes, int, bool]]:
-    """Yield each line from an offset on, the offset after it, and whether it is complete. Closes the descriptor."""
-    with os.fdopen(descriptor, "rb", _BLOCK) as file:
+def read_lines(file: IO[bytes], offset: int = 0) -> Iterator[tuple[bytes, int, bool]]:
+    """Yield each line from an offset on, the offset after it, and whether it is complete. Closes the file."""
+    with file:
         file.seek(offset)
         for line in file:
             offset += len(line)
@@ -129,7 +126,7 @@ def read_lines(descriptor: int, offset: int = 0) -> Iterator[tuple[bytes, int, b
             yield (line[:-1] if whole else line), offset, whole
 
 
-def read_lines_backward(descriptor: int, end: int) -> Iterator[tuple[bytes, int]]:
+def read_lines_backward(file: IO[bytes], end: int) -> Iterator[tuple[bytes, int]]:
     """Yield the complete lines before an offset, last one first, each with the offset after it."""
     start, buffer = end, b""
     while True:
@@ -141,18 +138,18 @@ def read_lines_backward(descriptor: int, end: int) -> Iterator[tuple[bytes, int]
         elif start:
             size = min(_BLOCK, start)
             start -= size
-            buffer = os.pread(descriptor, size, start) + buffer
+            buffer = os.pread(file.fileno(), size, start) + buffer
         else:
             return
 
 
-def _open_regular_file(path: Path) -> int | None:
+def _open_regular_file(path: Path) -> IO[bytes] | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
+        return os.fdopen(descriptor, "rb", _BLOCK)
     os.close(descriptor)
     raise OSError(0, "it is not a regular file", str(path))
 
@@ -384,17 +381,17 @@ def walk_entries(segments: Segments, after: LedgerPosition) -> Iterator[LedgerEn
     number = after.segment
     while True:
         is_last = number > segments.last_sealed()
-        descriptor = segments.open(number)
-        if descriptor is not None and chain.offset:
-            chain.offset = _find_resume_offset(descriptor, chain)
-        if descriptor is None and is_last:
+        file = segments.open(number)
+        if file is not None and chain.offset:
+            chain.offset = _find_resume_offset(file, chain)
+        if file is None and is_last:
             return
-        if descriptor is None:
+        if file is None:
             chain.intact = False
             position = LedgerPosition(number + 1, 0, chain.seq, chain.hash, intact=False)
             yield LedgerEntry(None, position, segments.sealed_path(number).name, 0, MISSING_SEGMENT)
         else:
-            yield from _segment_entries(chain, segments, number, descriptor, is_last=is_last)
+            yield from _segment_entries(chain, segments, number, file, is_last=is_last)
             if is_last and number > segments.last_sealed():
                 return
         if not is_last:  # otherwise it was sealed while it was read, and may contain more lines
@@ -402,12 +399,12 @@ def walk_entries(segments: Segments, after: LedgerPosition) -> Iterator[LedgerEn
             chain.offset = chain.count = 0
 
 
-def _find_resume_offset(descriptor: int, chain: _ChainState) -> int:
+def _find_resume_offset(file: IO[bytes], chain: _ChainState) -> int:
     """Return where the line after the last one read begins; it moves if lines before it are redacted meanwhile."""
-    last = next(read_lines_backward(descriptor, chain.offset), None)
+    last = next(read_lines_backward(file, chain.offset), None)
     if last is not None and last[1] == chain.offset and chain_hash(last[0]) == chain.last:
         return chain.offset
-    for raw, end, _ in read_lines(os.dup(descriptor)):
+    for raw, end, _ in read_lines(os.fdopen(os.dup(file.fileno()), "rb")):
         if chain_hash(raw) == chain.last:
             return end
     return chain.offset
@@ -453,12 +450,12 @@ def iter_redaction_records(segments: Segments) -> Iterator[Record]:
 
 
 def _segment_entries(
-    chain: _ChainState, segments: Segments, number: int, descriptor: int, *, is_last: bool
+    chain: _ChainState, segments: Segments, number: int, file: IO[bytes], *, is_last: bool
 ) -> Iterator[LedgerEntry]:
     pending: list[LedgerEntry] = []
     before = chain.state()
     name = (segments.open_path if is_last else segments.sealed_path(number)).name
-    for raw, end, is_complete in read_lines(descriptor, chain.offset):
+    for raw, end, is_complete in read_lines(file, chain.offset):
         if not is_complete and is_last:
             break
         line = decode_line(raw)

@@ -158,25 +158,22 @@ class Ledger:
         if position.offset == 0 and position.seq == 0:
             return True
         with self._translate_errors():
-            descriptor = self._segments.open(position.segment)
-            if descriptor is None:
+            file = self._segments.open(position.segment)
+            if file is None:
                 return False
-            try:
-                if os.fstat(descriptor).st_size < position.offset:
-                    return False
-                last = next(read_lines_backward(descriptor, position.offset), None)
-            finally:
-                os.close(descriptor)
+            with file:
+                is_long = os.fstat(file.fileno()).st_size >= position.offset
+                last = next(read_lines_backward(file, position.offset), None) if is_long else None
         return last is not None and last[1] == position.offset and chain_hash(last[0]) == position.hash
 
     def segment_stat(self, segment: int) -> tuple[int, int, int] | None:
         """Return a segment's inode, size and modification time; None if it does not exist."""
         with self._translate_errors():
-            descriptor = self._segments.open(segment)
-            if descriptor is None:
+            file = self._segments.open(segment)
+            if file is None:
                 return None
-            status = os.fstat(descriptor)
-            os.close(descriptor)
+            with file:
+                status = os.fstat(file.fileno())
         return status.st_ino, status.st_size, status.st_mtime_ns
 
     def file_stats(self) -> tuple[tuple[str, int, int, int], ...] | None:
@@ -307,12 +304,12 @@ class Ledger:
     def _rewrite_segment(
         self, number: int, redactions: Mapping[str, LineRedaction], different: list[LineRedaction]
     ) -> int:
-        descriptor = self._segments.open(number)
-        if descriptor is None:
+        file = self._segments.open(number)
+        if file is None:
             return 0
         lines: list[bytes] = []
         removed = 0
-        for raw, _, is_complete in read_lines(descriptor):
+        for raw, _, is_complete in read_lines(file):
             line = decode_line(raw) if hash_line(raw) in redactions else None
             new = raw
             if line is not None and not line.is_redacted:
@@ -373,11 +370,11 @@ class Ledger:
         """Return the end of the last complete batch in the files."""
         segment = self._segments.last_sealed() + 1
         for number in range(segment, 0, -1):
-            descriptor = self._segments.open(number)
-            if descriptor is None:
+            file = self._segments.open(number)
+            if file is None:
                 continue
-            try:
-                for raw, end in read_lines_backward(descriptor, os.fstat(descriptor).st_size):
+            with file:
+                for raw, end in read_lines_backward(file, os.fstat(file.fileno()).st_size):
                     line = decode_line(raw)
                     if number == segment and line is not None and line.remaining_in_batch:
                         continue  # the batch was never completed
@@ -386,8 +383,6 @@ class Ledger:
                     else:  # unreadable: count
                         seq = [0, *(entry.position.seq for entry in walk_entries(self._segments, LedgerPosition()))][-1]
                     return LedgerPosition(segment, end if number == segment else 0, seq, chain_hash(raw))
-            finally:
-                os.close(descriptor)
         return LedgerPosition(segment, 0)
 
     def _move_torn_tail(self, size: int) -> None:

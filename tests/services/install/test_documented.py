@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.services.install.test_plan import install, uninstall
 
 from lorelog.core.errors import ConfigError
 from lorelog.hosts import HOSTS
@@ -17,10 +18,7 @@ from lorelog.services.install.manifests import build_manifest
 from lorelog.services.install.plan import (
     InstallContext,
     apply_install,
-    apply_uninstall,
-    effective_changes,
     plan_install,
-    plan_uninstall,
 )
 from lorelog.services.install.status import HostCaptureStats, host_status, is_host_available
 
@@ -69,16 +67,6 @@ WRITTEN: dict[str, tuple[str, dict[str, Any], str]] = {
 
 def context(tmp_path: Path, **environment: str) -> InstallContext:
     return InstallContext(tmp_path, tmp_path / ".lorelog", PROGRAM, {"PATH": os.defpath, **environment})
-
-
-def install(host: str, where: InstallContext) -> int:
-    changes = plan_install(host, build_manifest(host, where), where)
-    apply_install(host, changes, where)
-    return len(effective_changes(changes))
-
-
-def uninstall(host: str, where: InstallContext) -> None:
-    apply_uninstall(host, plan_uninstall(host, build_manifest(host, where), where), where)
 
 
 @pytest.mark.parametrize("host", DOCUMENTED_HOSTS)

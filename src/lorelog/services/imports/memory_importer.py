@@ -151,7 +151,7 @@ class Importer:
     def __init__(self, context: CaptureContext, tombstones: Tombstones, patterns: Sequence[str]) -> None:
         self._context = context
         self._tombstones = tombstones
-        self._patterns = tuple(patterns)
+        self.patterns = tuple(patterns)
         self.lists = BatchLists(context.workspace.tenant_folder)
 
     def run(self, target: ImportTarget, items: Iterable[ImportedItem]) -> ImportSummary:
@@ -171,7 +171,10 @@ class Importer:
         """Take a batch back: its unchanged entries leave their files and the index. Settings are left to the caller."""
         batch = self.lists.read(name)
         report = UndoReport(batch.name)
-        roots = self._roots()
+        roots: list[Root] = []
+        for to_global in (False, True):
+            with suppress(LorelogError):
+                roots.append(self.root(to_global=to_global))
         gone: list[str] = []
         changed: list[SourceFile] = []
         folders = [f"{root.path}/{BATCHES_FOLDER}" for root in roots]
@@ -183,21 +186,12 @@ class Importer:
         self.lists.replace(batch)
         if gone or changed:
             try:
-                IndexRun(self._context.store, self._context.embedder, self._context.job(roots)).over_files(
-                    changed, gone
-                )
+                job = self._context.job(tuple(roots))
+                IndexRun(self._context.store, self._context.embedder, job).over_files(changed, gone)
             except StoreError as error:
                 report.notes.append(f"taken back, but still found until the next index run: {error.message}")
             self._context.refresh()
         return batch, report
-
-    def _roots(self) -> tuple[Root, ...]:
-        workspace = self._context.workspace
-        roots = []
-        for to_global in (False, True):
-            with suppress(LorelogError):
-                roots.append(workspace.journal_root(to_global=to_global))
-        return tuple(roots)
 
     def root(self, *, to_global: bool) -> Root:
         """Return the journals to write to."""
@@ -229,11 +223,6 @@ class Importer:
             return bool(self._context.store.find(identity))
         except StoreError:
             return False
-
-    def redact(self, memory: NewMemory) -> tuple[NewMemory, bool]:
-        """Return a memory without secrets, and whether it had some."""
-        (clean,), (kinds,) = redact_memories([memory], self._patterns)
-        return clean, bool(kinds)
 
     def index(self, paths: Mapping[Root, Iterable[Path]]) -> list[str]:
         """Index written files, and bring the files that hooks read up to date. Errors become notes."""
@@ -314,7 +303,7 @@ class ImportRun:
             counts.present += 1
             return None
         self._seen.add(identity)
-        memory, redacted = self._importer.redact(self._make_memory(entry, identity))
+        (memory,), (secrets,) = redact_memories([self._make_memory(entry, identity)], self._importer.patterns)
         admission = admit(memory, self._now.date())
         problem = admission.reason if admission.decision is AdmissionDecision.REFUSED else ""
         try:
@@ -325,7 +314,7 @@ class ImportRun:
             counts.found -= 1
             self.summary.skip(entry.place, problem)
             return None
-        return _Planned(memory, root, entry, redacted)
+        return _Planned(memory, root, entry, bool(secrets))
 
     def _root_of(self, entry: ImportedEntry) -> Root | None:
         target = self._target

@@ -436,13 +436,12 @@ class GroundingStatus(StrEnum):
     CONFLICTED = "conflicted"
 
 
-_STATUS_TEXTS = {
-    GroundingStatus.VERIFIED: "a verified record speaks for it",
-    GroundingStatus.CANONICAL: "records speak for it",
-    GroundingStatus.INSUFFICIENT: "no record speaks for it",
-    GroundingStatus.CONFLICTED: "records speak against it",
+GROUNDING_REASONS = {
+    GroundingStatus.VERIFIED: "a record that supports the claim is verified by a second writer",
+    GroundingStatus.CANONICAL: "records support the claim; no second writer has verified them",
+    GroundingStatus.INSUFFICIENT: "no record supports the claim",
+    GroundingStatus.CONFLICTED: "records contradict the claim",
 }
-"""Summaries of a recorded lookup."""
 
 
 class ClaimEvidence(Struct, frozen=True, kw_only=True):
@@ -530,7 +529,7 @@ def record_claim_evidence(
         "verification",
         task=task,
         fields={
-            "summary": f"{_STATUS_TEXTS[evidence.status]} ({counts}): {evidence.claim}",
+            "summary": f"{GROUNDING_REASONS[evidence.status]} ({counts}): {evidence.claim}",
             "artifact_role": CLAIM_ROLE,
             "verification_status": str(evidence.status),
             "confidence": evidence.confidence,

@@ -147,10 +147,21 @@ def deliver(
     """
     if not (verdict or hints or matches):
         return "", False
+    from lorelog.light.delivery_log import estimate_tokens
+
     lock = _lock_session(context)
     try:
         shown, seen = _shown(context)
-        chosen = _fit([line for line in _format_lines(context, verdict, hints, matches) if _is_new(line, shown)])
+        chosen: list[dict[str, str]] = []
+        for line in _format_lines(context, verdict, hints, matches):
+            marks = {f"guard:{line['guard']}"} if line["kind"] == "guard" else {line["id"]}
+            marks |= {line["cue"]} if line["kind"] == "why" else set()
+            if marks & shown or len(chosen) == MAX_MEMORIES:
+                continue
+            # The first line always, shortened if needed, the others whole or not at all.
+            size = estimate_tokens(_render([*(earlier["text"] for earlier in chosen), line["text"]]))
+            if not chosen or size <= MAX_TOKENS:
+                chosen.append(line)
         if not chosen:
             return "", False
         text = _render([line["text"] for line in chosen])
@@ -299,20 +310,6 @@ def _reason(cue: str, context: ToolCallContext) -> str:
     return f"{words.get(kind, 'because of')} {_one_line(value)[:_MAX_REASON_CHARS]}"
 
 
-def _fit(lines: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Return the lines that fit: the first one always, shortened if needed, the others whole or not at all."""
-    from lorelog.light.delivery_log import estimate_tokens
-
-    chosen: list[dict[str, str]] = []
-    for line in lines:
-        size = estimate_tokens(_render([*(earlier["text"] for earlier in chosen), line["text"]]))
-        if not chosen or size <= MAX_TOKENS:
-            chosen.append(line)
-        if len(chosen) == MAX_MEMORIES:
-            break
-    return chosen
-
-
 def _render(lines: list[str]) -> str:
     from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG
 
@@ -325,12 +322,6 @@ def _one_line(text: str) -> str:
 
     line = clean_line(text)
     return line if len(line) <= _MAX_TEXT_CHARS else f"{line[:_MAX_TEXT_CHARS]} …"
-
-
-def _is_new(line: Mapping[str, str], shown: set[str]) -> bool:
-    if line["kind"] == "guard":
-        return f"guard:{line['guard']}" not in shown
-    return line["id"] not in shown and not (line["kind"] == "why" and line["cue"] in shown)
 
 
 def _shown(context: ToolCallContext) -> tuple[set[str], set[str]]:
@@ -379,16 +370,14 @@ def _lock_session(context: ToolCallContext) -> int:
 
 def log_problem(home: str, message: str) -> None:
     """Append a line to the hooks' log, and begin a new one when it is long. Never raises."""
+    from lorelog.core.atomic_file import append_line
+
     file = os.path.join(home, "logs", "hooks.log")
-    line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {' '.join(message.split())[:500]}\n"
+    line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {' '.join(message.split())[:500]}"
     try:
         os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
-        descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            if os.fstat(descriptor).st_size > _MAX_LOG_BYTES:
-                os.ftruncate(descriptor, 0)
-            os.write(descriptor, line.encode("utf-8", "replace"))
-        finally:
-            os.close(descriptor)
+        if os.path.exists(file) and os.stat(file).st_size > _MAX_LOG_BYTES:
+            os.truncate(file, 0)
+        append_line(file, line.encode("utf-8", "replace"))
     except OSError:
         pass
