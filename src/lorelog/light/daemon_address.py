@@ -4,7 +4,7 @@ All files are in `<home>/run`, which only its owner can enter. A socket path is 
 a longer path has its socket in a directory under the runtime or temporary directory, named by a hash of the home. That
 directory is shared with other users, so owner and mode are checked before use.
 
-Without Unix sockets (Windows), the socket's path is a file with a port and a token (`loopback`). Owner and mode are checked where
+Without Unix sockets (Windows), the socket's path is a file with a port and a token (`daemon_connection.py`). Owner and mode are checked where
 the system has them.
 
 Imports only `os` and `_socket`, because every warm command loads this module.

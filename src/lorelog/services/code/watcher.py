@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -119,7 +120,7 @@ class CodeWatcher:
                     self._guarded(self._discover_trees)
                 for key in list(self._trees):
                     if not self._stopped.is_set() and self._is_due(self._trees[key]):
-                        self._guarded(lambda key=key: self._update_tree(key))  # type: ignore[misc]
+                        self._guarded(partial(self._update_tree, key))
                 self._receive_events(max(0.05, min(discover_at - time.monotonic(), self._quiet_s / 2)))
         finally:
             self._events.close()

@@ -75,7 +75,8 @@ def declare(parser: argparse.ArgumentParser, name: str) -> dict[str, Any]:
     default = f"{name} {DEFAULT_VERBS.get(name, '')}"
     configure_default = find_function(default, "configure")
     if configure_default and default not in derived:  # the others call an operation
-        configure_default(add_verb(parser, verbs, DEFAULT_VERBS[name], configure_default.__doc__ or ""))
+        summary = (configure_default.__doc__ or "").removesuffix(".")
+        configure_default(add_verb(parser, verbs, DEFAULT_VERBS[name], summary[:1].lower() + summary[1:]))
     for words, command in derived.items():
         _declare_derived(add_verb(parser, verbs, words.partition(" ")[2], command["summary"]), command)
     return derived
@@ -384,7 +385,7 @@ class OptionTable:
     def _read_verb(self, verb: str, words: Sequence[str]) -> dict[str, Any]:
         if self._verbs is None or self._places or verb not in self._verbs.tables:
             raise NeedsArgparse
-        return {self._verbs.dest: verb, **self._verbs.tables[verb]._read(words)}  # noqa: SLF001
+        return {self._verbs.dest: verb, **self._verbs.tables[verb]._read(words)}
 
     def _take_option(
         self, word: str, words: Sequence[str], at: int, values: dict[str, Any], given: list[_Declaration]

@@ -180,7 +180,7 @@ def _name_option(error: UsageError, parser: CommandParser, words: Sequence[str])
     field = field.partition("[")[0]
     verb_parser = parser.innermost([*words, parser.default_verb])
     hint = f"{verb_parser.prog} --help"
-    actions = [*verb_parser._actions, *parser._actions]  # noqa: SLF001  (argparse has no public API for this)
+    actions = [*verb_parser._actions, *parser._actions]
     for action in actions:
         if action.dest == field:
             typed = [option for option in action.option_strings if any(word.startswith(option) for word in words)]

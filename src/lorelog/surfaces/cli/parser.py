@@ -60,7 +60,7 @@ class CommandParser(argparse.ArgumentParser):
         hidden = [action for action in self._actions if getattr(action, "is_global", False)]
         formatter = self._get_formatter()
         places = [
-            formatter._format_args(action, str(action.metavar or action.dest))  # noqa: SLF001
+            formatter._format_args(action, str(action.metavar or action.dest))
             for action in self._actions
             if not action.option_strings
         ]
@@ -71,7 +71,7 @@ class CommandParser(argparse.ArgumentParser):
         for group in self._action_groups:
             formatter.start_section(group.title)
             formatter.add_text(group.description)
-            formatter.add_arguments([action for action in group._group_actions if action not in hidden])  # noqa: SLF001
+            formatter.add_arguments([action for action in group._group_actions if action not in hidden])
             formatter.end_section()
         if hidden:
             names = ", ".join(action.option_strings[0] for action in hidden)
@@ -84,7 +84,7 @@ class CommandParser(argparse.ArgumentParser):
             return
         choices = [str(choice) for choice in action.choices]
         near = _suggest(str(value), choices)
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+        if isinstance(action, argparse._SubParsersAction):
             hint = f"did you mean '{self.prog} {near}'?" if near else f"one of: {', '.join(choices)}"
             raise UsageError(f"there is no command '{self.prog.removeprefix('lorelog ')} {value}'", hint=hint)
         name = max(action.option_strings, key=len, default=action.dest).lstrip("-").replace("-", " ")
@@ -102,12 +102,7 @@ class CommandParser(argparse.ArgumentParser):
                 f"'{parser.prog}' does not take the argument {rest[0]!r}",
                 hint=f"put a text of several words in quotes; {parser.prog} --help",
             )
-        options = [
-            name
-            for action in parser._actions  # noqa: SLF001
-            for name in action.option_strings
-            if action.dest != "help"
-        ]
+        options = [name for action in parser._actions for name in action.option_strings if action.dest != "help"]
         near = _suggest(option, options)
         return UsageError(
             f"'{parser.prog}' has no option {option}",
@@ -122,7 +117,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def _verbs(self) -> dict[str, CommandParser] | None:
         for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            if isinstance(action, argparse._SubParsersAction):
                 return action.choices
         return None
 

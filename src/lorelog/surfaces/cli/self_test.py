@@ -7,7 +7,7 @@ word and prints the word once both are acknowledged. Kills of every other verb, 
 from __future__ import annotations
 
 import os
-import random
+import secrets
 import shutil
 import subprocess
 import sys
@@ -74,7 +74,7 @@ def _kill_writers(root: Path, cycles: int) -> tuple[TrialReport, list[str]]:
     for cycle in range(cycles):
         (root / "project").mkdir(exist_ok=True)
         prefix = f"walrus{_letters(cycle)}"
-        words += _run_killed_writer(root, prefix, random.randint(1, _MAX_ACKNOWLEDGED))  # noqa: S311
+        words += _run_killed_writer(root, prefix, 1 + secrets.randbelow(_MAX_ACKNOWLEDGED))
         report.acknowledged = len(words)
         check_words(root, report, words)
         if not report.ok:
@@ -91,7 +91,7 @@ def _run_killed_writer(root: Path, prefix: str, count: int) -> list[str]:
         assert writer.stdout is not None
         words = [writer.stdout.readline().strip() for _ in range(count)]
         try:
-            writer.wait(random.random() * 0.05)  # noqa: S311
+            writer.wait(secrets.randbelow(50) / 1000)
         except subprocess.TimeoutExpired:
             writer.kill()
         words += writer.stdout.read().split()

@@ -660,7 +660,7 @@ def _daemonize() -> None:
     """Detach from the process that started this one: session, directory, descriptors and signals.
 
     The umask is kept: journals in projects are created with it, and clients with another umask are rejected
-    (`router.py`). Files in the home have explicit modes.
+    (`server.py`). Files in the home have explicit modes.
     """
     if os.fork():
         os._exit(0)

@@ -176,9 +176,9 @@ def run_completion(args: argparse.Namespace) -> int:
 
 
 def _iter_actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    for action in parser._actions:  # noqa: SLF001  (argparse has no public API for this)
+    for action in parser._actions:
         yield action
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+        if isinstance(action, argparse._SubParsersAction):
             for subparser in action.choices.values():
                 yield from _iter_actions(subparser)
 
@@ -224,7 +224,7 @@ def _format_command(words: list[str]) -> str:
         raise unknown_command(name)
     parser = command_parser(name)
     for verb in verbs:
-        choices = next((action.choices for action in parser._actions if isinstance(action.choices, dict)), {})  # noqa: SLF001
+        choices = next((action.choices for action in parser._actions if isinstance(action.choices, dict)), {})
         if verb not in choices:
             listed = f"one of: {', '.join(choices)}" if choices else f"lorelog help {name}"
             raise UsageError(f"'{parser.prog}' has no verb {verb!r}", hint=listed)

@@ -56,7 +56,7 @@ _LABEL_WIDTH = 11
 
 
 def configure_status_overview(parser: argparse.ArgumentParser) -> None:
-    """show everything on one screen (default)"""  # noqa: D403
+    """Show everything on one screen (default)."""
     add_shared(parser, "json", "project", "tenant", "daemon")
 
 
