@@ -1,7 +1,7 @@
 """Word lists, as files: one word or phrase a line in `words/`, `#` begins a comment.
 
-A list that another one includes is named in its first line (`# with stop_words`). Lists are read at first use. Hooks load this module, so it
-imports nothing.
+Words are in lower case, except in a list of names or sentences (`# as written` in its first line). A list that another one includes
+is named in its first line (`# with stop_words`). Lists are read at first use. Hooks load this module, so it imports nothing.
 
 | list | words |
 |---|---|
@@ -19,7 +19,7 @@ _FOLDER = __file__.rpartition("/")[0] + "/words/"
 
 
 def lexicon(name: str) -> frozenset[str]:
-    """Return the words of a list, in lower case."""
+    """Return the words of a list."""
     if name not in _lists:
         with open(f"{_FOLDER}{name}.txt", encoding="utf-8") as file:  # noqa: PTH123 (hooks do not import pathlib)
             lines = file.read().splitlines()
