@@ -286,7 +286,7 @@ def mark_unresponsive(address: DaemonAddress) -> DaemonUnresponsive:
     identity = _identity(address)
     first = not is_marked_unresponsive(address, probe=False)
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)  # Windows has none
         descriptor = os.open(address.unresponsive_marker, flags, 0o600)
         try:
             os.write(descriptor, identity.encode("ascii"))
@@ -360,7 +360,7 @@ def _is_alive(address: DaemonAddress) -> bool:
     from lorelog.core.processes import try_file_lock
 
     try:
-        descriptor = os.open(address.lock, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(address.lock, os.O_RDONLY)
     except OSError:
         return False
     try:

@@ -91,42 +91,51 @@ class Quotes(Struct, frozen=True):
 
     def occur_in(self, text: str) -> bool:
         """Return True if a text quotes a forgotten one."""
-        return any(self._find(text)) or ("\\" in text and any(self._find(_ESCAPE.sub(_unescape, text))))
+        unescaped = [_ESCAPE.sub(lambda match: str(json.loads(f'"{match[0]}"')), text)] if "\\" in text else []
+        return any(self._are_in(_split_words(form)) for form in (text, *unescaped))
 
-    def without(self, kept: Iterable[str]) -> Quotes:
-        """Return the quotes that none of some texts contains."""
-        return replace(self, digests=self.digests.difference(*map(self._find, kept)))
+    def _are_in(self, words: Sequence[str]) -> bool:
+        starts = (start for start, word in enumerate(words) if _checksum(word) in self.firsts)
+        windows = (words[start : start + size] for start in starts for size in self.sizes)
+        return any(_digest_words(window, self.key) in self.digests for window in windows)
 
-    def _find(self, text: str) -> Iterator[str]:
+
+class _WordSequences:
+    """Word sequences of texts that other texts may hold: several words in a row, a word like a key, a short text."""
+
+    def __init__(self, texts: Iterable[str], window: int) -> None:
+        self.sequences: set[tuple[str, ...]] = set()
+        for text in texts:
+            words = _split_words(text)
+            self.sequences.update(tuple(words[start : start + window]) for start in range(len(words) - window + 1))
+            pieces = (words, *map(_split_words, _KEY_LIKE.findall(text)))
+            self.sequences.update(
+                tuple(piece) for piece in pieces if len(piece) < window and sum(map(len, piece)) >= _MIN_QUOTE_CHARS
+            )
+        self.sizes = frozenset(map(len, self.sequences))
+        self.firsts = {sequence[0] for sequence in self.sequences}
+
+    def find(self, text: str) -> Iterator[tuple[str, ...]]:
+        """Yield the sequences that a text holds. Most words of most texts begin none, which is checked first."""
         words = _split_words(text)
-        for start, word in enumerate(words):
-            if _checksum(word) in self.firsts:
-                for size in self.sizes:
-                    digest = _digest_words(words[start : start + size], self.key)
-                    if digest in self.digests:
-                        yield digest
+        starts = [start for start, word in enumerate(words) if word in self.firsts]
+        windows = (tuple(words[start : start + size]) for start in starts for size in self.sizes)
+        return (window for window in windows if window in self.sequences)
 
 
-def make_quotes(texts: Iterable[str], kept: Iterable[str] = (), *, window: int = WINDOW) -> Quotes:
+def make_quotes(texts: Iterable[str], kept: Iterable[str]) -> Quotes:
     """Return the quotes of texts, without those of sequences that a kept text contains, too."""
-    sequences: set[tuple[str, ...]] = set()
-    for text in texts:
-        words = _split_words(text)
-        sequences.update(tuple(words[start : start + window]) for start in range(len(words) - window + 1))
-        pieces = (words, *map(_split_words, _KEY_LIKE.findall(text)))
-        sequences.update(
-            tuple(piece) for piece in pieces if len(piece) < window and sum(map(len, piece)) >= _MIN_QUOTE_CHARS
-        )
+    own = _WordSequences(texts, WINDOW)
+    left = own.sequences.difference(*map(own.find, kept))
     key = secrets.token_hex(16)
-    firsts = frozenset(_checksum(sequence[0]) for sequence in sequences)
-    digests = frozenset(_digest_words(sequence, key) for sequence in sequences)
-    return Quotes(key, digests, frozenset(map(len, sequences)), firsts).without(kept)
+    digests = frozenset(_digest_words(sequence, key) for sequence in left)
+    return Quotes(key, digests, own.sizes, frozenset(map(_checksum, own.firsts)))
 
 
 def find_repetitions(texts: Sequence[str]) -> Callable[[str], bool]:
     """Return a function that is True for a text that repeats a part of others: five words, a word like a key, a fragment."""
-    quotes, canaries = make_quotes(texts, window=_REPEATED_WORDS), make_canaries(texts)
-    return lambda text: quotes.occur_in(text) or canaries.occur_in(text)
+    own, canaries = _WordSequences(texts, _REPEATED_WORDS), make_canaries(texts)
+    return lambda text: any(own.find(text)) or canaries.occur_in(text)
 
 
 def _split_words(text: str) -> list[str]:
@@ -139,13 +148,6 @@ def _digest_words(words: Iterable[str], key: str) -> str:
 
 def _checksum(word: str) -> int:
     return zlib.crc32(word.encode("utf-8", "replace")) & 0xFFFF
-
-
-def _unescape(match: re.Match[str]) -> str:
-    try:
-        return str(json.loads(f'"{match[0]}"'))
-    except ValueError:
-        return " "
 
 
 class CanaryFragment(Serializable, Struct, frozen=True, array_like=True):
@@ -329,7 +331,12 @@ def _choose_fragments(text: str) -> set[str]:
     for variant in {text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)}:
         stride = max(_STRIDE_BYTES, len(variant.encode("utf-8", "replace")) // _MAX_FRAGMENTS)
         due, passed, last = 0, 0, 0
-        for start in _word_starts(variant):
+        words = (match.span() for match in re.finditer(r"\S+", variant))
+        # where a word begins, and inside words as long as a fragment (scripts without spaces)
+        starts = (
+            at for start, end in words for at in range(start, end, 16) if at == start or not _continues(variant[at])
+        )
+        for start in starts:
             passed += len(variant[last:start].encode("utf-8", "replace"))
             last = start
             fragment = _cut_fragment(variant, start) if passed >= due else ""
@@ -339,14 +346,6 @@ def _choose_fragments(text: str) -> set[str]:
                 fragments.add(fragment)
                 due = passed + stride
     return fragments
-
-
-def _word_starts(text: str) -> Iterator[int]:
-    """Yield where words begin, and places inside words that are as long as a fragment (scripts without spaces)."""
-    for match in re.finditer(r"\S+", text):
-        for start in range(match.start(), match.end(), 16):
-            if start == match.start() or not _continues(text[start]):
-                yield start
 
 
 def _continues(letter: str) -> bool:
@@ -579,10 +578,8 @@ class _ResidueSearch:
 
 def _is_whole_word(block: bytes | bytearray, start: int, end: int) -> bool:
     """Return True if no letter or digit continues the text on either side."""
-    before, after = block[max(0, start - 1) : start], block[end : end + 1]
-    return not (before.isalnum() and block[start : start + 1].isalnum()) and not (
-        after.isalnum() and block[end - 1 : end].isalnum()
-    )
+    edges = (block[max(0, start - 1) : start + 1], block[end - 1 : end + 1])
+    return not any(len(edge) == 2 and edge.isalnum() for edge in edges)
 
 
 def _copy_blocks(stream: IO[bytes], copy: IO[bytes]) -> Iterator[bytes]:
