@@ -112,7 +112,6 @@ def _note_parts(text: str) -> Iterator[str]:
 
 
 def _find_matches(line: str, wanted: frozenset[str], analyser: WordAnalyser) -> list[_Match]:
-    """Return the matches by start position."""
     if not wanted:
         return []
     return [match for span in analyser.matching_spans(line, wanted) for match in _locate(line, span, wanted, analyser)]

@@ -17,6 +17,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -418,33 +419,30 @@ _SHIFTS = (
 )
 _DAY_PART = "|".join(_DAY_PARTS)
 _WEEKDAY = _any_of(_WEEKDAYS)
-_DATE_RULE = re.compile(
-    rf"(?<![\w/.,])(?:(?P<day>\d{{1,2}})(?P<suffix>st|nd|rd|th|\.)? (?P<of>of )?)?(?P<month>{_any_of(_MONTHS)})\b"
-    rf"(?: (?P<day2>\d{{1,2}})(?P<suffix2>st|nd|rd|th)?(?![\w:]|\.\d))?{_YEAR_AFTER}(?:['’]s)?(?![\w/]|\.\w)",
-    re.IGNORECASE,
-)
-_RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
-    (_DATE_RULE, _read_date),
-    *(
-        (re.compile(rf"(?<![\w/.,-]){pattern}(?:['’]s)?(?![\w/]|[-.]\w)", re.IGNORECASE), rule)
-        for pattern, rule in (
-            (r"(\d{4})[-/](\d\d)(?:[-/](\d\d)(?:T[\d:.]+Z?)?)?", _read_iso),
-            (r"(year |jahre? )?(\d{4})", _read_year),
-            (rf"q([1-4]){_YEAR_AFTER}", _read_quarter),
-            (rf"({_WEEKDAY})(?:(['’]s)|(?: (?:{_DAY_PART}))?)", _read_weekday),
-            (
-                rf"(?:(last|this) (?:{_DAY_PART})|(?P<day>day (?:before|after) )?({_any_of(_DAY_WORDS)}))",
-                _read_day_word,
-            ),
-            (r"(?:recently|lately|kürzlich|neulich)", _read_recently),
-            (rf"(?P<german>vor |seit )?{_COUNT} {_UNIT}(?P<after> ago| back| from now)?", _read_ago),
-            (
-                rf"({_SHIFTS}) (?:(?:{_COUNT} )?{_UNIT}|(?P<weekday>{_WEEKDAY})|(?P<named>{_any_of(_MONTHS)}))",
-                _read_shifted,
-            ),
-        )
-    ),
-)
+
+
+@cache
+def _rules() -> tuple[tuple[re.Pattern[str], Rule], ...]:
+    """Return the patterns of times, compiled when a query first names one, and the functions that read them."""
+    date = (
+        rf"(?<![\w/.,])(?:(?P<day>\d{{1,2}})(?P<suffix>st|nd|rd|th|\.)? (?P<of>of )?)?(?P<month>{_any_of(_MONTHS)})\b"
+        rf"(?: (?P<day2>\d{{1,2}})(?P<suffix2>st|nd|rd|th)?(?![\w:]|\.\d))?{_YEAR_AFTER}(?:['’]s)?(?![\w/]|\.\w)"
+    )
+    others = (
+        (r"(\d{4})[-/](\d\d)(?:[-/](\d\d)(?:T[\d:.]+Z?)?)?", _read_iso),
+        (r"(year |jahre? )?(\d{4})", _read_year),
+        (rf"q([1-4]){_YEAR_AFTER}", _read_quarter),
+        (rf"({_WEEKDAY})(?:(['’]s)|(?: (?:{_DAY_PART}))?)", _read_weekday),
+        (rf"(?:(last|this) (?:{_DAY_PART})|(?P<day>day (?:before|after) )?({_any_of(_DAY_WORDS)}))", _read_day_word),
+        (r"(?:recently|lately|kürzlich|neulich)", _read_recently),
+        (rf"(?P<german>vor |seit )?{_COUNT} {_UNIT}(?P<after> ago| back| from now)?", _read_ago),
+        (
+            rf"({_SHIFTS}) (?:(?:{_COUNT} )?{_UNIT}|(?P<weekday>{_WEEKDAY})|(?P<named>{_any_of(_MONTHS)}))",
+            _read_shifted,
+        ),
+    )
+    patterns = [(rf"(?<![\w/.,-]){pattern}(?:['’]s)?(?![\w/]|[-.]\w)", rule) for pattern, rule in others]
+    return tuple((re.compile(pattern, re.IGNORECASE), rule) for pattern, rule in [(date, _read_date), *patterns])
 
 
 # search
@@ -470,7 +468,7 @@ def _find_times(query: str, words: frozenset[str], today: dt.date) -> Iterator[_
     starts = [start for start, _ in quoted]
     past = (match.start() for match in _WORD.finditer(query) if match[0].lower() in _PAST_MARKERS)
     context = _Context(query, words, today, next(past, len(query)), today)
-    found = [(match, rule) for pattern, rule in _RULES for match in pattern.finditer(query)]
+    found = [(match, rule) for pattern, rule in _rules() for match in pattern.finditer(query)]
     end = 0
     for match, rule in sorted(found, key=lambda pair: (pair[0].start(), -pair[0].end())):
         at = bisect_right(starts, match.start())

@@ -97,10 +97,10 @@ def extract_errors(text: str, action: ToolAction) -> tuple[LocatedTrace, ...]:
     if text.startswith(_REJECTION_TEXT) or action.error == "rejected by the user":
         return ()
     from lorelog.ingest.tracebacks.blocks import message_trace
-    from lorelog.ingest.tracebacks.finder import find_traces, may_contain_error, shorten_trace
+    from lorelog.ingest.tracebacks.finder import find_traces, shorten_trace
 
     text = _keep_ends(text, _MAX_ERROR_SCAN_CHARS)
-    traces = find_traces(text, _MAX_ERRORS) if may_contain_error(text) else []
+    traces = find_traces(text, _MAX_ERRORS)
     if not action.failed:
         traces = [located for located in traces if located.trace.frames]
     elif not traces and action.error:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
-from lorelog.ingest.tracebacks.finder import bare_type, find_traces, normalize_message
+from lorelog.ingest.tracebacks import may_contain_error
 from lorelog.language.lexicon import lexicon
 from lorelog.light.shell_command import split_command, word_set
 from lorelog.services.cues.cue import Cue, read_cues
@@ -221,15 +221,19 @@ def _is_distinctive(name: str, *, in_code: bool) -> bool:
 
 
 def _find_errors(text: str) -> Iterator[str]:
-    for located in find_traces(text):
-        trace = located.trace
-        message = re.sub(r"<path>|<url>|#", "*", normalize_message(trace.message))[:_MAX_MESSAGE_CHARS].strip()
-        kind = bare_type(trace.type) if trace.type else ""
-        if kind and message:
-            yield f"{kind}: {message}"
-    for name in _ERROR_NAME.findall(text):
-        if bare_type(name) not in _GENERIC_ERRORS:
-            yield bare_type(name)
+    if may_contain_error(text) or _ERROR_NAME.search(text):
+        # Most rules name no error, and the patterns of stack traces take 25 ms to compile.
+        from lorelog.ingest.tracebacks.finder import bare_type, find_traces, normalize_message
+
+        for located in find_traces(text):
+            trace = located.trace
+            message = re.sub(r"<path>|<url>|#", "*", normalize_message(trace.message))[:_MAX_MESSAGE_CHARS].strip()
+            kind = bare_type(trace.type) if trace.type else ""
+            if kind and message:
+                yield f"{kind}: {message}"
+        for name in _ERROR_NAME.findall(text):
+            if bare_type(name) not in _GENERIC_ERRORS:
+                yield bare_type(name)
     for code, bare in _SEEN_ERROR.findall(text):
         if code or (len(bare) >= _MIN_PROSE_SYMBOL and _has_joint(bare)):
             yield code or bare

@@ -83,7 +83,6 @@ class IncrementalIndexer:
         return merge_reports(reports) if reports else None
 
     def _roots_to_scan(self, changes: FileChanges) -> set[str]:
-        """Return the roots that need a scan."""
         wide = {root.path for root in self._roots if root.path in changes.roots}
         counts = Counter(root.path for path in changes.files if (root := find_innermost_root(path, self._roots)))
         wide |= {path for path, count in counts.items() if count > MAX_SINGLE_FILES}

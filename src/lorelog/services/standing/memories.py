@@ -43,7 +43,6 @@ from lorelog.services.standing.ownership import (
     memory_body,
     untracked_files,
 )
-from lorelog.services.standing.rules import is_lasting_rule
 from lorelog.services.standing.source import FORMAT, MAX_MEMORIES, DeliverySource, MemoryMarks, Verdicts
 from lorelog.services.usage.history import unused_counts
 
@@ -272,7 +271,11 @@ def _read_chunk(chunk: Chunk, anchor: Anchor) -> _Reading:
     words, context = split_statement(chunk.text) if is_captured else (chunk.text, "")
     text = plain_text(words)
     by_hand = read_cues(anchor.cues)
-    lasts = not is_captured or is_lasting_rule(text)
+    lasts = True
+    if is_captured:
+        from lorelog.services.standing.rules import is_lasting_rule
+
+        lasts = is_lasting_rule(text)
     is_standing = bool(by_hand) or (chunk.type in STANDING_TYPES and (lasts or chunk.type == "decision"))
     is_added_fact = not (is_captured or anchor.covers) and chunk.type not in _CUELESS_TYPES
     return _Reading(text, context, by_hand, is_standing, lasts and (is_standing or is_added_fact) and not by_hand)

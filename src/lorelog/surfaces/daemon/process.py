@@ -502,7 +502,6 @@ class Daemon:
                 self._runner.record_failure(what, error)
 
     def _stop_background(self) -> None:
-        """Begin to stop the background threads."""
         if self._stop_thread is not None:
             return
 

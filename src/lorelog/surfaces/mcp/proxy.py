@@ -98,7 +98,6 @@ class McpProxy:
         self._close_gone()
 
     def _handle_line(self, line: bytes | None) -> None:
-        """Handle one line from the agent."""
         if line is not None and not line.strip():
             return
         try:

@@ -209,7 +209,6 @@ class McpMethods:
             raise ProtocolError(INTERNAL_ERROR, f"internal error: {type(error).__name__}: {error}") from error
 
     def _list_resources(self, params: Params, call: BoundCall) -> Result:
-        """List the project's newest journals."""
         return {
             "resources": [
                 {
@@ -224,7 +223,6 @@ class McpMethods:
         }
 
     def _read_resource(self, params: Params, call: BoundCall) -> Result:
-        """Read one journal."""
         uri = _text_parameter(params, "uri")
         text = read_journal(uri, self.caller, call)
         return {"contents": [{"uri": uri, "mimeType": _MARKDOWN, "text": text}]}

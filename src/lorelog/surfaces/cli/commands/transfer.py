@@ -419,7 +419,6 @@ def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSum
 
 
 def _undo_import(args: argparse.Namespace) -> int:
-    """Take an import back."""
     from msgspec import to_builtins
 
     with open_own_engine(args) as engine:
