@@ -23,10 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from train.tokens import END, START, Sequences, WordPieces, read_arrays
+from train.tokens import END, PASSAGE_PREFIX, QUESTION_PREFIX, START, Sequences, WordPieces, read_arrays
 
-QUESTION_PREFIX = "query: "
-PASSAGE_PREFIX = "passage: "
 UNCOUNTED = frozenset({"small_projects"})
 """Given later than the others: shown, but not in the mean, so that it compares with what was measured before."""
 

@@ -19,9 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from train.measure import PASSAGE_PREFIX, QUESTION_PREFIX
 from train.network import Encoder, TokenStore, embed
-from train.tokens import Pairs, Sequences, WordPieces, read_pairs
+from train.tokens import PASSAGE_PREFIX, QUESTION_PREFIX, Pairs, Sequences, WordPieces, read_pairs
 from train.weights import read
 
 

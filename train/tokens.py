@@ -15,6 +15,7 @@ START, END = 101, 102
 MAX_TOKENS = 500
 """Of a passage, prefix and marks not counted: a model reads 512, and the longest prefix has nine."""
 MAX_QUESTION_TOKENS = 80
+QUESTION_PREFIX, PASSAGE_PREFIX = "query: ", "passage: "
 
 
 @dataclass(frozen=True, slots=True)

@@ -492,7 +492,8 @@ class _SessionCapture:
             if draft.is_note and not draft.supersedes
         ]
         project = self._context.workspace.project.id
-        record_turns(self._context.traces(), self._event, project, traced, self._redact)
+        if (traces := self._context.traces()) is not None and traces.options.enabled:
+            record_turns(traces.tables, self._event, project, traced, self._redact)
         self._written += drafts
         return [
             _to_captured_turn(draft, entry.path, entry.start_line)

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.json import decode, encode
@@ -35,9 +35,6 @@ from lorelog.core.session import HookEvent, LocatedTrace, StackFrame, StackTrace
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, is_corruption, transaction
 from lorelog.services.memory_state.tombstones import Tombstones, memory_key
 from lorelog.services.traces import SPOOL_FILE
-
-if TYPE_CHECKING:
-    from lorelog.services.traces.recorder import TraceStore
 
 OPERATION, TURN = "operation", "turn"
 """Sources of a trace: an operation of ours, or a captured turn of an agent."""
@@ -560,10 +557,10 @@ class TracedTurn(Struct, frozen=True):
 
 
 def record_turns(
-    store: TraceStore | None, event: HookEvent, project: str, turns: Sequence[TracedTurn], clean: RedactText
+    tables: Callable[[], TraceTables], event: HookEvent, project: str, turns: Sequence[TracedTurn], clean: RedactText
 ) -> None:
-    """Store the tool calls and errors of turns. Never prevents a capture."""
-    if store is None or not store.options.enabled or not any(turn.actions for turn in turns):
+    """Store the tool calls and errors of turns; `tables` opens the tables. Never prevents a capture."""
+    if not any(turn.actions for turn in turns):
         return
     calls: list[TracedCall] = []
     errors: list[TracedError] = []
@@ -598,4 +595,4 @@ def record_turns(
                 for index, located in enumerate(action.traces)
             )
     with suppress(LorelogError, OSError):
-        store.tables().add(calls, errors)
+        tables().add(calls, errors)
