@@ -23,18 +23,8 @@ SECRET = f"The launch sequence of the balloon begins with {CANARY} at dawn."
 
 
 STEPS = (
-    "plan",
-    "_add_tombstones",
-    "_mark_captures",
-    "_edit_files",
-    "_delete_transcripts",
-    "_redact_records",
-    "_remove_from_index",
-    "_scrub_databases",
-    "_scrub_logs",
-    "_refresh_derived",
-    "_scrub_found",
-    "receipt",
+    *("plan", "_add_tombstones", "_mark_captures", "_edit_files", "_delete_transcripts", "_redact_records"),
+    *("_remove_from_index", "_scrub_databases", "_scrub_logs", "_refresh_derived", "_scrub_found", "receipt"),
 )
 
 
