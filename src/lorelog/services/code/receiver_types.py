@@ -16,7 +16,7 @@ from __future__ import annotations
 import builtins
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from lorelog.code.tables import StoredDefinition
@@ -143,22 +143,26 @@ def _parse_parameter(text: str) -> tuple[str, str]:
     return name.strip().lstrip("*").strip(), annotation.strip()
 
 
-def _closing_bracket(text: str, start: int) -> int:
-    """Return the position of the bracket that closes the one at `start`, or the length of the text."""
+def _outside_quotes(text: str, start: int = 0) -> Iterator[tuple[int, str, int]]:
+    """Yield the letters outside of quotes, each with its position and the number of brackets that are open after it."""
     depth, quote = 0, ""
-    for position in range(start, len(text)):
-        letter = text[position]
+    for position, letter in enumerate(text[start:], start):
         if quote:
             quote = "" if letter == quote else quote
         elif letter in "\"'":
             quote = letter
-        elif letter in _OPEN:
-            depth += 1
-        elif letter in _CLOSE and text[position - 1 : position + 1] != "->":
-            depth -= 1
-            if depth == 0:
-                return position
-    return len(text)
+        else:
+            if letter in _OPEN:
+                depth += 1
+            elif letter in _CLOSE and text[position - 1 : position + 1] != "->":
+                depth -= 1
+            yield position, letter, depth
+
+
+def _closing_bracket(text: str, start: int) -> int:
+    """Return the position of the bracket that closes the one at `start`, or the length of the text."""
+    closed = (position for position, letter, depth in _outside_quotes(text, start) if letter in _CLOSE and depth == 0)
+    return next(closed, len(text))
 
 
 def _split_top_level(text: str, separator: str) -> list[str]:
@@ -183,19 +187,7 @@ def _find_top_level(text: str, mark: str) -> int:
 
 
 def _top_level_positions(text: str, mark: str) -> list[int]:
-    positions, depth, quote = [], 0, ""
-    for position, letter in enumerate(text):
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "\"'":
-            quote = letter
-        elif letter in _OPEN:
-            depth += 1
-        elif letter in _CLOSE and text[position - 1 : position + 1] != "->":
-            depth -= 1
-        elif letter == mark and depth <= 0:
-            positions.append(position)
-    return positions
+    return [position for position, letter, depth in _outside_quotes(text) if letter == mark and depth <= 0]
 
 
 _MAPPING_VIEWS = ("values", "keys")

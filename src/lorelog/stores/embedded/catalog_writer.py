@@ -488,7 +488,7 @@ class CatalogWriter:
 
     @translate_method_errors
     def mend_vectors(self) -> None:
-        """Check every vector and take damaged ones out; the next index run makes them again."""
+        """Check every vector and remove damaged ones; the next index run makes them again."""
         space = vector_file.find_space(self._database, self._space)
         if space is None:
             return
