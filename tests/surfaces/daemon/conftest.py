@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from lorelog.light import daemon_client as client
-from lorelog.light.daemon_address import DaemonAddress
-from lorelog.light.daemon_connection import PROTOCOL
-from lorelog.light.daemon_control import read_lock_holder, start, stop
+from lorelog.light.daemon_connection import PROTOCOL, DaemonAddress, read_lock_holder
+from lorelog.light.daemon_control import start, stop
 from lorelog.surfaces.daemon.connection import DaemonRequest, OperationRunner
 from lorelog.surfaces.daemon.instance import InstanceLock
 from lorelog.surfaces.daemon.server import DaemonHooks, DaemonServer, ServerLimits

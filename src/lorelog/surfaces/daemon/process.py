@@ -27,7 +27,7 @@ from msgspec import Struct
 from lorelog.core import VERSION
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, StoreBusy
 from lorelog.core.paths import cache_folder, tenant_folder
-from lorelog.light.daemon_address import DaemonAddress
+from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.light.daemon_control import LOCK_DESCRIPTOR, READY, start_detached
 from lorelog.operations.operation import resident_bytes
 from lorelog.surfaces.daemon.connection import OperationRunner

@@ -48,7 +48,7 @@ from lorelog.surfaces.daemon.connection import (
 )
 
 if TYPE_CHECKING:
-    from lorelog.light.daemon_address import DaemonAddress
+    from lorelog.light.daemon_connection import DaemonAddress
     from lorelog.operations.dispatch import ClientIdentity
     from lorelog.surfaces.daemon.connection import OperationRunner
     from lorelog.surfaces.daemon.instance import InstanceLock

@@ -21,7 +21,7 @@ from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
 from lorelog.hosts import HOSTS
 from lorelog.hosts.documented import ALL_TITLES, BY_THE_BOOK, DOCUMENTED_HOSTS
-from lorelog.light.daemon_address import find_address
+from lorelog.light.daemon_connection import find_address
 from lorelog.surfaces.cli.arguments import (
     add_flags,
     add_shared,
@@ -48,7 +48,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from lorelog.light.daemon_address import DaemonAddress
+    from lorelog.light.daemon_connection import DaemonAddress
     from lorelog.services.install.plan import InstallContext
     from lorelog.services.install.status import HostStatus
     from lorelog.services.sessions.drain import Drainer, DrainReport
@@ -134,7 +134,7 @@ def run_flush(args: argparse.Namespace) -> int:
     """
     from contextlib import closing
 
-    from lorelog.light.daemon_address import find_address
+    from lorelog.light.daemon_connection import find_address
     from lorelog.services.sessions.drain import Drainer, capture_arguments, event_directory
 
     home = find_address(None, None).home
@@ -391,7 +391,7 @@ def _host_statuses(args: argparse.Namespace, hosts: tuple[str, ...], spool: dict
 
 def install_context(*, approve: bool = False) -> InstallContext:
     """Return what an installation from this process depends on."""
-    from lorelog.light.daemon_address import find_address
+    from lorelog.light.daemon_connection import find_address
     from lorelog.services.install.manifests import resolve_command
     from lorelog.services.install.plan import InstallContext
 
@@ -561,7 +561,8 @@ def _known_projects(home: str) -> list[str]:
 
 
 def _plan_home(address: DaemonAddress, *, with_data: bool) -> list[_Removal]:
-    from lorelog.light.daemon_control import read_lock_holder, stop
+    from lorelog.light.daemon_connection import read_lock_holder
+    from lorelog.light.daemon_control import stop
 
     def delete(path: Path) -> None:
         """Delete a file or folder; of a link only the link."""
