@@ -228,4 +228,4 @@ def _configured_mode() -> str:
 
     from lorelog.wiring import user_settings
 
-    return user_settings(Path(home)).daemon_options().warm
+    return user_settings(Path(home)).text("daemon.warm")
