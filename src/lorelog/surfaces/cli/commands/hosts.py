@@ -22,12 +22,7 @@ from lorelog.core.paths import data_folder
 from lorelog.hosts import HOSTS
 from lorelog.hosts.documented import ALL_TITLES, BY_THE_BOOK, DOCUMENTED_HOSTS
 from lorelog.light.daemon_address import find_address
-from lorelog.surfaces.cli.arguments import (
-    add_flags,
-    add_shared,
-    add_verb,
-    parse_any_host,
-)
+from lorelog.surfaces.cli.arguments import add_options, add_verb, parse_any_host
 from lorelog.surfaces.cli.client import OperationClient, call_operation, print_reply
 from lorelog.surfaces.cli.render import (
     confirm,
@@ -62,40 +57,23 @@ _POLL_S = 0.1
 
 
 def configure_hosts(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    install = verbs.add_parser("install", help="install into the agents found here, or into HOST", allow_abbrev=False)
-    install.add_argument(
-        "hosts",
-        nargs="*",
-        metavar="HOST",
-        help="claude, codex, cursor … (default: all found; lorelog docs hosts has the list)",
-    )
-    add_flags(
-        install,
-        yes="do not ask before installing into all found hosts",
-        approve="openclaw: also allow the plugin to read conversations, which capture requires",
-    )
-    status = verbs.add_parser("status", help="show installed hosts and whether capture works", allow_abbrev=False)
-    status.add_argument("host", nargs="?", metavar="HOST", help="only this host")
-    add_flags(status, versions="run each host to show its version")
-    add_shared(status, "json", "project", "tenant", "daemon")
-    uninstall = verbs.add_parser(
-        "uninstall", help="remove lorelog from a host and restore its files", allow_abbrev=False
-    )
-    uninstall.add_argument("host", metavar="HOST", help="claude, codex, cursor … (lorelog docs hosts)")
-    for verb in (install, uninstall):
-        add_flags(verb, dry_run="show what would change, and change nothing")
-        add_shared(verb, "json")
-    flush = add_verb(parser, verbs, "flush", "capture the spooled events of hooks now")
+    hosts = "claude, codex, cursor … (default: all found; lorelog docs hosts has the list)"
+    dry_run = {"--dry-run": "show what would change, and change nothing"}
+    install = {
+        "hosts HOST*": hosts,
+        "--yes": "do not ask before installing into all found hosts",
+        "--approve": "openclaw: also allow the plugin to read conversations, which capture requires",
+    }
+    status = {"host HOST?": "only this host", "--versions": "run each host to show its version"}
+    host = {"host HOST": "claude, codex, cursor … (lorelog docs hosts)"}
+    add_verb(parser, "install", "install into the agents found here, or into HOST", install | dry_run, "json")
+    text = "show installed hosts and whether capture works"
+    add_verb(parser, "status", text, status, *("json", "project", "tenant", "daemon"))
+    add_verb(parser, "uninstall", "remove lorelog from a host and restore its files", host | dry_run, "json")
+    flush = add_verb(parser, "flush", "capture the spooled events of hooks now", {}, "json", "daemon")
     flush.description = cleandoc(run_flush.__doc__ or "")
-    flush.add_argument(
-        "--wait",
-        type=float,
-        default=_FLUSH_WAIT_S,
-        metavar="SECONDS",
-        help="how long to wait for incomplete transcripts (default: %(default).0f)",
-    )
-    add_shared(flush, "json", "daemon")
+    wait = "how long to wait for incomplete transcripts (default: %(default).0f)"
+    flush.add_argument("--wait", type=float, default=_FLUSH_WAIT_S, metavar="SECONDS", help=wait)
 
 
 def run_hosts(args: argparse.Namespace) -> int:
@@ -432,13 +410,12 @@ class _Removal(Struct, frozen=True):
 
 
 def configure_uninstall(parser: argparse.ArgumentParser) -> None:
-    add_flags(
-        parser,
-        dry_run="list what would be removed, and remove nothing",
-        data="also delete memories, settings and keys in lorelog's home",
-        yes="do not ask before removing",
-    )
-    add_shared(parser, "json")
+    options = {
+        "--dry-run": "list what would be removed, and remove nothing",
+        "--data": "also delete memories, settings and keys in lorelog's home",
+        "--yes": "do not ask before removing",
+    }
+    add_options(parser, options, "json")
 
 
 def run_uninstall(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
-from lorelog.surfaces.cli.arguments import add_flags, add_shared, expand_path
+from lorelog.surfaces.cli.arguments import add_options, expand_path
 from lorelog.surfaces.cli.client import call_command, call_operation, open_own_engine, print_reply
 from lorelog.surfaces.cli.render import confirm, one_line, plural, print_json, print_note, short_path, stylize
 
@@ -31,10 +31,9 @@ _MAX_MEMORIES = 100_000
 
 
 def configure_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format", choices=_FORMATS, default="markdown", help="markdown (default), jsonl, omf, okf, ledger"
-    )
-    add_flags(parser, records="only the records of tasks and decisions")
+    text = "markdown (default), jsonl, omf, okf, ledger"
+    parser.add_argument("--format", choices=_FORMATS, default="markdown", help=text)
+    add_options(parser, {"--records": "only the records of tasks and decisions"})
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -149,7 +148,7 @@ def _collect_memories(engine: Engine, projects: tuple[str, ...] | None) -> Itera
 
 
 def configure_backup(parser: argparse.ArgumentParser) -> None:
-    add_flags(parser, verify="check an existing backup instead of writing one")
+    add_options(parser, {"--verify": "check an existing backup instead of writing one"})
 
 
 def run_backup(args: argparse.Namespace) -> int:
@@ -192,34 +191,22 @@ _MAX_SHOWN = 5
 
 
 def configure_import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "source", metavar="FROM", nargs="?", help="a tool, or a file or folder; none lists what is found"
-    )
-    parser.add_argument(
-        "path", metavar="PATH", nargs="?", help="file or folder of that tool (default: where it keeps it)"
-    )
-    add_flags(parser, dry_run="show what would be imported, and write nothing", yes="do not ask for confirmation")
-    parser.add_argument("--undo", metavar="BATCH", help="take an import back; entries that you edited since are kept")
+    options = {
+        "source FROM?": "a tool, or a file or folder; none lists what is found",
+        "path PATH?": "file or folder of that tool (default: where it keeps it)",
+        "--dry-run": "show what would be imported, and write nothing",
+        "--yes": "do not ask for confirmation",
+        "--undo BATCH": "take an import back; entries that you edited since are kept",
+        "--all-projects": "also import what belongs to other projects, as global memories",
+        "--settings": "also take over the tool's settings (never its keys)",
+        "--restore": "the file is your own: records keep their origin",
+        "--include-archived": "omf: also import archived, expired and superseded memories",
+        "--project DIR": "import into the project of DIR",
+    }
+    add_options(parser, options, "json", "tenant")
     parser.add_argument("--global", dest="to_global", action="store_true", help="import into the global memories")
-    add_flags(
-        parser,
-        all_projects="also import what belongs to other projects, as global memories",
-        settings="also take over the tool's settings (never its keys)",
-    )
-    parser.add_argument(
-        "--format",
-        choices=("auto", "jsonl", "markdown", "omf"),
-        default="auto",
-        help="format of a file of 'lorelog export', or OMF; auto (default) detects it",
-    )
-    add_flags(
-        parser,
-        restore="the file is your own: records keep their origin",
-        include_archived="omf: also import archived, expired and superseded memories",
-    )
-    add_shared(parser, "json")
-    parser.add_argument("--project", metavar="DIR", help="import into the project of DIR")
-    add_shared(parser, "tenant")
+    text = "format of a file of 'lorelog export', or OMF; auto (default) detects it"
+    parser.add_argument("--format", choices=("auto", "jsonl", "markdown", "omf"), default="auto", help=text)
 
 
 def run_import(args: argparse.Namespace) -> int:
