@@ -13,27 +13,15 @@ from lorelog.surfaces.cli.render import confirm, one_line, plural, print_json, p
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
     from typing import Any
 
-    from lorelog.core.record import Record
     from lorelog.engine import Engine
     from lorelog.ingest.importers.source import ImportSource
     from lorelog.operations.operation import Json
     from lorelog.services.imports.memory_importer import ImportSummary
-    from lorelog.services.records.exports import ExportedMemory
     from lorelog.services.records.record_importer import ImportReport
-
-_FORMATS = ("markdown", "jsonl", "omf", "okf", "ledger")
-_FILE_NAMES = {"markdown": "records.md", "jsonl": "records.jsonl", "omf": "memories.json", "ledger": "records.jsonl"}
-_MAX_MEMORIES = 100_000
-
-
-def configure_export(parser: argparse.ArgumentParser) -> None:
-    text = "markdown (default), jsonl, omf, okf, ledger"
-    parser.add_argument("--format", choices=_FORMATS, default="markdown", help=text)
-    add_options(parser, {"--records": "only the records of tasks and decisions"})
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -54,97 +42,16 @@ def run_export(args: argparse.Namespace) -> int:
       lorelog export --format okf --output knowledge
     """
     args.warm = "off"  # in this process: the text may be larger than what the daemon sends
-    if args.format == "okf":
-        reply = _export_bundle(args)
-    elif args.records or args.format in {"omf", "ledger"}:
-        reply = _export_records(args)
-    else:
-        reply = call_command(args, format=args.format)
-    if args.json:
-        print_json(reply)
-    elif args.out:
-        counts = [plural(reply[name], noun) for name, noun in (("memories", "memory"), ("records", "record"))]
-        shown = [text for text in counts if not text.startswith("0 ")] or counts[:1]
-        print(f"Wrote {' and '.join(shown)} to {short_path(reply['path'])}.")
-    else:
-        sys.stdout.write(reply["text"])
+    reply = call_command(args)
     if not (reply["memories"] or reply["records"] or args.with_global or args.all_projects):
         print_note("nothing of this project was found; --with-global exports the global memories")
-    return 0
 
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        counts = [plural(reply[name], noun) for name, noun in (("memories", "memory"), ("records", "record"))]
+        shown = " and ".join([text for text in counts if not text.startswith("0 ")] or counts[:1])
+        sys.stdout.write(f"Wrote {shown} to {short_path(reply['path'])}.\n" if args.out else reply["text"])
 
-def _export_records(args: argparse.Namespace) -> dict[str, Any]:
-    """Export the records; as OMF also the memories, unless only records are wanted."""
-    from lorelog.core.atomic_file import AtomicFile
-    from lorelog.services.records.record_importer import export_records
-
-    if args.since:
-        raise UsageError("--since is for memories only", hint="leave it out, or choose --format jsonl or markdown")
-    path = os.path.abspath(expand_path(args.out)) if args.out else ""
-    if os.path.isdir(path):
-        path = os.path.join(path, _FILE_NAMES[args.format])
-    if path and os.path.lexists(path):
-        raise UsageError(f"{path} exists", hint="choose another name: an export is never written over a file")
-    with open_own_engine(args) as engine:
-        scope = engine.records()
-        visible = _projects(args, engine)
-        counts = {"memories": 0, "records": 0}
-
-        def counted(records: Iterable[Record]) -> Iterator[Record]:
-            for record in records:
-                if visible is None or record.project in visible:
-                    counts["records"] += 1
-                    yield record
-
-        memories = None
-        if args.format == "omf" and not args.records:
-            memories = list(_collect_memories(engine, visible))
-            counts["memories"] = len(memories)
-        form = "jsonl" if args.format == "ledger" else args.format
-        pieces = export_records(counted(scope.records.ledger.read()), form, memories)
-        text = "" if path else "".join(pieces)
-        if path:
-            with AtomicFile(path) as file:
-                file.writelines(piece.encode() for piece in pieces)
-    return {"path": path, "format": args.format, **counts, "text": text}
-
-
-def _projects(args: argparse.Namespace, engine: Engine) -> tuple[str, ...] | None:
-    """Return the projects to export; None for all."""
-    from lorelog.services.records.exports import exported_projects
-
-    scope = engine.records()
-    visible = (*(scope.projects or ()), scope.workspace.project.id)
-    return exported_projects(visible, all_projects=args.all_projects, with_global=args.with_global)
-
-
-def _export_bundle(args: argparse.Namespace) -> dict[str, Any]:
-    """Export memories and records as a bundle of the Open Knowledge Format."""
-    from lorelog.services.records.exports import write_bundle
-
-    if not args.out:
-        raise UsageError("an OKF bundle is a folder", hint="name a new one: --output knowledge")
-    if args.since:
-        raise UsageError("--since is not for okf", hint="leave it out, or choose --format jsonl or markdown")
-    path = os.path.abspath(expand_path(args.out))
-    with open_own_engine(args) as engine:
-        scope = engine.records()
-        projects = _projects(args, engine)
-        memories = () if args.records else _collect_memories(engine, projects)
-        counts = write_bundle(path, memories, scope.records, projects)
-    return {"path": path, "format": "okf", **counts, "text": ""}
-
-
-def _collect_memories(engine: Engine, projects: tuple[str, ...] | None) -> Iterable[ExportedMemory]:
-    from lorelog.core.query import Filters
-    from lorelog.services.records.exports import iter_journal_memories
-    from lorelog.services.records.projection import records_folder
-
-    filters = Filters(projects=projects)
-    memories = engine.memories().list(filters, limit=_MAX_MEMORIES, all_projects=projects is None).memories
-    return iter_journal_memories(
-        memories, lambda memory: engine.memories().expand(memory).content, records_folder(engine.place.tenant_folder)
-    )
+    return print_reply(args, reply, show)
 
 
 def configure_backup(parser: argparse.ArgumentParser) -> None:
