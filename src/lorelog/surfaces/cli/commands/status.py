@@ -134,11 +134,8 @@ def _captured(args: argparse.Namespace) -> dict[str, int]:
 
 def _hosts() -> list[dict[str, Any]]:
     from lorelog.hosts import HOSTS
-    from lorelog.services.install.status import HostCaptureStats, host_status
-    from lorelog.surfaces.cli.commands.hosts import install_context
+    from lorelog.surfaces.cli.commands.hosts import host_statuses
 
-    context = install_context()
-    statuses = [host_status(host, context, HostCaptureStats()) for host in HOSTS]
     return [
         {
             "host": status.host,
@@ -148,7 +145,7 @@ def _hosts() -> list[dict[str, Any]]:
             "to_do": list(status.approve),
             "problem": status.warnings[0] if status.installed == "stale" and status.warnings else "",
         }
-        for status in statuses
+        for status in host_statuses(HOSTS, {})
     ]
 
 

@@ -8,7 +8,16 @@ import sys
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
 from lorelog.surfaces.cli.arguments import add_options, expand_path
 from lorelog.surfaces.cli.client import call_command, call_operation, open_own_engine, print_reply
-from lorelog.surfaces.cli.render import confirm, one_line, plural, print_json, print_note, short_path, stylize
+from lorelog.surfaces.cli.render import (
+    confirm,
+    one_line,
+    plural,
+    print_json,
+    print_note,
+    print_notes,
+    short_path,
+    stylize,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,10 +27,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lorelog.engine import Engine
-    from lorelog.ingest.importers.source import ImportSource
+    from lorelog.ingest.importers.source import ImportSource, MachinePlaces
     from lorelog.operations.operation import Json
     from lorelog.services.imports.memory_importer import ImportSummary
-    from lorelog.services.records.record_importer import ImportReport
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -155,28 +163,23 @@ def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Pa
         source = open_source(args.source)
         paths = [Path(expand_path(args.path))] if args.path else list(source.find(_places(args)))
         if not paths:
-            raise NotFound(
-                f"nothing to import was found: {source.title}",
-                hint=f"give its path: lorelog import {source.name} PATH",
-            )
-        missing = next((path for path in paths if not path.exists()), None)
-        if missing is not None:
-            raise NotFound(f"there is no file or folder {short_path(str(missing))}", hint="check the path")
+            hint = f"give its path: lorelog import {source.name} PATH"
+            raise NotFound(f"nothing to import was found: {source.title}", hint=hint)
+        if missing := [path for path in paths if not path.exists()]:
+            raise NotFound(f"there is no file or folder {short_path(str(missing[0]))}", hint="check the path")
         return source, paths
     path = Path(expand_path(args.source))
     if args.path or (not path.exists() and not set(args.source) & set("./\\")):
         open_source(args.source)
     if not path.exists():
-        raise NotFound(
-            f"there is no file {short_path(str(path))}",
-            hint="check the path; 'lorelog import' alone lists what it finds on this machine",
-        )
+        hint = "check the path; 'lorelog import' alone lists what it finds on this machine"
+        raise NotFound(f"there is no file {short_path(str(path))}", hint=hint)
     # A file of ours: so the user says, or it is OMF, which may hold records.
     is_own = args.format != "auto" or args.restore or (path.is_file() and detect_format(str(path)) == "omf")
     return (None if is_own else detect_source(path)), [path]
 
 
-def _places(args: argparse.Namespace) -> Any:
+def _places(args: argparse.Namespace) -> MachinePlaces:
     from pathlib import Path
 
     from lorelog.ingest.importers.source import MachinePlaces
@@ -192,24 +195,24 @@ def _import_source(args: argparse.Namespace, source: ImportSource, path: Path) -
 
     from lorelog.services.imports.memory_importer import ImportTarget
 
-    to_global = True if args.to_global else False if args.project else None
     target = ImportTarget(
         source.name,
         str(path),
         is_personal=source.is_personal,
         all_projects=args.all_projects,
         dry_run=True,
-        to_global=to_global,
+        to_global=True if args.to_global else False if args.project else None,
     )
     with open_own_engine(args) as engine:
         importer = engine.importer()
         if args.dry_run or not args.yes:
             preview = importer.run(target, source.read(path))
+            is_all = args.dry_run or (not preview.added and not (args.settings and preview.settings))
             if not args.json:
                 _show_summary(preview, engine)
-            if args.dry_run or (not preview.added and not (args.settings and preview.settings)):
-                if args.json:
-                    print_json(to_builtins(preview))
+            elif is_all:
+                print_json(to_builtins(preview))
+            if is_all:
                 return 0
             if args.json:
                 raise UsageError("cannot ask for confirmation: --json was given", hint="use --yes to import this")
@@ -251,36 +254,31 @@ def _show_left_out(summary: ImportSummary) -> None:
         names = sorted(summary.other_projects.items(), key=lambda item: -item[1])
         shown = ", ".join(f"{one_line(name)} {count:,}" for name, count in names[:_MAX_SHOWN])
         more = f" and {len(names) - _MAX_SHOWN:,} more" if len(names) > _MAX_SHOWN else ""
-        print_note(
-            f"left out, of other projects: {shown}{more}; import them in their directories, or use --all-projects"
-        )
+        how = "import them in their directories, or use --all-projects"
+        print_note(f"left out, of other projects: {shown}{more}; {how}")
     if summary.redacted:
         verb = "would be" if summary.dry_run else "were"
         print_note(f"secrets {verb} removed from {plural(summary.redacted, 'entry')}")
-    if summary.skipped:
-        for text in summary.skipped_items[:_MAX_SHOWN]:
-            print(f"{stylize('skipped:', 'yellow', sys.stderr)} {one_line(text)}", file=sys.stderr)
-        if summary.skipped > _MAX_SHOWN:
-            print(f"and {summary.skipped - _MAX_SHOWN:,} more skipped; --json lists them", file=sys.stderr)
+    for text in summary.skipped_items[:_MAX_SHOWN]:
+        print(f"{stylize('skipped:', 'yellow', sys.stderr)} {one_line(text)}", file=sys.stderr)
+    if summary.skipped > _MAX_SHOWN:
+        print(f"and {summary.skipped - _MAX_SHOWN:,} more skipped; --json lists them", file=sys.stderr)
 
 
 def _show_imported(summary: ImportSummary, changed: Sequence[str], *, was_shown: bool) -> None:
     places = [f"{summary.to_project:,} into this project"] if summary.to_project else []
     places += [f"{summary.to_global:,} into the global memories"] if summary.to_global else []
+    where = f": {', '.join(places)}" if places else ""
+    updated = f"; {summary.updated:,} replace an earlier version" if summary.updated else ""
     present = sum(counts.present for counts in summary.kinds)
-    text = f"Imported {plural(summary.added, 'entry')} from {summary.source}" + (
-        f": {', '.join(places)}" if places else ""
-    )
-    text += f"; {summary.updated:,} replace an earlier version" if summary.updated else ""
-    print(text + (f"; already present: {present:,}." if present else "."))
+    rest = f"; already present: {present:,}." if present else "."
+    print(f"Imported {plural(summary.added, 'entry')} from {summary.source}{where}{updated}{rest}")
     if not was_shown:
         _show_left_out(summary)
     for line in changed:
         print(line)
-    for note in summary.notes:
-        print_note(note)
-    if summary.batch:
-        print_note(f"'lorelog import --undo {summary.batch}' takes it back")
+    undo = [f"'lorelog import --undo {summary.batch}' takes it back"] if summary.batch else []
+    print_notes({"notes": [*summary.notes, *undo]})
 
 
 def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSummary) -> list[str]:
@@ -289,8 +287,6 @@ def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSum
     from lorelog.wiring import change_setting, resolve_location, settings_at
 
     location = resolve_location(project=args.project, tenant=args.tenant)
-    lists = engine.importer().lists
-    batch = lists.read(summary.batch) if summary.batch else lists.start(summary.source, summary.path)
     messages: list[str] = []
     changes: list[ChangedSetting] = []
     for setting in summary.settings:
@@ -306,6 +302,8 @@ def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSum
         changes.append(ChangedSetting(setting.key, setting.value, None, of_project))
         messages.append(f"Set {setting.key} = {one_line(setting.value)}.")
     if changes:
+        lists = engine.importer().lists
+        batch = lists.read(summary.batch) if summary.batch else lists.start(summary.source, summary.path)
         lists.add_settings(batch, changes)
         lists.finish(batch)
         summary.batch = batch.name
@@ -322,17 +320,17 @@ def _undo_import(args: argparse.Namespace) -> int:
         if len(kept) != len(batch.settings):
             batch.settings = kept
             importer.lists.replace(batch)
-    if args.json:
-        print_json(to_builtins(report))
-        return 1 if report.kept else 0
-    parts = [f"{plural(report.removed, 'entry')} removed"]
-    parts += [f"{report.missing:,} were gone already"] if report.missing else []
-    print(f"Took back {batch.name}: {', '.join(parts)}.")
-    for line in (*report.settings, *report.notes):
-        print(line)
-    for name in report.kept:
-        path, _, identity = name.rpartition(": ")
-        print(f"kept, because it was edited since: {short_path(path)} ({identity})")
+
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        missing = f", {report.missing:,} were gone already" if report.missing else ""
+        print(f"Took back {batch.name}: {plural(report.removed, 'entry')} removed{missing}.")
+        for line in (*report.settings, *report.notes):
+            print(line)
+        for name in report.kept:
+            path, _, identity = name.rpartition(": ")
+            print(f"kept, because it was edited since: {short_path(path)} ({identity})")
+
+    print_reply(args, to_builtins(report), show)
     return 1 if report.kept else 0
 
 
@@ -355,8 +353,6 @@ def _undo_settings(args: argparse.Namespace, changes: Sequence[Any], messages: l
 
 def _list_sources(args: argparse.Namespace) -> int:
     """List the sources on this machine and how to import each, and earlier imports."""
-    from shlex import quote
-
     from lorelog.ingest.importers.source import SOURCE_MODULES, open_source
 
     places = _places(args)
@@ -372,37 +368,34 @@ def _list_sources(args: argparse.Namespace) -> int:
         roots = engine.roots.all()
     for item in found:
         item["indexed"] = any(root.holds(os.path.realpath(item["path"])) for root in roots)
-    listed: list[dict[str, Any]] = []
-    for batch in batches:
-        fields = {name: getattr(batch, name) for name in ("source", "path", "at")}
-        listed.append({"batch": batch.name, **fields, "entries": len(batch.entries), "done": batch.done})
-    if args.json:
-        print_json({"found": found, "sources": list(SOURCE_MODULES), "batches": listed})
-        return 0
-    for item in found:
-        mark = "  (indexed where it is)" if item["indexed"] else ""
-        print(f"{item['title']}: {short_path(item['path'])}{mark}")
+    listed = [
+        {"batch": batch.name, "source": batch.source, "path": batch.path, "at": batch.at}
+        | {"entries": len(batch.entries), "done": batch.done}
+        for batch in batches
+    ]
+    return print_reply(args, {"found": found, "sources": list(SOURCE_MODULES), "batches": listed}, _show_sources)
+
+
+def _show_sources(reply: Json, args: argparse.Namespace) -> None:
+    from shlex import quote
+
+    for item in reply["found"]:
         short = short_path(item["path"])
         quoted = short.replace(" ", "\\ ") if short.startswith("~") else quote(short)
+        print(f"{item['title']}: {short}{'  (indexed where it is)' if item['indexed'] else ''}")
         print(f"    lorelog import {item['source']} {quoted}")
-    if not found:
+    if not reply["found"]:
         print("No other tool's memories were found in this project or your home.")
-    print_note(f"sources: {', '.join(SOURCE_MODULES)}; each takes a path")
-    for line in listed:
+    print_note(f"sources: {', '.join(reply['sources'])}; each takes a path")
+    for line in reply["batches"]:
         state = "" if line["done"] else ", interrupted: import it again to continue"
         print(f"{line['at'][:16].replace('T', ' ')}  {line['batch']}  {plural(line['entries'], 'entry')}{state}")
-    return 0
 
 
 def _import_file(args: argparse.Namespace, path: str) -> int:
     """Import a file of ours, or OMF: records into the ledger, memories as a batch. Fail if something was refused."""
     from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportTarget
-    from lorelog.services.records.record_importer import (
-        ImportOptions,
-        RecordImporter,
-        detect_format,
-        read_import_file,
-    )
+    from lorelog.services.records.record_importer import ImportOptions, RecordImporter, detect_format, read_import_file
 
     if os.path.isdir(path):
         raise SourceError(
@@ -413,48 +406,37 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
     with open_own_engine(args) as engine:
         scope = engine.records()
         project = scope.workspace.project.id if args.project else None
-        memories = engine.importer().start(
-            ImportTarget(FILE_SOURCE, path, dry_run=args.dry_run, to_global=True if args.to_global else None)
-        )
+        target = ImportTarget(FILE_SOURCE, path, dry_run=args.dry_run, to_global=True if args.to_global else None)
         options = ImportOptions(args.restore, args.dry_run, project, args.include_archived, scope.patterns)
-
-        with memories:
-            report = RecordImporter(scope.records, scope.keyring, options, memories.take).run(
-                lambda: read_import_file(path, file_format)
-            )
-    reply = _import_json(file_format, report, memories.summary, dry_run=args.dry_run)
-    if args.json:
-        print_json(reply)
-    else:
-        _show_import(reply, restored=args.restore)
-    return 1 if reply["refused"] else 0
-
-
-def _import_json(file_format: str, report: ImportReport, summary: ImportSummary, *, dry_run: bool) -> dict[str, Any]:
-    counts = ("tainted", "unsigned", "redacted", "dangling")
+        with engine.importer().start(target) as memories:
+            importer = RecordImporter(scope.records, scope.keyring, options, memories.take)
+            report = importer.run(lambda: read_import_file(path, file_format))
+    summary = memories.summary
     problems = [{"place": fault.place, "artifact_id": fault.id, "message": fault.message} for fault in report.problems]
     problems += [{"place": 0, "artifact_id": "", "message": text} for text in summary.skipped_items]
-    return {
+    reply = {
         "format": file_format,
-        "dry_run": dry_run,
+        "dry_run": args.dry_run,
         "read": report.read,
         "written": report.written,
         "there": report.already_present,
         "refused": report.refused + summary.skipped,
-        **{name: getattr(report, name) for name in counts},
+        **{name: getattr(report, name) for name in ("tainted", "unsigned", "redacted", "dangling")},
         "batch": summary.batch,
         "memories": {
             "found": report.memories,
-            "added": 0 if dry_run else summary.added,
+            "added": 0 if args.dry_run else summary.added,
             "there": sum(kind.present for kind in summary.kinds),
             "archived": report.archived,
             "redacted": summary.redacted,
         },
         "problems": problems,
     }
+    print_reply(args, reply, _show_file_imported)
+    return 1 if reply["refused"] else 0
 
 
-def _show_import(reply: dict[str, Any], *, restored: bool) -> None:
+def _show_file_imported(reply: Json, args: argparse.Namespace) -> None:
     unit = "item" if reply["format"] == "omf" else "line"
     for problem in reply["problems"]:
         where = f"{unit} {problem['place']}" if problem["place"] else "a memory"
@@ -462,27 +444,23 @@ def _show_import(reply: dict[str, Any], *, restored: bool) -> None:
         label = stylize("problem:", "yellow", sys.stderr)
         print(f"{label} {where}{one_line(name)}: {one_line(problem['message'])}", file=sys.stderr)
     would = "would be " if reply["dry_run"] else ""
+    memories = reply["memories"]
     parts = [f"{plural(reply['written'], 'record')} {would}written"]
     parts += [f"{reply['there']:,} already present"] if reply["there"] else []
     parts += [f"{reply['refused']:,} refused"] if reply["refused"] else []
-    memories = reply["memories"]
     if memories["found"]:
         added = memories["found"] - memories["there"] if reply["dry_run"] else memories["added"]
         parts.append(f"{plural(added, 'memory')} {would}added, {memories['there']:,} already present")
     parts += [f"{plural(memories['archived'], 'archived memory')} skipped"] if memories["archived"] else []
     print(f"{', '.join(parts)}.")
-    if reply["tainted"] and not restored:  # the records of a backup were tainted before
-        count = "counts" if reply["tainted"] == 1 else "count"
-        print_note(
-            f"{plural(reply['tainted'], 'record')} {count} as imported text, which is not trusted until someone here verifies it"
-        )
-    if reply["redacted"]:
-        print_note(f"secrets were removed from {plural(reply['redacted'], 'record')} before they were written")
-    if memories["redacted"]:
-        print_note(f"secrets were removed from {plural(memories['redacted'], 'memory')} before they were written")
+    if reply["tainted"] and not args.restore:  # the records of a backup were tainted before
+        count = f"{plural(reply['tainted'], 'record')} {'counts' if reply['tainted'] == 1 else 'count'}"
+        print_note(f"{count} as imported text, which is not trusted until someone here verifies it")
+    for count, noun in ((reply["redacted"], "record"), (memories["redacted"], "memory")):
+        if count:
+            print_note(f"secrets were removed from {plural(count, noun)} before they were written")
     if reply["unsigned"]:
-        print_note(
-            f"{plural(reply['unsigned'], 'signature')} ignored: the key is unknown or belongs to another project (see 'lorelog identity trust')"
-        )
+        why = "the key is unknown or belongs to another project (see 'lorelog identity trust')"
+        print_note(f"{plural(reply['unsigned'], 'signature')} ignored: {why}")
     if reply["batch"]:
         print_note(f"'lorelog import --undo {reply['batch']}' takes the memories back")
