@@ -342,7 +342,7 @@ class _RecordSearcher:
         """Yield the tasks that pass the filter, last changed first."""
         limit, seen = _PAGE_SIZE, set[str]()
         while True:
-            page = self._tables.tasks(projects=self._filter.projects, limit=limit)
+            page = self._tables.tasks(self._filter.projects, limit)
             for profile in self._load_profiles(task.id for task in page if task.id not in seen):
                 records = self._filter_records(profile.records, of_task=True) if self._matches_filter(profile) else ()
                 if records:
