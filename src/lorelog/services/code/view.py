@@ -145,9 +145,12 @@ class CodeView:
         self.root = root
         self._cache: dict[tuple[object, ...], object] = {}
 
-    def cached(self, key: tuple[object, ...], make: Callable[[], CachedValue]) -> CachedValue:
-        """Return the value that `make` returned for a key at first."""
+    def cached(
+        self, key: tuple[object, ...], make: Callable[[], CachedValue], meanwhile: CachedValue | None = None
+    ) -> CachedValue:
+        """Return the value that `make` returned for a key at first; while it runs, the value is `meanwhile`."""
         if key not in self._cache:
+            self._cache[key] = meanwhile
             self._cache[key] = make()
         return self._cache[key]  # type: ignore[return-value]
 
