@@ -16,6 +16,7 @@ from functools import cache
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lorelog.code.names import name_parts
 from lorelog.core.code import CodeVerb, UseKind
 from lorelog.core.code_reply import CodeReply
 from lorelog.core.errors import NotFound
@@ -164,8 +165,8 @@ def _build_question(wording: re.Match[str], form: str, path: str) -> CodeQuestio
     if owner and not path and re.fullmatch(r"[\w$.@+-]+\.[a-z][a-z+]{0,4}", owner):
         owner, path = "", owner  # "in engine.py"
     if verb is not CodeVerb.IMPORTS:
-        *around, name = re.split(_SEPARATORS, name)
-        owner = ".".join([*filter(None, re.split(_SEPARATORS, owner)), *around])
+        *around, name = name_parts(name)
+        owner = ".".join([*name_parts(owner), *around])
     return CodeQuestion(verb, name, owner, path, use=use)
 
 
