@@ -16,6 +16,7 @@ from lorelog.core.query import SupportingRecord
 from lorelog.core.record import Trust, VerificationHint
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
+from lorelog.operations.artifacts import RunInfo, TaskInfo, run_info, task_info
 from lorelog.operations.operation import (
     OperationFamily,
     OperationReply,
@@ -24,8 +25,8 @@ from lorelog.operations.operation import (
     SparseReply,
     reply_from,
 )
-from lorelog.operations.records import TASK_HELP, RunInfo, TaskInfo, run_info, task_info
-from lorelog.operations.requests import OperationRequest, ScopedRequest
+from lorelog.operations.records import ID_PREFIX_HINT, TASK_HELP
+from lorelog.operations.requests import NonEmptyId, OperationRequest, ScopedRequest
 from lorelog.records.digests import DigestLine, DigestRole, build_brief, build_library
 from lorelog.records.tables import RelatedProject
 
@@ -52,7 +53,7 @@ _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 class ResumeRequest(OperationRequest, frozen=True):
     """A task to resume."""
 
-    task_id: Annotated[str, Meta(min_length=1, max_length=200, description="The task. A unique prefix is enough.")]
+    task_id: Annotated[NonEmptyId, Meta(description="The task." + ID_PREFIX_HINT)]
     query: _Query = ""
     k: Annotated[int, Meta(ge=1, le=100, description="Maximum number of entries in each list.")] = 10
 

@@ -21,6 +21,8 @@ from lorelog.core.paths import join_path
 from lorelog.core.query import Filters
 
 Text = Annotated[str, Meta(max_length=1_000_000)]
+Name = Annotated[str, Meta(max_length=200)]
+NonEmptyId = Annotated[str, Meta(min_length=1, max_length=200)]
 if (
     TYPE_CHECKING
 ):  # what Python callers may pass (`surfaces/python/methods.py` converts it); handlers get text and lists
