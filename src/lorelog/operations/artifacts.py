@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
 
 from lorelog.core.errors import ModelError, NotFound, StoreIncompatible, UsageError
 from lorelog.core.query import SupportingRecord, TrustFilter
@@ -30,6 +29,7 @@ from lorelog.operations.requests import (
     ScopedRequest,
     Text,
     Words,
+    about,
     parse_past_day,
 )
 from lorelog.records.chain import LedgerFault
@@ -56,61 +56,59 @@ _FILTER_NAMES = {
 class TaskGetRequest(OperationRequest, frozen=True):
     """One task."""
 
-    task_id: Annotated[NonEmptyId, Meta(description="The task." + ID_PREFIX_HINT)]
+    task_id: Annotated[NonEmptyId, about("The task." + ID_PREFIX_HINT)]
 
 
 class ArtifactGetRequest(OperationRequest, frozen=True):
     """One record."""
 
-    artifact_id: Annotated[NonEmptyId, Meta(description="The record." + ID_PREFIX_HINT)]
+    artifact_id: Annotated[NonEmptyId, about("The record." + ID_PREFIX_HINT)]
 
 
 class ListThreadRequest(OperationRequest, frozen=True, kw_only=True):
     """One thread."""
 
-    thread_id: Annotated[Name, Meta(description="The thread; the first thread of a task has the task's id.")] = ""
-    artifact_id: Annotated[Name, Meta(description="A record of the thread." + ID_PREFIX_HINT)] = ""
+    thread_id: Annotated[Name, about("The thread; the first thread of a task has the task's id.")] = ""
+    artifact_id: Annotated[Name, about("A record of the thread." + ID_PREFIX_HINT)] = ""
 
 
 class _RecordSearchRequest(ScopedRequest, frozen=True):
     """A query and exact filters. Empty filters are ignored."""
 
-    query: Annotated[Text, Meta(description="A question or keywords; the newest first if empty.")] = ""
-    k: Annotated[int, Meta(ge=1, le=1000, description="Number of hits.")] = 10
-    kinds: Annotated[Words, Meta(description="Only records of one of these kinds.")] = []
-    task_id: Annotated[Name, Meta(description="Only records of this task." + ID_PREFIX_HINT)] = ""
-    parent_task_id: Annotated[Name, Meta(description="Only records of subtasks of this task." + ID_PREFIX_HINT)] = ""
-    thread_id: Annotated[Name, Meta(description="Only records of this thread.")] = ""
-    reply_to_artifact_id: Annotated[Name, Meta(description="Only replies to this record." + ID_PREFIX_HINT)] = ""
-    writer: Annotated[Name, Meta(description="Only records of this writer.")] = ""
-    session_id: Annotated[Name, Meta(description="Only records of this session.")] = ""
-    challenge_id: Annotated[Name, Meta(description="Only records of this challenge.")] = ""
-    artifact_role: Annotated[Name, Meta(description="Only records with this role.")] = ""
-    relation_kind: Annotated[Name, Meta(description="Only records with this relation to the record they reply to.")] = (
-        ""
-    )
-    evidence_kind: Annotated[Name, Meta(description="Only evidence of this kind.")] = ""
-    tool_name: Annotated[Name, Meta(description="Only runs of this tool.")] = ""
-    verification_status: Annotated[Name, Meta(description="Only records with this verdict.")] = ""
-    approval_state: Annotated[Name, Meta(description="Only records in this state.")] = ""
-    contributor: Annotated[Name, Meta(description="Only records with this contributor.")] = ""
-    dataset: Annotated[Name, Meta(description="Only records about the dataset of this name.")] = ""
-    entity: Annotated[Name, Meta(description="Only records about the entity of this name.")] = ""
-    origin: Annotated[Name, Meta(description="Only records of this origin: user, agent, tool, import.")] = ""
+    query: Annotated[Text, about("A question or keywords; the newest first if empty.")] = ""
+    k: Annotated[int, about("Number of hits.", ge=1, le=1000)] = 10
+    kinds: Annotated[Words, about("Only records of one of these kinds.")] = []
+    task_id: Annotated[Name, about("Only records of this task." + ID_PREFIX_HINT)] = ""
+    parent_task_id: Annotated[Name, about("Only records of subtasks of this task." + ID_PREFIX_HINT)] = ""
+    thread_id: Annotated[Name, about("Only records of this thread.")] = ""
+    reply_to_artifact_id: Annotated[Name, about("Only replies to this record." + ID_PREFIX_HINT)] = ""
+    writer: Annotated[Name, about("Only records of this writer.")] = ""
+    session_id: Annotated[Name, about("Only records of this session.")] = ""
+    challenge_id: Annotated[Name, about("Only records of this challenge.")] = ""
+    artifact_role: Annotated[Name, about("Only records with this role.")] = ""
+    relation_kind: Annotated[Name, about("Only records with this relation to the record they reply to.")] = ""
+    evidence_kind: Annotated[Name, about("Only evidence of this kind.")] = ""
+    tool_name: Annotated[Name, about("Only runs of this tool.")] = ""
+    verification_status: Annotated[Name, about("Only records with this verdict.")] = ""
+    approval_state: Annotated[Name, about("Only records in this state.")] = ""
+    contributor: Annotated[Name, about("Only records with this contributor.")] = ""
+    dataset: Annotated[Name, about("Only records about the dataset of this name.")] = ""
+    entity: Annotated[Name, about("Only records about the entity of this name.")] = ""
+    origin: Annotated[Name, about("Only records of this origin: user, agent, tool, import.")] = ""
     supports_claim: Annotated[
         bool | None,
-        Meta(description="Only records that support (true) or contradict (false) the record they reply to."),
+        about("Only records that support (true) or contradict (false) the record they reply to."),
     ] = None
     since: Annotated[
         str,
-        Meta(max_length=40, description="From this day on: 2026-03-05, today, yesterday, or an age: 7d, 2w, 3m, 1y."),
+        about("From this day on: 2026-03-05, today, yesterday, or an age: 7d, 2w, 3m, 1y.", max_length=40),
     ] = ""
-    until: Annotated[str, Meta(max_length=40, description="Up to and including this day.")] = ""
+    until: Annotated[str, about("Up to and including this day.", max_length=40)] = ""
     trust: Annotated[
         Literal["any", "canonical", "verified"],
-        Meta(description="Minimum trust: any, canonical (every record is), or verified by a second writer."),
+        about("Minimum trust: any, canonical (every record is), or verified by a second writer."),
     ] = "any"
-    include_superseded: Annotated[bool, Meta(description="Include superseded records.")] = False
+    include_superseded: Annotated[bool, about("Include superseded records.")] = False
     projects: Projects = None
 
 
@@ -119,21 +117,21 @@ class TaskSearchRequest(_RecordSearchRequest, frozen=True, kw_only=True):
 
     status: Annotated[
         Name,
-        Meta(description="Only tasks with this status: in_progress, completed, failed, …; open: all unfinished tasks."),
+        about("Only tasks with this status: in_progress, completed, failed, …; open: all unfinished tasks."),
     ] = ""
 
 
 class ArtifactSearchRequest(_RecordSearchRequest, frozen=True, kw_only=True):
     """Filters of a record search."""
 
-    status: Annotated[Name, Meta(description="Only records of this status.")] = ""
-    include_artifact: Annotated[bool, Meta(description="Include each record in full.")] = True
+    status: Annotated[Name, about("Only records of this status.")] = ""
+    include_artifact: Annotated[bool, about("Include each record in full.")] = True
     token_budget: Annotated[
         int,
-        Meta(
+        about(
+            "Return the best hits whose JSON fits into this many tokens, in full where that fits; 0: no budget.",
             ge=0,
             le=10_000_000,
-            description="Return the best hits whose JSON fits into this many tokens, in full where that fits; 0: no budget.",
         ),
     ] = 0
 
@@ -141,28 +139,26 @@ class ArtifactSearchRequest(_RecordSearchRequest, frozen=True, kw_only=True):
 class FindRelatedRequest(ScopedRequest, frozen=True):
     """A claim to check against records."""
 
-    claim: Annotated[Text, Meta(min_length=1, description="The claim.")]
-    task_id: Annotated[Name, Meta(description="Search only this task." + ID_PREFIX_HINT)] = ""
-    thread_id: Annotated[Name, Meta(description="Search only this thread.")] = ""
+    claim: Annotated[Text, about("The claim.", min_length=1)]
+    task_id: Annotated[Name, about("Search only this task." + ID_PREFIX_HINT)] = ""
+    thread_id: Annotated[Name, about("Search only this thread.")] = ""
     candidate_artifact_ids: Annotated[
-        Sequence[NonEmptyId], Meta(max_length=1000, description="Search only these records." + ID_PREFIX_HINT)
+        Sequence[NonEmptyId], about("Search only these records." + ID_PREFIX_HINT, max_length=1000)
     ] = []
-    k: Annotated[int, Meta(ge=1, le=100, description="Maximum number of supporting and of conflicting records.")] = 8
-    create_artifact: Annotated[
-        bool, Meta(description="Record the result as a verification; it does not raise trust.")
-    ] = False
+    k: Annotated[int, about("Maximum number of supporting and of conflicting records.", ge=1, le=100)] = 8
+    create_artifact: Annotated[bool, about("Record the result as a verification; it does not raise trust.")] = False
     record_task_id: Annotated[
-        Name, Meta(description="The task to record it in; that of task_id or of the best record if not given.")
+        Name, about("The task to record it in; that of task_id or of the best record if not given.")
     ] = ""
-    writer: Annotated[Name | None, Meta(description="The writer of the record.")] = None
+    writer: Annotated[Name | None, about("The writer of the record.")] = None
 
 
 class VerifyRequest(OperationRequest, frozen=True, kw_only=True):
     """How many problems to list."""
 
-    limit: Annotated[
-        int, Meta(ge=0, le=100_000, description="Maximum number of faults, and of unproven signatures, to list.")
-    ] = 100
+    limit: Annotated[int, about("Maximum number of faults, and of unproven signatures, to list.", ge=0, le=100_000)] = (
+        100
+    )
 
 
 class ArtifactInfo(SparseReply, frozen=True, kw_only=True):
@@ -481,7 +477,7 @@ def artifact_hit_info(hit: RecordHit, *, in_full: bool) -> ArtifactHitInfo:
 
 
 @OPERATIONS.declare(
-    "task.get", errors=(NotFound,), commands=(ShellCommand("task show", ("task_id?",), helps={"task_id": TASK_HELP}),)
+    "task.get", ShellCommand("task show", ("task_id?",), helps={"task_id": TASK_HELP}), errors=(NotFound,)
 )
 def get_task(engine: Engine, request: TaskGetRequest, call: RequestContext) -> TaskGetReply:
     """Show a task: its status, and all its records, oldest first."""
@@ -505,24 +501,22 @@ def get_task(engine: Engine, request: TaskGetRequest, call: RequestContext) -> T
 
 @OPERATIONS.declare(
     "task.search",
+    ShellCommand(
+        "task list",
+        offered=("status", "k", "all_projects"),
+        helps={"status": "open, all, or a status such as completed, failed"},
+        defaults={"status": "open", "k": 20},
+        summary="list tasks, most recently updated first",
+    ),
+    ShellCommand(
+        "task search",
+        ("query!...",),
+        {"writer": "--as"},
+        offered=("status", "tool_name", "dataset", "k", "all_projects"),
+        defaults={"k": 5},
+    ),
     errors=(NotFound, ModelError),
     warms=True,
-    commands=(
-        ShellCommand(
-            "task list",
-            offered=("status", "k", "all_projects"),
-            helps={"status": "open, all, or a status such as completed, failed"},
-            defaults={"status": "open", "k": 20},
-            summary="list tasks, most recently updated first",
-        ),
-        ShellCommand(
-            "task search",
-            ("query!...",),
-            {"writer": "--as"},
-            offered=("status", "tool_name", "dataset", "k", "all_projects"),
-            defaults={"k": 5},
-        ),
-    ),
 )
 def search_tasks(engine: Engine, request: TaskSearchRequest, call: RequestContext) -> TaskSearchReply:
     """Search tasks by their records, best first; without a query, the most recently updated first.
@@ -687,9 +681,7 @@ def _distinct_parts(artifacts: list[RatedRecord], field: str) -> list[dict[str, 
     return [part for place, part in enumerate(parts) if part not in parts[:place]]
 
 
-@OPERATIONS.declare(
-    "ledger.verify", errors=(StoreIncompatible,), commands=(ShellCommand("ledger check", hidden=("limit",)),)
-)
+@OPERATIONS.declare("ledger.verify", ShellCommand("ledger check", hidden=("limit",)), errors=(StoreIncompatible,))
 def verify(engine: Engine, request: VerifyRequest, call: RequestContext) -> VerifyReply:
     """Check the ledger: list every line that was altered, and every signature that does not prove its writer.
 

@@ -13,7 +13,7 @@ from lorelog.core.errors import ModelError, UsageError
 from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
-from lorelog.operations.requests import ScopedRequest, Text, parse_past_day
+from lorelog.operations.requests import ScopedRequest, Text, about, parse_past_day
 
 if TYPE_CHECKING:
     from lorelog.core.document import StoredChunk
@@ -34,43 +34,39 @@ _UNTIL_HELP = "Up to and including this day, or up to this time."
 class TraceFilterRequest(ScopedRequest, frozen=True, kw_only=True):
     """Time, session and source of traces."""
 
-    time_from: Annotated[_Time, Meta(description=_SINCE_HELP)] = ""
-    time_to: Annotated[_Time, Meta(description=_UNTIL_HELP)] = ""
-    session_id: Annotated[_Name, Meta(description="Only traces of this session.")] = ""
+    time_from: Annotated[_Time, about(_SINCE_HELP)] = ""
+    time_to: Annotated[_Time, about(_UNTIL_HELP)] = ""
+    session_id: Annotated[_Name, about("Only traces of this session.")] = ""
     source: Annotated[
         Literal["", "operation", "turn", "log"],
-        Meta(description="Only lorelog's own operations, only agents' turns, or only logs."),
+        about("Only lorelog's own operations, only agents' turns, or only logs."),
     ] = ""
-    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of entries, newest first.")] = 50
+    limit: Annotated[int, about("Maximum number of entries, newest first.", ge=1, le=1000)] = 50
 
 
 class ToolCallsRequest(TraceFilterRequest, frozen=True):
     """Filters of traced calls."""
 
     tool_name: Annotated[
-        _Name, Meta(description="Only calls of this tool or operation; `memory` means every operation `memory.…`.")
+        _Name, about("Only calls of this tool or operation; `memory` means every operation `memory.…`.")
     ] = ""
-    errors_only: Annotated[bool, Meta(description="Only failed calls.")] = False
+    errors_only: Annotated[bool, about("Only failed calls.")] = False
 
 
 class ErrorsRequest(TraceFilterRequest, frozen=True):
     """Filters of traced errors."""
 
-    error_signature: Annotated[
-        _Name, Meta(description="Only errors with this signature or prefix of one, or of this type.")
-    ] = ""
-    function_name: Annotated[_Name, Meta(description="Only errors with a frame whose function name contains this.")] = (
-        ""
-    )
-    file_path: Annotated[_Name, Meta(description="Only errors with a frame whose file path contains this.")] = ""
-    text: Annotated[_Name, Meta(description="Only errors whose message contains this.")] = ""
-    include_frames: Annotated[bool, Meta(description="Include the stack frames.")] = True
+    error_signature: Annotated[_Name, about("Only errors with this signature or prefix of one, or of this type.")] = ""
+    function_name: Annotated[_Name, about("Only errors with a frame whose function name contains this.")] = ""
+    file_path: Annotated[_Name, about("Only errors with a frame whose file path contains this.")] = ""
+    text: Annotated[_Name, about("Only errors whose message contains this.")] = ""
+    include_frames: Annotated[bool, about("Include the stack frames.")] = True
 
 
 class WhyRequest(ScopedRequest, frozen=True):
     """An error to look up."""
 
-    text: Annotated[Text, Meta(min_length=1, description="The error as printed: one line, or a whole stack trace.")]
+    text: Annotated[Text, about("The error as printed: one line, or a whole stack trace.", min_length=1)]
 
 
 class TracedCallInfo(OperationReply, frozen=True, kw_only=True):
@@ -415,13 +411,11 @@ _END_OF_DAY = time(23, 59, 59, 999_000)
 
 @OPERATIONS.declare(
     "debug.find_tool_calls",
-    commands=(
-        ShellCommand(
-            "debug calls",
-            options={"errors_only": "--failed", **_TRACE_OPTIONS},
-            metavars={**_TRACE_METAVARS},
-            defaults={"limit": 20},
-        ),
+    ShellCommand(
+        "debug calls",
+        options={"errors_only": "--failed", **_TRACE_OPTIONS},
+        metavars={**_TRACE_METAVARS},
+        defaults={"limit": 20},
     ),
 )
 def find_tool_calls(engine: Engine, request: ToolCallsRequest, call: RequestContext) -> ToolCallsReply:
@@ -438,15 +432,13 @@ def find_tool_calls(engine: Engine, request: ToolCallsRequest, call: RequestCont
 
 @OPERATIONS.declare(
     "debug.find_errors",
-    commands=(
-        ShellCommand(
-            "debug errors",
-            ("error_signature",),
-            {"file_path": "--file", **_TRACE_OPTIONS},
-            hidden=("include_frames",),
-            metavars={"error_signature": "SIGNATURE", **_TRACE_METAVARS},
-            defaults={"limit": 20},
-        ),
+    ShellCommand(
+        "debug errors",
+        ("error_signature",),
+        {"file_path": "--file", **_TRACE_OPTIONS},
+        hidden=("include_frames",),
+        metavars={"error_signature": "SIGNATURE", **_TRACE_METAVARS},
+        defaults={"limit": 20},
     ),
 )
 def find_errors(engine: Engine, request: ErrorsRequest, call: RequestContext) -> ErrorsReply:
@@ -472,9 +464,9 @@ def find_errors(engine: Engine, request: ErrorsRequest, call: RequestContext) ->
 
 @OPERATIONS.declare(
     "debug.why",
+    ShellCommand("why", ("text...",), helps={"text": "the error as printed; '-' reads standard input"}),
     errors=(ModelError,),
     warms=True,
-    commands=(ShellCommand("why", ("text...",), helps={"text": "the error as printed; '-' reads standard input"}),),
 )
 def why(engine: Engine, request: WhyRequest, call: RequestContext) -> WhyReply:
     """Show whether an error occurred before, and how it was fixed.

@@ -19,7 +19,7 @@ from lorelog.operations.operation import (
     RequestT,
     ShellCommand,
 )
-from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, Text
+from lorelog.operations.requests import Name, NonEmptyId, OperationRequest, Text, about
 from lorelog.records.kinds import FIELDS
 from lorelog.services.records.writer import WrittenRecord
 
@@ -58,24 +58,22 @@ _REQUEST_ATTRIBUTES = {**RECORD_ATTRIBUTES, "run_id": "reply_to"}
 _FIELD_ALIASES = {"failed_attempts": "what_failed", "notes": "summary"}
 """memd's names of record fields that are stored under another name."""
 _CALL_FIELDS = frozenset({"project", "tenant", "writer", "artifact_kind", "to_global"})
-_FIXED_KIND = Meta(description="Always this kind; need not be given.")
+_FIXED_KIND = about("Always this kind; need not be given.")
 
 
 def _field_description(name: str) -> Meta:
     text = FIELDS[name].description
-    return Meta(description=text[0].upper() + text[1:] + ".")
+    return about(text[0].upper() + text[1:] + ".")
 
 
 class _RecordRequest(OperationRequest, frozen=True, kw_only=True):
     """Fields of every record: its writer, origin and subjects."""
 
-    writer: Annotated[
-        Name | None, Meta(description="The writer; the signing identity or records.writer if not given.")
-    ] = None
-    session_id: Annotated[Name, Meta(description="The session it was written in.")] = ""
+    writer: Annotated[Name | None, about("The writer; the signing identity or records.writer if not given.")] = None
+    session_id: Annotated[Name, about("The session it was written in.")] = ""
     origin: Annotated[
         Literal["user", "agent", "tool", "import"],
-        Meta(description="Where its text comes from; text of a tool or an import verifies nothing."),
+        about("Where its text comes from; text of a tool or an import verifies nothing."),
     ] = "agent"
     dataset_refs: Annotated[_Parts, _field_description("dataset_refs")] = []
     entity_refs: Annotated[_Parts, _field_description("entity_refs")] = []
@@ -83,7 +81,7 @@ class _RecordRequest(OperationRequest, frozen=True, kw_only=True):
 
 
 class _TaskRecordRequest(_RecordRequest, frozen=True):
-    task_id: Annotated[NonEmptyId, Meta(description="The task." + ID_PREFIX_HINT)]
+    task_id: Annotated[NonEmptyId, about("The task." + ID_PREFIX_HINT)]
 
 
 class TaskStartRequest(_RecordRequest, frozen=True):
@@ -96,7 +94,7 @@ class TaskStartRequest(_RecordRequest, frozen=True):
     expected_outputs: Annotated[_Texts, _field_description("expected_outputs")] = []
     parent_task_id: Annotated[Name, _field_description("parent_task_id")] = ""
     challenge_id: Annotated[Name, _field_description("challenge_id")] = ""
-    to_global: Annotated[bool, Meta(description="Make it visible in every project.")] = False
+    to_global: Annotated[bool, about("Make it visible in every project.")] = False
 
 
 class TaskProgressRequest(_TaskRecordRequest, frozen=True, kw_only=True):
@@ -105,9 +103,9 @@ class TaskProgressRequest(_TaskRecordRequest, frozen=True, kw_only=True):
     summary: Annotated[Text, _field_description("summary")]
     next_step: Annotated[Text, _field_description("next_step")] = ""
     blockers: Annotated[_Texts, _field_description("blockers")] = []
-    failed_attempts: Annotated[_Texts, Meta(description="Failed attempts; stored as what_failed.")] = []
+    failed_attempts: Annotated[_Texts, about("Failed attempts; stored as what_failed.")] = []
     what_worked: Annotated[_Texts, _field_description("what_worked")] = []
-    status: Annotated[Name, Meta(description="in_progress, blocked, …; in_progress if not given.")] = ""
+    status: Annotated[Name, about("in_progress, blocked, …; in_progress if not given.")] = ""
 
 
 class RunStartRequest(_TaskRecordRequest, frozen=True, kw_only=True):
@@ -125,13 +123,11 @@ class RunStartRequest(_TaskRecordRequest, frozen=True, kw_only=True):
 class RunFinishRequest(_TaskRecordRequest, frozen=True, kw_only=True):
     """The end of a tool run."""
 
-    status: Annotated[Name, Meta(min_length=1, description="completed, failed, cancelled, …")]
-    notes: Annotated[Text, Meta(description="The result; stored as summary.")]
+    status: Annotated[Name, about("completed, failed, cancelled, …", min_length=1)]
+    notes: Annotated[Text, about("The result; stored as summary.")]
     run_id: Annotated[
         Name,
-        Meta(
-            description="The artifact of the run's start; the last matching open run of the task and writer if not given."
-        ),
+        about("The artifact of the run's start; the last matching open run of the task and writer if not given."),
     ] = ""
     tool_name: Annotated[Text, _field_description("tool_name")] = ""
     command: Annotated[Text, _field_description("command")] = ""
@@ -145,8 +141,8 @@ class AddEvidenceRequest(_TaskRecordRequest, frozen=True, kw_only=True):
 
     evidence_kind: Annotated[Text, _field_description("evidence_kind")]
     summary: Annotated[Text, _field_description("summary")]
-    supports_claim: Annotated[bool | None, Meta(description="Whether it supports the claim of the task.")] = None
-    reply_to_artifact_id: Annotated[Name, Meta(description="The record it is about." + ID_PREFIX_HINT)] = ""
+    supports_claim: Annotated[bool | None, about("Whether it supports the claim of the task.")] = None
+    reply_to_artifact_id: Annotated[Name, about("The record it is about." + ID_PREFIX_HINT)] = ""
     metric_name: Annotated[Text, _field_description("metric_name")] = ""
     metric_value: Annotated[float | None, _field_description("metric_value")] = None
     metrics: Annotated[dict[str, Any], _field_description("metrics")] = {}
@@ -166,8 +162,8 @@ class _OutcomeRequest(_RecordRequest, frozen=True, kw_only=True):
 class TaskFinishRequest(_OutcomeRequest, frozen=True):
     """The end of a task."""
 
-    task_id: Annotated[NonEmptyId, Meta(description="The task." + ID_PREFIX_HINT)]
-    status: Annotated[Name, Meta(description="completed, failed, cancelled, …; completed if not given.")] = ""
+    task_id: Annotated[NonEmptyId, about("The task." + ID_PREFIX_HINT)]
+    status: Annotated[Name, about("completed, failed, cancelled, …; completed if not given.")] = ""
 
 
 class _ArtifactRequest(_OutcomeRequest, frozen=True, kw_only=True):
@@ -175,26 +171,21 @@ class _ArtifactRequest(_OutcomeRequest, frozen=True, kw_only=True):
 
     task_id: Annotated[
         Name,
-        Meta(
-            description="The task; that of the record it replies to if not given. A decision needs none."
-            + ID_PREFIX_HINT
-        ),
+        about("The task; that of the record it replies to if not given. A decision needs none." + ID_PREFIX_HINT),
     ] = ""
     thread_id: Annotated[
-        Name, Meta(description="The thread; that of the record it replies to, or the task's own, if not given.")
+        Name, about("The thread; that of the record it replies to, or the task's own, if not given.")
     ] = ""
-    reply_to_artifact_id: Annotated[Name, Meta(description="The record it replies to." + ID_PREFIX_HINT)] = ""
+    reply_to_artifact_id: Annotated[Name, about("The record it replies to." + ID_PREFIX_HINT)] = ""
     relation_kind: Annotated[
         Name,
-        Meta(
-            description="Its relation to that record: reviews, revises, verifies, reply_to, …; the kind's own if not given."
-        ),
+        about("Its relation to that record: reviews, revises, verifies, reply_to, …; the kind's own if not given."),
     ] = ""
     supports_claim: Annotated[
-        bool | None, Meta(description="Whether it supports the record it replies to; required to verify one.")
+        bool | None, about("Whether it supports the record it replies to; required to verify one.")
     ] = None
-    supersedes: Annotated[Name, Meta(description="The record it replaces." + ID_PREFIX_HINT)] = ""
-    status: Annotated[Name, Meta(description="Such as recorded, completed, failed; the kind's own if not given.")] = ""
+    supersedes: Annotated[Name, about("The record it replaces." + ID_PREFIX_HINT)] = ""
+    status: Annotated[Name, about("Such as recorded, completed, failed; the kind's own if not given.")] = ""
     motivation: Annotated[Text, _field_description("motivation")] = ""
     hypothesis: Annotated[Text, _field_description("hypothesis")] = ""
     scientific_question: Annotated[Text, _field_description("scientific_question")] = ""
@@ -229,16 +220,14 @@ class _ArtifactRequest(_OutcomeRequest, frozen=True, kw_only=True):
     policy_tags: Annotated[_Texts, _field_description("policy_tags")] = []
     allowed_tools: Annotated[_Texts, _field_description("allowed_tools")] = []
     timestamp_observed: Annotated[Text, _field_description("timestamp_observed")] = ""
-    to_global: Annotated[bool, Meta(description="Without a task: make it visible in every project.")] = False
+    to_global: Annotated[bool, about("Without a task: make it visible in every project.")] = False
 
 
 class ArtifactCreateRequest(_ArtifactRequest, frozen=True):
     """A record of any kind."""
 
-    artifact_kind: Annotated[
-        NonEmptyId, Meta(description=f"One of {', '.join(RecordKind.__args__)}. Digests cannot be written.")
-    ]
-    content: Annotated[Text, Meta(description="The text of a page, in Markdown; only for a wiki_page.")] = ""
+    artifact_kind: Annotated[NonEmptyId, about(f"One of {', '.join(RecordKind.__args__)}. Digests cannot be written.")]
+    content: Annotated[Text, about("The text of a page, in Markdown; only for a wiki_page.")] = ""
 
 
 class ReviewRequest(_ArtifactRequest, frozen=True, kw_only=True):
@@ -301,9 +290,7 @@ def _declare_writer(
     name: str, *commands: ShellCommand
 ) -> Callable[[Handler[RequestT, WrittenArtifact]], Handler[RequestT, WrittenArtifact]]:
     """Declare an operation that writes a record; its commands offer the fields that every record has, too."""
-    return OPERATIONS.declare(
-        name, errors=(NotFound,), writes=True, once=True, commands=tuple(map(_offer_record_fields, commands))
-    )
+    return OPERATIONS.declare(name, *map(_offer_record_fields, commands), errors=(NotFound,), writes=True, once=True)
 
 
 @_declare_writer(
