@@ -13,7 +13,7 @@ import sys
 import time
 
 from lorelog.core.errors import DaemonError, DaemonNotRunning
-from lorelog.core.processes import acquire_file_lock, spawn_detached, try_file_lock
+from lorelog.core.processes import FileLock, acquire_file_lock, spawn_detached, try_file_lock
 from lorelog.light import quick_json
 from lorelog.light.daemon_address import DaemonAddress, create_folders
 from lorelog.light.daemon_client import call_daemon
@@ -35,8 +35,8 @@ _STOP_S = 6.0
 _FINISH_S = 1.0
 """How long to wait for a daemon that finishes its work before it stops."""
 _POLL_S = 0.01
-_LOCK_DESCRIPTOR = 9
-"""Descriptor by which a detached process inherits the lock of its starter."""
+LOCK_DESCRIPTOR = 9
+"""Descriptor by which a detached process inherits the lock of its starter. A daemon closes it when it listens."""
 _RETRY_AFTER_S = 60.0
 _KEPT_PYTHON_VARIABLES = (
     "PYTHONHOME",
@@ -131,7 +131,19 @@ def flush_detached(address: DaemonAddress) -> bool:
 
 
 def stop(address: DaemonAddress) -> dict[str, Any] | None:
-    """Stop the daemon, by force if it does not respond. Return its entry in the lock file, or None if none was running."""
+    """Stop the daemon, by force if it does not respond. Return its entry in the lock file, or None if none was running.
+
+    A daemon that is being started is waited for and stopped, and none is started meanwhile: an idle one that hands over
+    to another ends without it.
+    """
+    try:
+        with FileLock(f"{address.run}/start.lock", TimeoutError(), _START_S):
+            return _stop(address)
+    except OSError:  # the folder does not exist or cannot be written, or a start hangs
+        return _stop(address)
+
+
+def _stop(address: DaemonAddress) -> dict[str, Any] | None:
     holder = read_lock_holder(address)
     if holder is None:
         return None
@@ -218,7 +230,7 @@ def _spawn_with_lock(arguments: list[str], stderr: int, lock: int) -> None:
     """Start Python in a session of its own, holding a lock until it exits or closes the descriptor."""
     environment = {**spawn_environment(os.environ), "LORELOG_HOOKS": "off"}
     spawn_detached(
-        [_python(), "-P", *arguments], environment, [*_stdio(stderr), (os.POSIX_SPAWN_DUP2, lock, _LOCK_DESCRIPTOR)]
+        [_python(), "-P", *arguments], environment, [*_stdio(stderr), (os.POSIX_SPAWN_DUP2, lock, LOCK_DESCRIPTOR)]
     )
 
 

@@ -12,6 +12,7 @@ from tests.surfaces.daemon.test_spool_drain import spooled_talk
 
 from lorelog.core.errors import DaemonError, LorelogError
 from lorelog.light import spool
+from lorelog.light.daemon_control import read_lock_holder, start_detached, stop
 
 
 @pytest.fixture
@@ -144,3 +145,21 @@ def test_a_restarted_daemon_is_stopped(idle_daemon: Warm) -> None:
     assert not Path(idle_daemon.address.socket).exists()
     with pytest.raises(LorelogError, match="not running"):
         idle_daemon.status()
+
+
+@pytest.mark.slow
+def test_a_daemon_that_hands_over_is_stopped(idle_daemon: Warm) -> None:
+    """`daemon stop` during a restart ends the old daemon, and the next one if it was already started."""
+    wait_for_exit(idle_daemon, current_pid(idle_daemon))
+    idle_daemon.stop()
+
+    assert idle_daemon.pids() == []
+
+
+def test_a_daemon_that_a_hook_starts_is_stopped(warm: Warm) -> None:
+    """`daemon stop` waits for a daemon that another process is starting, and stops it."""
+    assert start_detached(warm.address)
+    assert stop(warm.address)
+
+    assert read_lock_holder(warm.address) is None
+    eventually(lambda: not warm.pids(), "its process has ended")

@@ -28,7 +28,7 @@ from lorelog.core import VERSION
 from lorelog.core.errors import Cancelled, DaemonError, LorelogError, StoreBusy
 from lorelog.core.paths import cache_folder, tenant_folder
 from lorelog.light.daemon_address import DaemonAddress
-from lorelog.light.daemon_control import READY, start_detached
+from lorelog.light.daemon_control import LOCK_DESCRIPTOR, READY, start_detached
 from lorelog.operations.operation import resident_bytes
 from lorelog.surfaces.daemon.connection import OperationRunner
 from lorelog.surfaces.daemon.instance import InstanceLock, limit_arenas, trim_memory
@@ -136,15 +136,18 @@ def main(arguments: list[str]) -> NoReturn:
         os.write(2, f"{error}\n".encode("utf-8", "replace"))
         os._exit(1)
     os.write(2, READY)
+    with suppress(OSError):  # only a detached start has passed its lock on
+        os.close(LOCK_DESCRIPTOR)
     log.open()
     log.write(f"started: lorelog {VERSION}, home {address.home}")
     daemon = Daemon(instance_lock, log)
     reason = daemon.run(listener)
     log.write(f"stopped: {reason}")
     daemon.close()
-    instance_lock.release()
     if reason == _RESTART:
+        # Before the lock is released: `stop` finds this daemon, or waits for the next one. The next one waits for the lock.
         start_detached(address)
+    instance_lock.release()
     # Hanging threads must not keep the process alive. Writes are complete, and the locks end with the process.
     os._exit(0)
 
@@ -665,7 +668,8 @@ def _daemonize() -> None:
         os._exit(0)
     os.setsid()
     os.chdir("/")
-    os.closerange(3, 1_048_576)
+    os.closerange(3, LOCK_DESCRIPTOR)
+    os.closerange(LOCK_DESCRIPTOR + 1, 1_048_576)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
