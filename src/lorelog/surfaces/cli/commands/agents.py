@@ -258,7 +258,7 @@ def _tenant_notes(tenant: str, directory: str) -> list[str]:
 
     location = resolve_location(project=directory, tenant=tenant)
     settings_at(location, {"scope.tenant": tenant})
-    allowed = user_settings(location.home).allowed_tenants()
+    allowed = user_settings(location.home).texts("scope.tenants")
     enable = f"to enable the tenant, run: lorelog config set scope.tenants {','.join((*allowed, tenant))}"
     return [] if tenant in allowed else [enable]
 
