@@ -276,7 +276,7 @@ def test_a_reconcile_repairs_what_events_missed(project: Path, monkeypatch: pyte
     """With no event at all, the comparison that is due after watch.reconcile_s finds what changed."""
     monkeypatch.setattr("lorelog.services.watch.watcher._EventListener._listen", lambda self: self._stopped.wait())
     monkeypatch.setenv("LORELOG_WATCH_RECONCILE_S", "0.3")
-    with Watch(project, settings_at(resolve_location()).watch_options()) as watch:
+    with Watch(project, settings_at(resolve_location()).options(WatchOptions)) as watch:
         watch.sees(write(project / "notes" / "a.md", "otter, missed"))
         (project / "notes" / "a.md").unlink()
         watch.sees()
