@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.services.search.shelf import DirectedEmbedder, Shelf, away, shelf_of
-from tests.stores.making import vector
+from tests.stores.making import TemporaryStore, vector
 
 from lorelog.core.errors import ModelFault, ModelUnavailable, UsageError
 from lorelog.core.ports import Store, Vector
@@ -15,7 +15,6 @@ from lorelog.core.query import Fusion, Hit, Lane
 from lorelog.language.analyser import WordAnalyser
 from lorelog.services.search.searcher import MAX_QUERY_CHARS
 from lorelog.stores.embedded import EmbeddedStore
-from lorelog.stores.memory import MemoryStore
 
 
 class SilentEmbedder(DirectedEmbedder):
@@ -252,7 +251,7 @@ AWKWARD = {
 def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
     embedder = DirectedEmbedder()
     kinds: dict[str, Callable[[], Store]] = {
-        "memory": lambda: MemoryStore(WordAnalyser(), provider=embedder.provider, model=embedder.model),
+        "memory": lambda: TemporaryStore(WordAnalyser(), provider=embedder.provider, model=embedder.model),
         "embedded": lambda: EmbeddedStore(
             tmp_path / "index", WordAnalyser(), provider=embedder.provider, model=embedder.model
         ),

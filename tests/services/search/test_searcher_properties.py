@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.services.search.shelf import DirectedEmbedder, away
-from tests.stores.making import chunk, update, vector
+from tests.stores.making import TemporaryStore, chunk, update, vector
 
 from lorelog.core.options import SearchOptions
 from lorelog.core.ports import Store, Vector
@@ -24,7 +24,6 @@ from lorelog.core.query import Fusion, Lane
 from lorelog.language.analyser import WordAnalyser
 from lorelog.services.search.searcher import SearchDeps, Searcher
 from lorelog.stores.embedded import EmbeddedStore
-from lorelog.stores.memory import MemoryStore
 
 TODAY = dt.date(2026, 3, 12)
 ANALYSER = WordAnalyser()
@@ -69,7 +68,7 @@ def embedded_store() -> Iterator[Store]:
 
 @contextmanager
 def memory_store() -> Iterator[Store]:
-    yield MemoryStore(ANALYSER, provider="directed", model="directed-2")
+    yield TemporaryStore(ANALYSER, provider="directed", model="directed-2")
 
 
 def fill(store: Store, corpus: list[list[Written]]) -> None:
