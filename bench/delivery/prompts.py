@@ -78,9 +78,9 @@ def typed_prompts(data: Path) -> Iterator[str]:
     for path in sorted((data / "transcripts" / "claude_code").glob("*.gz")):
         for line in gzip.decompress(path.read_bytes()).decode("utf-8", "replace").splitlines():
             record: dict[str, Any] = json.loads(line)
-            content = (record.get("message") or {}).get("content")
-            is_typed = record.get("type") == "user" and not record.get("isMeta") and isinstance(content, str)
-            if is_typed and len(content) >= 10 and not content.startswith(("<", "Caveat:", "[Request")):
+            given = (record.get("message") or {}).get("content")
+            content = given if record.get("type") == "user" and isinstance(given, str) else ""
+            if not record.get("isMeta") and len(content) >= 10 and not content.startswith(("<", "Caveat:", "[Request")):
                 yield content[:2000]
     for path in sorted((data / "transcripts" / "opencode").glob("*.gz")):
         for message in json.loads(gzip.decompress(path.read_bytes()))["messages"]:

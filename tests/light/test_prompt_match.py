@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lorelog.light.prompt_match import select_named
 
-RULES = [
+RULES: list[dict[str, Any]] = [
     {"id": "npm", "named": ["npm"]},
     {"id": "stash", "named": ["git stash"]},
     {"id": "db", "named": ["src/db", "pool.py"]},

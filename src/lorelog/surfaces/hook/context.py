@@ -16,7 +16,6 @@ from lorelog.core.paths import is_below
 from lorelog.light.daemon_address import find_address
 from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, DeliveryFiles, clean_line, shorten_line
 from lorelog.light.delivery_log import append_delivery, estimate_tokens, prompted_memories
-from lorelog.light.prompt_match import select_named
 from lorelog.light.quick_json import dumps, loads
 from lorelog.light.recent_journals import RecentJournals, foreign_origin_label
 from lorelog.light.session_start import (
@@ -110,7 +109,7 @@ def _prompt_context(
         for memory in select_standing(files.standing)
         if (is_users_word(memory) or is_agents_note(memory)) and memory.get("verdict") not in STALE_VERDICTS
     ]
-    rules = _rule_lines(event, select_named(candidates, prompt), budget, place)
+    rules = _rule_lines(event, prompt, candidates, budget, place) if candidates else []
     lines = [line for line, _ in rules]
     if rules:
         tokens = estimate_tokens("\n".join(lines))
@@ -130,12 +129,16 @@ def _prompt_context(
 
 def _rule_lines(
     event: dict[str, Any],
-    matching: list[dict[str, Any]],
+    prompt: str,
+    candidates: list[dict[str, Any]],
     budget: int,
     place: tuple[JournalLocation, DeliveryFiles],
 ) -> list[tuple[str, str]]:
     """Return the lines of the rules that a prompt names, each with its memory's id, under the heading of their author."""
+    from lorelog.light.prompt_match import select_named
+
     location, files = place
+    matching = select_named(candidates, prompt)
     if not matching:
         return []
     seen = prompted_memories(files.log, event["host"], event["session"])
