@@ -60,7 +60,7 @@ from lorelog.operations.records import (
     written_artifact,
 )
 from lorelog.operations.requests import OperationRequest, parse_past_day
-from lorelog.records.chain import LedgerFault
+from lorelog.records.chain import LedgerFault, UnprovenSignature
 from lorelog.records.kinds import check_kind
 
 if TYPE_CHECKING:
@@ -519,16 +519,6 @@ class VerifyRequest(OperationRequest, frozen=True, kw_only=True):
     ] = 100
 
 
-class UnprovenSignatureInfo(OperationReply, frozen=True, kw_only=True):
-    """A signature that does not prove its writer, and why."""
-
-    artifact_id: str
-    writer: str
-    state: str
-    reason: str
-    key: str
-
-
 class SignatureCounts(OperationReply, frozen=True, kw_only=True):
     """Number of signatures by state."""
 
@@ -550,7 +540,7 @@ class VerifyReply(OperationReply, frozen=True, kw_only=True):
     fault_count: int
     faults: tuple[LedgerFault, ...]
     signatures: SignatureCounts
-    unproven: tuple[UnprovenSignatureInfo, ...]
+    unproven: tuple[UnprovenSignature, ...]
 
 
 @OPERATIONS.declare(
@@ -582,14 +572,5 @@ def verify(engine: Engine, request: VerifyRequest, call: RequestContext) -> Veri
             wrong_name=states[SignatureState.WRONG_NAME],
             broken=states[SignatureState.BROKEN],
         ),
-        unproven=tuple(
-            UnprovenSignatureInfo(
-                artifact_id=unproven.id,
-                writer=unproven.agent,
-                state=unproven.signature.state.value,
-                reason=unproven.signature.meaning,
-                key=unproven.signature.key,
-            )
-            for unproven in check.unproven
-        ),
+        unproven=check.unproven,
     )
