@@ -412,7 +412,7 @@ def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSum
         changes.append(ChangedSetting(setting.key, setting.value, None, of_project))
         messages.append(f"Set {setting.key} = {one_line(setting.value)}.")
     if changes:
-        lists.add_settings(batch, changes)
+        lists.add(batch, settings=changes)
         lists.finish(batch)
         summary.batch = batch.name
     return messages
