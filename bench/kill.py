@@ -133,8 +133,8 @@ def look(desk: Desk, told: set[str], tally: Tally) -> int:
     book = RecordStore(desk.tenant, keyring.signing_key)
     ids = [item.id for item in book.ledger.read()]
     tally.lost += len(told - set(ids))
-    known = book.tables().counts()
-    sound = book.ledger.verify().ok and len(set(ids)) == len(ids) == sum(known.values())
+    known = book.tables().applied_after(0, len(ids) + 1)
+    sound = book.ledger.verify().ok and len(set(ids)) == len(ids) == len(known)
     tally.unsound += not sound
     tally.unsigned += sum(not keyring.signing_key(item) for item in book.ledger.read() if item.agent == SIGNER)
     book.close()

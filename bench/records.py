@@ -360,7 +360,7 @@ def _replay(folder: Path, lines: int, verdicts: Verdicts) -> None:
     tables = RecordTables(folder / "again.db")
     spent = took(tables.catch_up, ledger)
     seconds, cpu = spent.wall_s, spent.cpu_s
-    count = sum(tables.counts().values())
+    count = len(tables.applied_after(0, lines + 1))
     tables.close()
     size = sum(path.stat().st_size for path in folder.glob("ledger*"))
     print(f"\n{count:,} ledger lines ({size / 1e6:.0f} MB) were replayed in {seconds:.1f} s, {cpu:.1f} s of CPU.")

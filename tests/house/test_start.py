@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from lorelog.light import daemon_client as client
-from lorelog.light.daemon_address import find_address
+from lorelog.light.daemon_connection import find_address
 from lorelog.light.daemon_control import start, stop
 from lorelog.operations import catalogue
 

@@ -9,7 +9,7 @@ import pytest
 from tests.surfaces.conftest import Shell, write
 from tests.surfaces.otter_project import git_init
 
-from lorelog.light.daemon_address import DaemonAddress
+from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.surfaces.hook.context import recall_for_prompt
 from lorelog.surfaces.mcp.calls import render_search
 

@@ -24,11 +24,11 @@ from lorelog.config.file_editor import write_initial_file
 from lorelog.config.schema import SETTINGS_BY_KEY
 from lorelog.core.errors import LorelogError
 from lorelog.hosts import HOSTS, MOMENTS
-from lorelog.light import spool
 from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.delivery_log import estimate_tokens, read_deliveries, session_log
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
+from lorelog.services.sessions import drain
 from lorelog.surfaces import hook as hook_package
 from lorelog.surfaces.hook import handle_hook, read_payload
 from lorelog.surfaces.hook import settings as hook_settings
@@ -89,7 +89,7 @@ def hook(words: list[str], payload: object, where: Path, **more: Any) -> tuple[A
 
 
 def events(home: Path) -> list[dict[str, Any]]:
-    return [spool.read_event(path) for path in spool.list_events(str(home))]
+    return [drain.read_event(path) for path in drain.list_events(str(home))]
 
 
 # -- what is answered and noted ------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_capture_that_has_stopped_is_told(quiet: Path, app: Path) -> None:
     """At session start the user is told of events that wait longer than ten minutes."""
     hook(["claude", "turn-end"], {**PAYLOAD, "cwd": str(app)}, app)
     assert "systemMessage" not in hook(["claude", "session-start"], {"cwd": str(app)}, app)[0]
-    for path in spool.list_events(str(quiet)):
+    for path in drain.list_events(str(quiet)):
         os.utime(path, (time.time() - 700, time.time() - 700))
 
     said, _ = hook(["claude", "session-start"], {"cwd": str(app)}, app)

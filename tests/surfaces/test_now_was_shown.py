@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.surfaces.conftest import Shell, write
 
-from lorelog.light.daemon_address import DaemonAddress
+from lorelog.light.daemon_connection import DaemonAddress
 from lorelog.surfaces.hook.context import recall_for_prompt
 from lorelog.surfaces.mcp.calls import render_search
 

@@ -7,48 +7,44 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.core.paths import join_path
 from lorelog.core.query import Filters
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
-from lorelog.operations.requests import FilePath, OperationRequest, Since, parse_past_day
+from lorelog.operations.requests import FilePath, OperationRequest, Since, about, parse_past_day
 from lorelog.services.backup.archive import BackupManifest, BackupWriter, read_backup
 from lorelog.services.backup.restore import Restorer, RestoreReport, undo_restore, write_whole_file
 
 OPERATIONS = OperationFamily()
 _ABSENT_PATHS = "it reads or writes files of the machine it runs on, by their paths"
 _ABSENT = {"http": _ABSENT_PATHS, "mcp": _ABSENT_PATHS}
-ExportFormat = Literal["markdown", "jsonl"]
+ExportFormat = Literal["markdown", "jsonl", "omf", "okf", "ledger"]
 
 
 class BackupFileRequest(OperationRequest, frozen=True, kw_only=True):
     """A backup."""
 
-    file: Annotated[
-        FilePath, Meta(description="Path of the backup, usually NAME.tar.gz, relative to the caller's directory.")
-    ]
+    file: Annotated[FilePath, about("Path of the backup, usually NAME.tar.gz, relative to the caller's directory.")]
 
 
 class BackupRequest(BackupFileRequest, frozen=True, kw_only=True):
     """Where to write a backup, and what is in it."""
 
-    with_keys: Annotated[bool, Meta(description="Include the private keys that sign records.")] = False
-    dry_run: Annotated[bool, Meta(description="List what would be in it, and write nothing.")] = False
+    with_keys: Annotated[bool, about("Include the private keys that sign records.")] = False
+    dry_run: Annotated[bool, about("List what would be in it, and write nothing.")] = False
 
 
 class RestoreRequest(OperationRequest, frozen=True, kw_only=True):
     """A backup to restore, or the last restore to undo."""
 
-    file: Annotated[FilePath | None, Meta(description="Path of the backup; relative to the caller's directory.")] = None
+    file: Annotated[FilePath | None, about("Path of the backup; relative to the caller's directory.")] = None
     project_map: Annotated[
-        Mapping[str, str], Meta(description="Where projects of the backup are now: old directory to new one.")
+        Mapping[str, str], about("Where projects of the backup are now: old directory to new one.")
     ] = {}
-    dry_run: Annotated[bool, Meta(description="Report what would be done, and change nothing.")] = False
+    dry_run: Annotated[bool, about("Report what would be done, and change nothing.")] = False
     undo: Annotated[
-        bool, Meta(description="Put back the files that the last restore changed, unless they were changed again.")
+        bool, about("Put back the files that the last restore changed, unless they were changed again.")
     ] = False
 
 
@@ -57,11 +53,18 @@ class ExportRequest(OperationRequest, frozen=True):
 
     out: Annotated[
         FilePath | None,
-        Meta(description="File to write, or an existing directory. Without it, the reply has the text."),
+        about("File to write, or an existing directory. Without it, the reply has the text."),
     ] = None
-    format: Annotated[ExportFormat, Meta(description="markdown: memories; jsonl: memories and records.")] = "markdown"
-    all_projects: Annotated[bool, Meta(description="Export the memories of all projects, and global ones.")] = False
-    with_global: Annotated[bool, Meta(description="Also export global memories, which belong to no project.")] = False
+    format: Annotated[
+        ExportFormat,
+        about(
+            "markdown: memories; jsonl, omf, okf: memories and records, as JSON Lines, Open Memory Format or a folder "
+            "in the Open Knowledge Format; ledger: records, as in the ledger."
+        ),
+    ] = "markdown"
+    records: Annotated[bool, about("Export only the records of tasks and decisions.")] = False
+    all_projects: Annotated[bool, about("Export the memories of all projects, and global ones.")] = False
+    with_global: Annotated[bool, about("Also export global memories, which belong to no project.")] = False
     since: Since = None
 
 
@@ -102,7 +105,7 @@ _MAX_MEMORIES = 1_000_000
 
 
 @OPERATIONS.declare(
-    "backup.create", errors=(StoreUnwritable, StoreBusy), absent=_ABSENT, commands=(ShellCommand("backup", ("file",)),)
+    "backup.create", ShellCommand("backup", ("file",)), errors=(StoreUnwritable, StoreBusy), absent=_ABSENT
 )
 def create(engine: Engine, request: BackupRequest, call: RequestContext) -> BackupReply:
     """Write a backup: journals of all known projects, ledger, settings, feedback and all else that cannot be rebuilt.
@@ -148,52 +151,71 @@ def restore(engine: Engine, request: RestoreRequest, call: RequestContext) -> Re
 
 @OPERATIONS.declare(
     "memory.export",
+    ShellCommand(
+        "export",
+        options={"out": "--output --out"},
+        helps={
+            "out": "file to write, or an existing directory; never overwritten. For okf: a new folder",
+            "format": "markdown, jsonl, omf, okf, ledger",
+            "records": "only the records of tasks and decisions",
+        },
+    ),
     errors=(StoreUnwritable,),
     absent=_ABSENT,
-    commands=(
-        ShellCommand(
-            "export",
-            options={"out": "--output --out"},
-            hidden=("format",),
-            helps={"out": "file to write, or an existing directory; never overwritten. For okf: a new folder"},
-        ),
-    ),
 )
 def export(engine: Engine, request: ExportRequest, call: RequestContext) -> ExportReply:
-    """Export memories as Markdown, or memories and records as JSON Lines: of this project, or of all."""
-    from lorelog.services.records.exports import export_jsonl, export_markdown, exported_projects, read_memories
+    """Export memories as Markdown, or memories and records in other formats: of this project, or of all."""
+    from lorelog.services.records import exports
+    from lorelog.services.records.projection import records_folder
+    from lorelog.services.records.record_importer import export_records
 
     _check_own(call)
-    scope = engine.records()
-    projects = exported_projects(
+    form, with_memories = request.format, not request.records and request.format != "ledger"
+    is_listed = with_memories and form in {"markdown", "jsonl"}
+    if request.since and not is_listed:
+        raise UsageError("--since is for memories only", hint="leave it out, or choose --format jsonl or markdown")
+    if form == "okf" and request.out is None:
+        raise UsageError("an OKF bundle is a folder", hint="name a new one: --output knowledge")
+    scope, service = engine.records(), engine.memories()
+    projects = exports.exported_projects(
         (*(scope.projects or ()), scope.workspace.project.id),
         all_projects=request.all_projects,
         with_global=request.with_global,
     )
     filters = Filters(projects=projects, since=parse_past_day(request.since))
-    memories = engine.memories().list(filters, limit=_MAX_MEMORIES, all_projects=request.all_projects).memories
-    texts = list(read_memories(memories, lambda identity: engine.memories().expand(identity).content))
+    listed = service.list(filters, limit=_MAX_MEMORIES, all_projects=request.all_projects).memories
+    read = (listed if with_memories else (), lambda identity: service.expand(identity).content)
+    whole = [] if is_listed else exports.iter_journal_memories(*read, records_folder(engine.place.tenant_folder))
+    if form == "okf" and request.out is not None:
+        folder = str(_resolve_path(request.out, call))
+        counts = exports.write_bundle(folder, whole, scope.records, projects)
+        return ExportReply(path=folder, format=form, text="", **counts)
     records = [
         record
-        for record in (scope.records.ledger.read() if request.format != "markdown" else ())
+        for record in (scope.records.ledger.read() if form != "markdown" or request.records else ())
         if (projects is None or record.project in projects) and record.at >= filters.since
     ]
-    text = "".join(export_markdown(texts) if request.format == "markdown" else export_jsonl(texts, records))
-    path = "" if request.out is None else _write_export(_resolve_path(request.out, call), request.format, text)
-    return ExportReply(
-        path=path,
-        format=request.format,
-        memories=len(texts),
-        records=len(records),
-        text="" if path else text,
-    )
+    if is_listed:
+        texts = list(exports.read_memories(*read))
+        count = len(texts)
+        pieces = exports.export_markdown(texts) if form == "markdown" else exports.export_jsonl(texts, records)
+    else:
+        memories = list(whole)
+        count = len(memories)
+        pieces = export_records(iter(records), "jsonl" if form == "ledger" else form, memories)
+    text = "".join(pieces)
+    path = "" if request.out is None else _write_export(_resolve_path(request.out, call), request, text)
+    return ExportReply(path=path, format=form, memories=count, records=len(records), text="" if path else text)
 
 
-def _write_export(path: Path, format_: str, text: str) -> str:
+def _write_export(path: Path, request: ExportRequest, text: str) -> str:
     if path.is_dir():
-        path = path / ("memories.md" if format_ == "markdown" else "memories.jsonl")
+        stem = "records" if request.records or request.format == "ledger" else "memories"
+        path /= f"{stem}.{ {'markdown': 'md', 'omf': 'json'}.get(request.format, 'jsonl') }"
     if os.path.lexists(path):
         raise UsageError(f"{path} exists", hint="choose another name: an export is never written over a file")
+    if not path.parent.is_dir():
+        raise StoreUnwritable(f"there is no directory {path.parent}", hint="create it, or choose another file")
     try:
         write_whole_file(path, text.encode("utf-8", "replace"), replaces=False)
     except OSError as error:

@@ -25,12 +25,14 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, ValidationError, convert, defstruct, field
 
 from lorelog.core.atomic_file import sync_folder
+from lorelog.core.document import FileStamp
 from lorelog.core.errors import StoreIncompatible, UsageError
 from lorelog.core.record import MAX_NESTING, REDACTION_KIND, Record, RecordDraft, exceeds_max_nesting
 from lorelog.core.serializable import Serializable
@@ -76,10 +78,10 @@ class Segments(Struct, frozen=True):
         """Open a segment for reading; None if it does not exist."""
         # The open file may be sealed meanwhile: it has this number only while no sealed file has it.
         for _ in range(_MAX_OPEN_ATTEMPTS):
-            file = _open_regular_file(self.sealed_path(number))
+            file = open_regular_file(self.sealed_path(number))
             if file is not None:
                 return file
-            file = _open_regular_file(self.open_path) if self.last_sealed() < number else None
+            file = open_regular_file(self.open_path) if self.last_sealed() < number else None
             if file is not None and self.last_sealed() < number:
                 return file
             if file is not None:
@@ -92,14 +94,6 @@ class Segments(Struct, frozen=True):
             file = self.open(number)
             if file is not None:
                 yield from (raw for raw, _, is_complete in read_lines(file) if is_complete)
-
-    def stamp(self) -> tuple[int, int, int, int]:
-        """Return a value that changes when the open file does."""
-        try:
-            status = self.open_path.lstat()
-        except FileNotFoundError:
-            return len(self.sealed()), 0, 0, 0
-        return len(self.sealed()), status.st_ino, status.st_size, status.st_mtime_ns
 
     def seal(self, number: int) -> None:
         """Rename the open file to its sealed name. `restore_modes` completes an interrupted call."""
@@ -143,7 +137,8 @@ def read_lines_backward(file: IO[bytes], end: int) -> Iterator[tuple[bytes, int]
             return
 
 
-def _open_regular_file(path: Path) -> IO[bytes] | None:
+def open_regular_file(path: Path) -> IO[bytes] | None:
+    """Open a file for reading; None if it does not exist. Links and devices raise OSError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -161,7 +156,6 @@ MAX_REDACTIONS_PER_RECORD = 1_000
 MAX_RECORD_BYTES = 4 * 1024 * 1024
 _CHECKSUM_CHARS = 16
 _BODY_OFFSET = len('{"#":"') + _CHECKSUM_CHARS + len('",')
-_MAX_SEQ = 2**53
 TEXT_FIELDS = (
     *("project", "task", "thread", "agent", "session", "reply_to", "relation", "supersedes", "origin", "status"),
     "signature",
@@ -191,23 +185,15 @@ class LedgerLine(Struct, frozen=True):
         return int(self.values["seq"])
 
     @property
-    def prev(self) -> str:
-        """The hash of the previous line, as stated in this one."""
-        return str(self.values["prev"])
-
-    @property
-    def remaining_in_batch(self) -> int:
-        """Number of lines of the same batch after this one; a batch counts once its last line is written."""
-        return int(self.values.get("more", 0))
+    def is_last_in_batch(self) -> bool:
+        """False if lines of the same batch follow; a batch counts once its last line is written."""
+        return not self.values.get("more")
 
     def record(self, *, verified: bool = False) -> Record:
         values = self.values
         return Record(
-            values["id"],
-            values["seq"],
-            values["kind"],
-            values["at"],
-            **{name: values.get(name, "") for name in TEXT_FIELDS},
+            **{name: values.get(name, "") for name in ("id", "kind", "at", *TEXT_FIELDS)},
+            seq=values["seq"],
             supports_claim=values.get("supports_claim"),
             fields=values.get("fields", {}),
             hash=self.hash,
@@ -257,14 +243,17 @@ def _checksum_prefix(rest: bytes) -> bytes:
     return b'{"#":"' + hashlib.sha256(rest).hexdigest()[:_CHECKSUM_CHARS].encode() + b'",'
 
 
+_Hash = Annotated[str, Meta(pattern=rf"\A{HASH_PATTERN.pattern}\Z")]
+
+
 class LineRedaction(Struct, frozen=True):
     """A line whose texts are removed, as its redaction record names it."""
 
     id: str
     seq: int
-    original: str
+    original: _Hash
     """Hash of the original line."""
-    redacted: str
+    redacted: _Hash
     """Hash of the redacted line."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Markers of the removed texts, by their path in the line."""
@@ -275,14 +264,10 @@ def parse_redactions(record: Record) -> list[LineRedaction]:
     entries = record.fields.get("redactions") if record.kind == REDACTION_KIND else None
     redactions: list[LineRedaction] = []
     for entry in entries if isinstance(entries, list) else ():
-        if not isinstance(entry, dict):
-            continue
-        id_, seq, hashes = entry.get("id"), entry.get("seq"), (entry.get("original"), entry.get("redacted"))
-        original, redacted = (text if isinstance(text, str) and HASH_PATTERN.fullmatch(text) else "" for text in hashes)
-        # It must come after what it names: nothing vouches for a line before that line exists.
-        if isinstance(id_, str) and isinstance(seq, int) and original and redacted and seq < record.seq:
-            redactions.append(LineRedaction(id_, seq, original, redacted))
-    return redactions
+        with suppress(ValidationError):
+            redactions.append(convert(entry, LineRedaction))
+    # It must come after what it names: nothing vouches for a line before that line exists.
+    return [redaction for redaction in redactions if redaction.seq < record.seq]
 
 
 def redact_line(line: LedgerLine, raw: bytes) -> tuple[bytes, LineRedaction]:
@@ -301,7 +286,8 @@ def decode_line(line: bytes) -> LedgerLine | None:
     """Decode a line; None if it is not a record. Raise StoreIncompatible if a newer version wrote it."""
     try:
         values = _DECODER.decode(line.decode())
-        if not _is_record(values):
+        convert(values, LINE_SHAPE)  # anyone may have written the line
+        if "seq" not in values or "prev" not in values:
             return None
         if line.count(b"{") + line.count(b"[") > MAX_NESTING and exceeds_max_nesting(values.get("fields")):
             return None  # lorelog never writes such a line, and recursion into it would not return
@@ -324,28 +310,21 @@ def chain_hash(raw: bytes) -> str:
     return hash_line(raw) if line is None else line.hash
 
 
-def _reject_constant(constant: str) -> float:
-    raise ValueError(constant)
-
-
-_DECODER = json.JSONDecoder(parse_constant=_reject_constant)
-
-
-def _is_record(values: object) -> bool:
-    """Return True if the values have the types of a record; anyone may have written the line."""
-    if not isinstance(values, Mapping):
-        return False
-    texts = [values.get(name) for name in ("id", "prev", "at", "kind")]
-    texts += [values[name] for name in (*TEXT_FIELDS, REDACTED_KEY) if name in values]
-    numbers = [values.get("v"), values.get("seq"), values.get("more", 0)]
-    claim, redacted = values.get("supports_claim"), values.get(REDACTED_KEY)
-    return (
-        all(isinstance(text, str) for text in texts)
-        and all(type(number) is int and 0 <= number < _MAX_SEQ for number in numbers)
-        and (redacted is None or HASH_PATTERN.fullmatch(redacted) is not None)
-        and (claim is None or isinstance(claim, bool))
-        and isinstance(values.get("fields", {}), dict)
-    )
+_DECODER = json.JSONDecoder(parse_constant=int)  # which refuses NaN and Infinity
+_Number = Annotated[int, Meta(ge=0, lt=2**53)]
+LINE_SHAPE = defstruct(
+    "LineShape",
+    [
+        *((name, str) for name in ("id", "at", "kind")),
+        ("v", _Number),
+        *((name, str, "") for name in ("prev", *TEXT_FIELDS)),
+        *((name, _Number, 0) for name in ("seq", "more")),
+        (REDACTED_KEY, _Hash, ""),
+        ("supports_claim", bool | None, None),
+        ("fields", dict, field(default_factory=dict)),
+    ],
+)
+"""The types of a line's values; an exported line has no position in a ledger."""
 
 
 MISSING_SEGMENT = "this segment is missing"
@@ -422,7 +401,9 @@ class RedactionIndex:
     def fault(self, line: LedgerLine) -> str:
         """Return why a redacted line does not count; empty if it does."""
         found = self._fault(line)
-        if found and (stamp := self._segments.stamp()) != self._stamp:  # never read, or a redaction was added since
+        path = self._segments.open_path
+        stamp = (self._segments.last_sealed(), FileStamp.from_stat(path.lstat()) if path.exists() else None)
+        if found and stamp != self._stamp:  # never read, or a redaction was added since
             self._stamp = stamp
             self._entries = {}
             for record in iter_redaction_records(self._segments):
@@ -453,7 +434,7 @@ def _segment_entries(
     chain: _ChainState, segments: Segments, number: int, file: IO[bytes], *, is_last: bool
 ) -> Iterator[LedgerEntry]:
     pending: list[LedgerEntry] = []
-    before = chain.state()
+    before = dict(vars(chain))
     name = (segments.open_path if is_last else segments.sealed_path(number)).name
     for raw, end, is_complete in read_lines(file, chain.offset):
         if not is_complete and is_last:
@@ -463,15 +444,15 @@ def _segment_entries(
         position = LedgerPosition(number, end, chain.seq, chain.last, chain.intact)
         record = None if line is None else line.record(verified=chain.intact)
         pending.append(LedgerEntry(record, position, name, chain.count, fault))
-        if line is None or not line.remaining_in_batch:
+        if line is None or line.is_last_in_batch:
             chain.offset = end
-            before = chain.state()
+            before = dict(vars(chain))
             yield from pending
             pending.clear()
     if not is_last:
         yield from pending
     else:
-        chain.restore(before)
+        vars(chain).update(before)
 
 
 class _ChainState:
@@ -481,12 +462,6 @@ class _ChainState:
         self._redactions = redactions
         self.seq, self.hash, self.last, self.intact = after.seq, after.hash, after.hash, after.intact
         self.offset, self.count = after.offset, 0
-
-    def state(self) -> tuple[int, str, str, bool, int, int]:
-        return self.seq, self.hash, self.last, self.intact, self.offset, self.count
-
-    def restore(self, state: tuple[int, str, str, bool, int, int]) -> None:
-        self.seq, self.hash, self.last, self.intact, self.offset, self.count = state
 
     def check_line(self, raw: bytes, line: LedgerLine | None, *, cut: bool) -> str:
         """Advance by one line and return its fault, or an empty text."""
@@ -511,7 +486,7 @@ class _ChainState:
             return f"{_format_missing(expected, line.seq - 1)} missing before it"
         if line.seq < expected:
             return f"it is record {line.seq} instead of record {expected}: repeated, moved or inserted"
-        if self.hash and line.prev != self.hash:
+        if self.hash and line.values["prev"] != self.hash:
             return f"it does not follow the previous line: one of the two was replaced, or record {self.seq} rewritten"
         return self._redactions.fault(line) if line.is_redacted else ""
 
@@ -526,6 +501,16 @@ class LedgerFault(Serializable, Struct, frozen=True):
     file: str
     line: int
     what: str
+
+
+class UnprovenSignature(Serializable, Struct, frozen=True):
+    """A signature that does not prove its writer, and why."""
+
+    artifact_id: str
+    writer: str
+    state: str
+    reason: str
+    key: str
 
 
 class LedgerVerification(Struct, frozen=True):

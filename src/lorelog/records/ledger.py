@@ -17,14 +17,14 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import open_to_append, sync_folder, write_all, write_atomic
+from lorelog.core.atomic_file import append_line, open_to_append, sync_folder, write_all, write_atomic
 from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.processes import FileLock
-from lorelog.core.record import REDACTION_KIND, Json, Record, RecordDraft
+from lorelog.core.record import REDACTION_KIND, Record, RecordDraft
 from lorelog.records.chain import (
     MAX_REDACTIONS_PER_RECORD,
     LedgerEntry,
@@ -37,6 +37,7 @@ from lorelog.records.chain import (
     encode_line,
     hash_line,
     iter_redaction_records,
+    open_regular_file,
     parse_redactions,
     read_lines,
     read_lines_backward,
@@ -58,29 +59,6 @@ DraftSigner = Callable[[RecordDraft], RecordDraft]
 """Returns a draft with its signature, as `Keyring.sign` does."""
 
 
-class RedactionAuthor(Struct, frozen=True):
-    """Who redacts, why, and how the redaction record is signed."""
-
-    name: str
-    reason: str
-    sign: DraftSigner | None = None
-
-    def draft(self, redactions: Sequence[LineRedaction]) -> RecordDraft:
-        """Return the redaction record for some lines, signed where keys are in use."""
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        entries: list[Json] = [to_builtins(redaction) for redaction in redactions]
-        draft = RecordDraft(
-            REDACTION_KIND,
-            id=new_id(),
-            at=now,
-            agent=self.name,
-            origin="user",
-            status="recorded",
-            fields={"reason": self.reason, "redactions": entries},
-        )
-        return self.sign(draft) if self.sign else draft
-
-
 class Ledger:
     """The ledger in a tenant's folder. It keeps no file open; several objects may share one ledger."""
 
@@ -100,10 +78,9 @@ class Ledger:
         """
         if not drafts:
             return []
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         for draft in drafts:
             check_draft(draft)
-        drafts = [replace(draft, id=draft.id or new_id(), at=draft.at or now) for draft in drafts]
+        drafts = [replace(draft, id=draft.id or new_id(), at=draft.at or utc_time()) for draft in drafts]
         if len({draft.id for draft in drafts}) < len(drafts):
             raise UsageError("two records of a batch have the same id", hint="omit the ids to have them generated")
         with self._translate_errors(), self._exclusive_lock() as lock:
@@ -124,7 +101,7 @@ class Ledger:
             self._complete_redactions(lock)
             found = self._find_redactions(frozenset(ids))
             if found:
-                self._write_redactions(lock, found, RedactionAuthor(actor, reason, sign))
+                self._write_redactions(lock, found, actor, reason, sign=sign)
         redacted = {redaction.original for redaction in found}
         return tuple(record for record in self.read() if record.hash in redacted)
 
@@ -253,12 +230,18 @@ class Ledger:
             raise NotFound(f"there is no record {missing[0]}", hint="nothing was redacted; see 'lorelog task list'")
         return found
 
-    def _write_redactions(self, lock: int, redactions: Sequence[LineRedaction], author: RedactionAuthor) -> int:
-        """Append the redaction records, then remove the texts."""
-        drafts = [
-            author.draft(redactions[start : start + MAX_REDACTIONS_PER_RECORD])
-            for start in range(0, len(redactions), MAX_REDACTIONS_PER_RECORD)
-        ]
+    def _write_redactions(
+        self, lock: int, redactions: Sequence[LineRedaction], actor: str, reason: str, *, sign: DraftSigner | None
+    ) -> int:
+        """Append the redaction records, signed where keys are in use, then remove the texts."""
+        drafts = []
+        for start in range(0, len(redactions), MAX_REDACTIONS_PER_RECORD):
+            entries = to_builtins(redactions[start : start + MAX_REDACTIONS_PER_RECORD])
+            fields = {"reason": reason, "redactions": entries}
+            draft = RecordDraft(
+                REDACTION_KIND, id=new_id(), at=utc_time(), agent=actor, origin="user", status="recorded", fields=fields
+            )
+            drafts.append(sign(draft) if sign else draft)
         os.close(open_to_append(self._redacting))
         sync_folder(self.folder)
         try:
@@ -279,9 +262,7 @@ class Ledger:
         }
         removed, different = self._remove_texts(lock, named)
         if different:  # another version, which removes other texts, wrote the redaction record
-            removed += self._write_redactions(
-                lock, different, RedactionAuthor("", "an interrupted redaction continues")
-            )
+            removed += self._write_redactions(lock, different, "", "an interrupted redaction continues", sign=None)
         return removed
 
     def _remove_texts(self, lock: int, redactions: Mapping[str, LineRedaction]) -> tuple[int, list[LineRedaction]]:
@@ -356,15 +337,12 @@ class Ledger:
 
     def _size(self) -> tuple[int, bool]:
         """Return the size of the open file, and whether its last line is complete."""
-        try:
-            descriptor = os.open(self._segments.open_path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError:
+        file = open_regular_file(self._segments.open_path)
+        if file is None:
             return 0, True
-        try:
-            size = os.fstat(descriptor).st_size
-            return size, not size or os.pread(descriptor, 1, size - 1) == b"\n"
-        finally:
-            os.close(descriptor)
+        with file:
+            size = os.fstat(file.fileno()).st_size
+            return size, not size or os.pread(file.fileno(), 1, size - 1) == b"\n"
 
     def _end_of_files(self) -> LedgerPosition:
         """Return the end of the last complete batch in the files."""
@@ -376,7 +354,7 @@ class Ledger:
             with file:
                 for raw, end in read_lines_backward(file, os.fstat(file.fileno()).st_size):
                     line = decode_line(raw)
-                    if number == segment and line is not None and line.remaining_in_batch:
+                    if number == segment and line is not None and not line.is_last_in_batch:
                         continue  # the batch was never completed
                     if line is not None and line.is_intact:
                         seq = line.seq
@@ -389,26 +367,18 @@ class Ledger:
         """Move the bytes after the last complete batch to a separate file."""
         descriptor = open_to_append(self._segments.open_path)
         try:
-            torn = os.pread(descriptor, os.fstat(descriptor).st_size - size, size)
-            aside = open_to_append(self._torn)
-            try:
-                write_all(aside, torn + b"\n")
-            finally:
-                os.close(aside)
+            append_line(self._torn, os.pread(descriptor, os.fstat(descriptor).st_size - size, size), durable=True)
             os.ftruncate(descriptor, size)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
     def _acknowledged_end(self) -> LedgerPosition | None:
-        try:
-            descriptor = os.open(self._lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except (FileNotFoundError, NotADirectoryError):
+        file = open_regular_file(self._lock)
+        if file is None:
             return None
-        try:
-            return _read_head(descriptor)
-        finally:
-            os.close(descriptor)
+        with file:
+            return _read_head(file.fileno())
 
     @contextmanager
     def _exclusive_lock(self) -> Iterator[int]:
@@ -429,6 +399,11 @@ class Ledger:
         except OSError as error:
             path = error.filename or self._segments.open_path
             raise StoreUnwritable(f"{path} cannot be used: {error.strerror or error}", hint=_UNWRITABLE_HINT) from error
+
+
+def utc_time(timespec: str = "milliseconds") -> str:
+    """Return the time now, as records have it."""
+    return datetime.now(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def _encode_head(end: LedgerPosition) -> bytes:

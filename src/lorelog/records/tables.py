@@ -24,14 +24,14 @@ from msgspec import Struct, to_builtins
 
 from lorelog.core.errors import StoreBusy
 from lorelog.core.ids import new_id
-from lorelog.core.record import Json, Record
+from lorelog.core.record import Record
 from lorelog.core.serializable import Serializable
 from lorelog.core.sqlite_file import DatabaseSchema, SqliteFile, transaction
 from lorelog.records.chain import LedgerPosition
 from lorelog.records.ledger import Ledger
 from lorelog.records.trust import source_ids
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 APPLICATION_ID = 0x6C6F7265  # "lore"
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -54,24 +54,16 @@ CREATE TABLE tasks (
     started_by TEXT NOT NULL, last TEXT NOT NULL, records INTEGER NOT NULL, place INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX tasks_by_project ON tasks (project, place);
-CREATE INDEX tasks_by_status ON tasks (status, place);
 CREATE TABLE runs (
     id TEXT PRIMARY KEY, task TEXT NOT NULL, agent TEXT NOT NULL, tool TEXT NOT NULL, command TEXT NOT NULL,
     status TEXT NOT NULL, summary TEXT NOT NULL, started_at TEXT NOT NULL, finished_at TEXT NOT NULL, finish TEXT NOT NULL,
     place INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX runs_by_task ON runs (task, place);
-CREATE TABLE datasets (name TEXT NOT NULL, version TEXT NOT NULL, task TEXT NOT NULL, project TEXT NOT NULL, place INTEGER NOT NULL);
-CREATE INDEX datasets_by_name ON datasets (name, place);
-CREATE TABLE entities (name TEXT NOT NULL, type TEXT NOT NULL, role TEXT NOT NULL, task TEXT NOT NULL, project TEXT NOT NULL, place INTEGER NOT NULL);
-CREATE INDEX entities_by_name ON entities (name, place);
-CREATE TABLE challenges (id TEXT NOT NULL, task TEXT NOT NULL, project TEXT NOT NULL, place INTEGER NOT NULL);
-CREATE INDEX challenges_by_id ON challenges (id, place);
-CREATE TABLE relations (source TEXT NOT NULL, target TEXT NOT NULL, relation TEXT NOT NULL, place INTEGER NOT NULL);
-CREATE INDEX relations_by_source ON relations (source);
-CREATE INDEX relations_by_target ON relations (target, place);
+CREATE TABLE subjects (kind TEXT NOT NULL, name TEXT NOT NULL, type TEXT NOT NULL, project TEXT NOT NULL, place INTEGER NOT NULL);
+CREATE INDEX subjects_by_name ON subjects (kind, name, place);
 """
-TABLES = ("records", "tasks", "runs", "datasets", "entities", "challenges", "relations", "meta")
+TABLES = ("records", "tasks", "runs", "subjects", "meta")
 COLUMNS = (
     *("id", "seq", "kind", "at", "project", "task", "thread", "agent", "session", "reply_to", "relation"),
     *("supports_claim", "supersedes", "origin", "status", "fields", "signature", "hash", "verified", "redacted"),
@@ -85,6 +77,7 @@ _SET_ONCE = ", ".join(
     for column in ("project", "parent", "goal", "agent", "started_at", "started_by")
 )
 _TASK_STATUS_KINDS = frozenset({"task_start", "task_progress", "task_finish"})
+_SUBJECT_FIELDS = {"entity": "entity_refs", "dataset": "dataset_refs"}
 
 
 def insert_record(db: sqlite3.Connection, record: Record) -> None:
@@ -98,23 +91,18 @@ def insert_record(db: sqlite3.Connection, record: Record) -> None:
         _add_run(db, record, place)
     elif record.kind == "run_finish":
         _finish_run(db, record, place)
-    related = record.texts("related_artifact_ids")
-    for target in source_ids(record):
-        relations = (
-            (target == record.reply_to, record.relation or "reply_to"),
-            (target == record.supersedes, "supersedes"),
-            (target in related, "related"),
-        )
-        for applies, relation in relations:
-            if applies:
-                db.execute("INSERT INTO relations VALUES (?, ?, ?, ?)", (record.id, target, relation, place))
-    origin = (record.task, record.project, place)
-    for dataset in _iter_texts(record.fields.get("dataset_refs"), "name", "version"):
-        db.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?)", (*dataset, *origin))
-    for entity in _iter_texts(record.fields.get("entity_refs"), "name", "entity_type", "role"):
-        db.execute("INSERT INTO entities VALUES (?, ?, ?, ?, ?, ?)", (*entity, *origin))
-    if record.text("challenge_id"):
-        db.execute("INSERT INTO challenges VALUES (?, ?, ?, ?)", (record.text("challenge_id"), *origin))
+    subjects = [("challenge", record.text("challenge_id"), "")] if record.text("challenge_id") else []
+    for kind, field in _SUBJECT_FIELDS.items():
+        parts = record.fields.get(field)
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict):
+                name, type_ = (
+                    text if isinstance(text := part.get(key), str) else "" for key in ("name", "entity_type")
+                )
+                subjects.append((kind, name, type_))
+    db.executemany(
+        "INSERT INTO subjects VALUES (?, ?, ?, ?, ?)", [(*subject, record.project, place) for subject in subjects]
+    )
 
 
 def row_to_record(row: tuple[object, ...]) -> Record:
@@ -133,9 +121,8 @@ def row_to_record(row: tuple[object, ...]) -> Record:
 def _update_task(db: sqlite3.Connection, record: Record, place: int) -> None:
     starts, ends = record.kind == "task_start", record.kind == "task_finish"
     sets_status = record.kind in _TASK_STATUS_KINDS
-    if (
-        sets_status and record.origin == "import"
-    ):  # it neither ends nor reopens a task that was not started by an import
+    # An import neither ends nor reopens a task that was not started by an import.
+    if sets_status and record.origin == "import":
         sql = "SELECT 1 FROM tasks t JOIN records r ON r.id = t.started_by WHERE t.id = ? AND r.origin <> 'import'"
         sets_status = db.execute(sql, (record.task,)).fetchone() is None
     db.execute(
@@ -200,13 +187,6 @@ def _finish_run(db: sqlite3.Connection, record: Record, place: int) -> None:
     )
 
 
-def _iter_texts(value: Json, *names: str) -> Iterator[tuple[str, ...]]:
-    """Yield the text members with these names of each object in a list; empty where a member is not a text."""
-    for item in value if isinstance(value, list) else ():
-        if isinstance(item, dict):
-            yield tuple(text if isinstance(text := item.get(name), str) else "" for name in names)
-
-
 DATABASE = DatabaseSchema(
     SCHEMA,
     SCHEMA_VERSION,
@@ -220,8 +200,6 @@ DATABASE = DatabaseSchema(
     ),
     busy_s=30.0,
 )
-
-
 _MAX_SEQ = 2**62
 
 
@@ -261,29 +239,14 @@ class ToolRun(Struct, frozen=True):
     """Id of the record that ended it; empty while it is open."""
 
 
-class RecordRelation(Struct, frozen=True):
-    """A reference from one record to another."""
-
-    source: str
-    target: str
-    relation: str
-
-
 class RecordQuery(Struct, frozen=True, kw_only=True):
     """A filter for records. Empty fields match everything."""
 
     kinds: Sequence[str] = ()
-    project: str | None = None
-    """A project's id; `""` for records without a project; None for all."""
     projects: Sequence[str] | None = None
-    """Ids of several projects; None for all."""
+    """Ids of projects, `""` for records without one; None for all."""
     task: str = ""
     thread: str = ""
-    status: str = ""
-    agent: str = ""
-    """The writer's name as stored in the ledger."""
-    challenge: str = ""
-    dataset: str = ""
     entity: str = ""
     before: int = _MAX_SEQ
     """Only records with a lower number, for paging."""
@@ -312,19 +275,13 @@ class RecordContentFilter(Struct, frozen=True):
 def where_conditions(query: RecordQuery) -> tuple[str, list[object]]:
     """Return the SQL condition of a query and its values."""
     conditions: dict[str, object] = {
-        f"r.{column} = ?": value
-        for column in ("task", "thread", "status", "agent")
-        if (value := getattr(query, column))
+        "r.task = ?": query.task,
+        "r.thread = ?": query.thread,
+        f"r.kind IN {_VALUES}": _json_list(query.kinds) if query.kinds else "",
+        f"r.project IN {_VALUES}": "" if query.projects is None else _json_list(query.projects),
+        "r.place IN (SELECT place FROM subjects WHERE kind = 'entity' AND name = ?)": query.entity,
     }
-    if query.project is not None:
-        conditions["r.project = ?"] = query.project
-    if query.projects is not None:
-        conditions[f"r.project IN {_VALUES}"] = _json_list(query.projects)
-    if query.kinds:
-        conditions[f"r.kind IN {_VALUES}"] = _json_list(query.kinds)
-    for (table, column), value in zip(_SUBJECT_TABLES, (query.entity, query.dataset, query.challenge), strict=True):
-        if value:
-            conditions[f"r.place IN (SELECT place FROM {table} WHERE {column} = ?)"] = value
+    conditions = {condition: value for condition, value in conditions.items() if value}
     where = " AND ".join(("r.seq < ?", *conditions))
     if query.in_force:
         where += " AND NOT EXISTS (SELECT 1 FROM records s WHERE s.supersedes = r.id AND s.supersedes <> '')"
@@ -339,7 +296,6 @@ def _json_list(values: Iterable[str]) -> str:
 _RECORDS_PER_TRANSACTION = 20_000
 _VALUES = "(SELECT value FROM json_each(?))"
 """The texts of a JSON list, as values of `IN`."""
-_SUBJECT_TABLES = (("entities", "name"), ("datasets", "name"), ("challenges", "id"))
 _AFTER_ANY_ID = "\U0010ffff"
 """Sorts after every character of an id."""
 _SELECT_RECORDS = "SELECT " + ", ".join(f"r.{name}" for name in COLUMNS) + " FROM records r"
@@ -367,23 +323,17 @@ class RecordTables:
         stats = ledger.file_stats()
         if stats is not None and stats == self._last_file_stats:
             return 0  # the usual case: nothing was written since, and each request asks several times
-        applied = self._catch_up(ledger)
+        applied, count = 0, _RECORDS_PER_TRANSACTION
+        if not self._is_ledger_unchanged(ledger, self.position()):
+            applied = self.rebuild(ledger)
+        elif ledger.position().hash != self.position().hash:
+            while count == _RECORDS_PER_TRANSACTION:
+                with self._transaction():
+                    # From the position that is stored now: another process may have been faster.
+                    count = self._apply(ledger, self.position(), _RECORDS_PER_TRANSACTION)
+                applied += count
         self._last_file_stats = stats
         return applied
-
-    def _catch_up(self, ledger: Ledger) -> int:
-        if not self._is_ledger_unchanged(ledger, self.position()):
-            return self.rebuild(ledger)
-        if ledger.position().hash == self.position().hash:
-            return 0
-        applied = 0
-        while True:
-            with self._transaction():
-                position = self.position()  # another process may have been faster
-                count = self._apply(ledger, position, _RECORDS_PER_TRANSACTION)
-            applied += count
-            if count < _RECORDS_PER_TRANSACTION:
-                return applied
 
     def rebuild(self, ledger: Ledger) -> int:
         """Rebuild all tables and return the number of records; concurrent readers see the old tables."""
@@ -526,17 +476,9 @@ class RecordTables:
         """Return tasks by the start of their ids, in the order of ids."""
         return self._tasks("WHERE id >= ? AND id < ? ORDER BY id LIMIT ?", (start, start + _AFTER_ANY_ID, limit))
 
-    def tasks(
-        self,
-        *,
-        project: str | None = None,
-        projects: Sequence[str] | None = None,
-        statuses: Sequence[str] = (),
-        limit: int = 100,
-    ) -> list[Task]:
-        """Return tasks, the most recently updated first. `project=""` selects tasks without a project."""
-        single = [project] if project is not None else projects
-        where, values = _task_conditions(single, statuses)
+    def tasks(self, projects: Sequence[str] | None = None, limit: int = 100) -> list[Task]:
+        """Return tasks, the most recently updated first. The project `""` selects tasks without one."""
+        where, values = _task_conditions(projects, ())
         return self._tasks(f"WHERE {where} ORDER BY place DESC LIMIT ?", [*values, limit])
 
     def find_tasks(
@@ -556,7 +498,7 @@ class RecordTables:
     def entity_counts(self, kind: str, project: str | None = None, limit: int = 100) -> dict[str, int]:
         """Return the entities of a kind that records name, with the number of records, the most recently named first."""
         rows = self._rows(
-            "SELECT name, count(*) FROM entities WHERE type = ?1 AND (?2 IS NULL OR project = ?2)"
+            "SELECT name, count(*) FROM subjects WHERE kind = 'entity' AND type = ?1 AND (?2 IS NULL OR project = ?2)"
             " GROUP BY name ORDER BY max(place) DESC LIMIT ?3",
             (kind, project, limit),
         )
@@ -567,34 +509,22 @@ class RecordTables:
         shared: dict[str, set[str]] = {}
         last: dict[str, int] = {}
         own = _json_list(projects)
-        for table, column in _SUBJECT_TABLES:
-            rows = self._rows(
-                f"WITH mine AS (SELECT DISTINCT {column} AS name FROM {table} WHERE project IN {_VALUES})"
-                f" SELECT t.project, t.{column}, max(t.place) FROM {table} t JOIN mine ON mine.name = t.{column}"
-                f" WHERE t.project <> '' AND t.project NOT IN {_VALUES} AND NOT EXISTS (SELECT 1 FROM records r"
-                " JOIN records s ON s.supersedes = r.id WHERE r.place = t.place AND s.supersedes <> '')"
-                f" GROUP BY t.project, t.{column}",
-                (own, own),
-            )
-            for project, name, place in rows:
-                shared.setdefault(str(project), set()).add(str(name))
-                last[str(project)] = max(last.get(str(project), 0), int(place))
+        rows = self._rows(
+            f"WITH mine AS (SELECT DISTINCT kind, name FROM subjects WHERE project IN {_VALUES})"
+            " SELECT t.project, t.name, max(t.place) FROM subjects t JOIN mine USING (kind, name)"
+            f" WHERE t.project <> '' AND t.project NOT IN {_VALUES} AND NOT EXISTS (SELECT 1 FROM records r"
+            " JOIN records s ON s.supersedes = r.id WHERE r.place = t.place AND s.supersedes <> '')"
+            " GROUP BY t.project, t.kind, t.name",
+            (own, own),
+        )
+        for project, name, place in rows:
+            shared.setdefault(str(project), set()).add(str(name))
+            last[str(project)] = max(last.get(str(project), 0), int(place))
         related: list[RelatedProject] = []
         for project in sorted(shared, key=lambda project: (-len(shared[project]), project))[:limit]:
             ((record,),) = self._rows("SELECT id FROM records WHERE place = ?", (last[project],))
             related.append(RelatedProject(project, tuple(sorted(shared[project])), str(record)))
         return related
-
-    def relations(self, record: str) -> list[RecordRelation]:
-        """Return the relations from and to a record."""
-        rows = self._rows(
-            "SELECT source, target, relation FROM relations WHERE source = ?1 OR target = ?1 ORDER BY place", (record,)
-        )
-        return [RecordRelation(*row) for row in rows]
-
-    def counts(self) -> dict[str, int]:
-        """Return the number of records by kind."""
-        return dict(self._rows("SELECT kind, count(*) FROM records GROUP BY kind ORDER BY kind"))
 
     def _rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         with self._translate_errors():

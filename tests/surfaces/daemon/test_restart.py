@@ -11,7 +11,9 @@ from tests.surfaces.daemon.conftest import Warm, eventually, last_answer, reques
 from tests.surfaces.daemon.test_spool_drain import spooled_talk
 
 from lorelog.core.errors import DaemonError, LorelogError
-from lorelog.light import spool
+from lorelog.light.daemon_connection import read_lock_holder
+from lorelog.light.daemon_control import start_detached, stop
+from lorelog.services.sessions import drain
 
 
 @pytest.fixture
@@ -111,13 +113,13 @@ def test_turns_spooled_during_a_restart_are_captured_once(idle_daemon: Warm, tmp
     """A turn that ends while the daemon restarts is captured, once."""
     capture_home, talk = spooled_talk(idle_daemon, tmp_path)
     talk.spool("session-start", source="startup")
-    eventually(lambda: not spool.list_events(idle_daemon.address.home), "the spool is empty")
+    eventually(lambda: not drain.list_events(idle_daemon.address.home), "the spool is empty")
     wait_for_exit(idle_daemon, current_pid(idle_daemon))
     talk.exchange("where do wombats sleep?", "In burrows.")
     talk.spool("turn-end")
 
     eventually(lambda: "In burrows." in capture_home.text(), "the turn is written")
-    eventually(lambda: not spool.list_events(idle_daemon.address.home), "the spool is empty")
+    eventually(lambda: not drain.list_events(idle_daemon.address.home), "the spool is empty")
 
     assert capture_home.text().count("In burrows.") == 1
 
@@ -144,3 +146,21 @@ def test_a_restarted_daemon_is_stopped(idle_daemon: Warm) -> None:
     assert not Path(idle_daemon.address.socket).exists()
     with pytest.raises(LorelogError, match="not running"):
         idle_daemon.status()
+
+
+@pytest.mark.slow
+def test_a_daemon_that_hands_over_is_stopped(idle_daemon: Warm) -> None:
+    """`daemon stop` during a restart ends the old daemon, and the next one if it was already started."""
+    wait_for_exit(idle_daemon, current_pid(idle_daemon))
+    idle_daemon.stop()
+
+    assert idle_daemon.pids() == []
+
+
+def test_a_daemon_that_a_hook_starts_is_stopped(warm: Warm) -> None:
+    """`daemon stop` waits for a daemon that another process is starting, and stops it."""
+    assert start_detached(warm.address)
+    assert stop(warm.address)
+
+    assert read_lock_holder(warm.address) is None
+    eventually(lambda: not warm.pids(), "its process has ended")

@@ -1,7 +1,6 @@
 """Finds tasks and records by text.
 
-Hits on the record pages are joined with the ledger's tables, filtered exactly, and scored against whole tasks. If
-filters leave too few results, the search is repeated with a larger limit.
+Hits on the record pages are joined with the ledger's tables, filtered exactly, and scored against whole tasks.
 
 Similar tasks have the same goal but for one name: that of a service, a dataset or a tool. The record that answers a query
 often does not repeat the name, but the task's start does. So a query is compared with the words of the whole task, and
@@ -43,6 +42,7 @@ from lorelog.services.records.record_scope import (
     resolve_record,
 )
 from lorelog.services.records.writer import WrittenRecord, append_record
+from lorelog.services.search.postprocess import growing_limits
 
 if TYPE_CHECKING:
     from lorelog.language.analyser import WordAnalyser
@@ -85,6 +85,8 @@ _MIN_RELEVANCE = 0.2
 _CLAIM_FETCH_FACTOR = 4
 
 ResultT = TypeVar("ResultT")
+_profiles: dict[tuple[str, Task], TaskProfile] = {}
+"""Profiles by the tenant's folder and the state of the task."""
 
 
 class RecordHit(Struct, frozen=True):
@@ -171,15 +173,14 @@ def score_tasks(query: str, candidates: Sequence[TaskProfile]) -> TaskScores:
         for candidate in candidates
     }
     statuses = {candidate.task.status for candidate in candidates}
-    named = {status for status in statuses if len(statuses) > 1 and _status_words(status).intersection(terms)}
+    named = set[str]()
+    for status in statuses if len(statuses) > 1 else ():
+        words = word_analyser().words(f"{status.replace('_', ' ')} {_STATUS_SYNONYMS.get(status, '')}")
+        if not set(terms).isdisjoint(set(words) - {"in"}):
+            named.add(status)
     contained = max(sum(word in candidate.words for word in terms) for candidate in candidates)
     chance = max(0.0, 1.0 - contained / max(1, len(terms)) / _OWN_WORDS_SHARE)
     return TaskScores(distinction, frozenset(named), chance)
-
-
-@cache
-def _status_words(status: str) -> frozenset[str]:
-    return frozenset(word_analyser().words(f"{status.replace('_', ' ')} {_STATUS_SYNONYMS.get(status, '')}")) - {"in"}
 
 
 def _build_profile(task: Task, records: list[Record]) -> TaskProfile:
@@ -192,17 +193,11 @@ def _build_profile(task: Task, records: list[Record]) -> TaskProfile:
     return TaskProfile(task, tuple(records), frozenset(topic), frozenset(topic | mentioned))
 
 
-_profiles: dict[tuple[str, str], TaskProfile] = {}
-"""Profiles by the tenant's folder and the task, valid while the task is unchanged."""
-
-
 def find_tasks(scope: RecordScope, filter_: RecordFilter) -> RecordSearchResult:
     """Return the best matching tasks; without a query, those that changed last."""
-    if not scope.records.exists():
-        return RecordSearchResult()
     searcher = _RecordSearcher(scope, filter_)
     notes: tuple[str, ...] = ()
-    if not filter_.query.strip():
+    if not filter_.query.strip() or not scope.records.exists():
         tasks = list(islice(searcher.newest_tasks(), filter_.k))
     else:
         # A query in the records' own words needs no embedding, which would take longer than everything else.
@@ -219,11 +214,9 @@ def find_tasks(scope: RecordScope, filter_: RecordFilter) -> RecordSearchResult:
 
 def find_records(scope: RecordScope, filter_: RecordFilter) -> RecordSearchResult:
     """Return the best matching records; without a query, the newest."""
-    if not scope.records.exists():
-        return RecordSearchResult()
     searcher = _RecordSearcher(scope, filter_)
     notes: tuple[str, ...] = ()
-    if not filter_.query.strip():
+    if not filter_.query.strip() or not scope.records.exists():
         matches = list(islice(searcher.newest_records(), filter_.k))
     else:
         matches, notes = searcher.search_until_enough(searcher.rank_records, scope.search_raw or scope.search)
@@ -273,7 +266,6 @@ class _RecordSearcher:
         filter_ = self._filter
         options = replace(
             self._scope.options,
-            k=max(_MIN_FETCHED, _FETCH_FACTOR * filter_.k),
             filters=Filters(
                 projects=filter_.projects,
                 source_prefix=str(records_folder(self._scope.workspace.tenant_folder)),
@@ -288,18 +280,17 @@ class _RecordSearcher:
             include_superseded=True,
             include_expired=True,
         )
-        while True:
-            reply = search(filter_.query, options)
+        for limit in growing_limits(max(_MIN_FETCHED, _FETCH_FACTOR * filter_.k), _MAX_FETCHED):
+            reply = search(filter_.query, replace(options, k=limit))
             best: dict[str, Hit] = {}
             for hit in reply.hits:
                 if hit.anchor is not None and hit.anchor.memory:
                     best.setdefault(decode_anchor_id(hit.anchor.memory), hit)
             results = rank(best)
             # If no filter removed anything, further hits would only be worse.
-            is_all = len(reply.hits) < options.k or options.k >= _MAX_FETCHED
-            if len(results) >= filter_.k or is_all or not self._has_left_out:
-                return results, reply.notes
-            options = replace(options, k=min(options.k * _WIDEN_FACTOR, _MAX_FETCHED))
+            if len(results) >= filter_.k or len(reply.hits) < limit or not self._has_left_out:
+                break
+        return results, reply.notes
 
     def rank_tasks(self, hits: Mapping[str, Hit]) -> list[TaskHit]:
         """Return the tasks that pass the filter, best first. Hits are by record."""
@@ -342,7 +333,7 @@ class _RecordSearcher:
         """Yield the tasks that pass the filter, last changed first."""
         limit, seen = _PAGE_SIZE, set[str]()
         while True:
-            page = self._tables.tasks(projects=self._filter.projects, limit=limit)
+            page = self._tables.tasks(self._filter.projects, limit)
             for profile in self._load_profiles(task.id for task in page if task.id not in seen):
                 records = self._filter_records(profile.records, of_task=True) if self._matches_filter(profile) else ()
                 if records:
@@ -387,13 +378,11 @@ class _RecordSearcher:
         tasks = self._tables.tasks_by_ids(ids)
         profiles = list[TaskProfile]()
         for task in (tasks[id_] for id_ in ids if id_ in tasks):
-            profile = _profiles.get((tenant, task.id))
-            if profile is None or profile.task != task:
-                profile = _build_profile(task, self._tables.by_task(task.id))
+            if (tenant, task) not in _profiles:
                 if len(_profiles) >= _MAX_CACHED:
                     _profiles.clear()
-                _profiles[tenant, task.id] = profile
-            profiles.append(profile)
+                _profiles[tenant, task] = _build_profile(task, self._tables.by_task(task.id))
+            profiles.append(_profiles[tenant, task])
         return profiles
 
     def _matches_filter(self, profile: TaskProfile) -> bool:
@@ -460,11 +449,17 @@ def find_claim_evidence(scope: RecordScope, claim: RecordFilter, candidates: Seq
 
     `candidates` are ids of the only records to consider; empty for all that the search finds.
     """
-    k = claim.k
-    hits = _find_records_about(scope, claim, candidates)
+    k, tables = claim.k, scope.records.tables()
+    named = {resolve_record(tables, candidate).id for candidate in candidates}
+    hits = list(find_records(scope, replace(claim, k=max(_CLAIM_FETCH_FACTOR * k, len(named)))).records)
+    if named:  # they count without a check of their relevance
+        hits = [hit for hit in hits if hit.rated.record.id in named]
+        hits += _to_hits(scope, tables.by_ids(named.difference(hit.rated.record.id for hit in hits)))
+    else:
+        hits = [hit for hit in hits if hit.relevance >= _MIN_RELEVANCE]
+        hits = [hit for hit in hits if hit.rated.record.text("artifact_role") != CLAIM_ROLE]
     supporting = tuple(hit for hit in hits if not _rejects(hit.rated.record))[:k]
     against = {hit.rated.record.id: hit for hit in hits if _rejects(hit.rated.record)}
-    tables = scope.records.tables()
     objections: dict[str, Record] = {}  # whether or not the search finds them
     for hit in supporting:
         for reply in tables.replies(hit.rated.record.id):
@@ -491,19 +486,6 @@ def find_claim_evidence(scope: RecordScope, claim: RecordFilter, candidates: Seq
         conflicting=conflicting,
         notes=(note,) if note else (),
     )
-
-
-def _find_records_about(scope: RecordScope, claim: RecordFilter, candidates: Sequence[str]) -> list[RecordHit]:
-    """Return the records about the claim. Named candidates count without a relevance check."""
-    tables = scope.records.tables()
-    named = {resolve_record(tables, candidate).id for candidate in candidates}
-    hits = find_records(scope, replace(claim, k=max(_CLAIM_FETCH_FACTOR * claim.k, len(named)))).records
-    if not named:
-        relevant = [hit for hit in hits if hit.relevance >= _MIN_RELEVANCE]
-        return [hit for hit in relevant if hit.rated.record.text("artifact_role") != CLAIM_ROLE]
-    matches = [hit for hit in hits if hit.rated.record.id in named]
-    missing = named.difference(hit.rated.record.id for hit in matches)
-    return [*matches, *_to_hits(scope, tables.by_ids(missing))]
 
 
 def _to_hits(scope: RecordScope, records: Iterable[Record]) -> list[RecordHit]:

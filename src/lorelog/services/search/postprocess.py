@@ -29,9 +29,9 @@ _MAX_HITS_SCANNED = 1_000
 """Maximum hits to scan for those that are kept, unless more are requested."""
 
 
-def growing_limits(k: int) -> Iterator[int]:
+def growing_limits(k: int, max_limit: int = _MAX_HITS_SCANNED) -> Iterator[int]:
     """Yield how many hits to search for, more each time, as long as filters leave fewer than `k`."""
-    limit, max_limit = k, max(k, _MAX_HITS_SCANNED)
+    limit, max_limit = k, max(k, max_limit)
     yield limit
     while limit < max_limit:
         limit = min(limit * _GROWTH_FACTOR, max_limit)

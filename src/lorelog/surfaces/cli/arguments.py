@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from types import SimpleNamespace
     from typing import Any
 else:
@@ -71,14 +71,13 @@ def declare(parser: argparse.ArgumentParser, name: str) -> dict[str, Any]:
     if configure:
         configure(parser)
         return derived
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     default = f"{name} {DEFAULT_VERBS.get(name, '')}"
     configure_default = find_function(default, "configure")
     if configure_default and default not in derived:  # the others call an operation
         summary = (configure_default.__doc__ or "").removesuffix(".")
-        configure_default(add_verb(parser, verbs, DEFAULT_VERBS[name], summary[:1].lower() + summary[1:]))
+        configure_default(add_verb(parser, DEFAULT_VERBS[name], summary[:1].lower() + summary[1:], {}))
     for words, command in derived.items():
-        _declare_derived(add_verb(parser, verbs, words.partition(" ")[2], command["summary"]), command)
+        _declare_derived(add_verb(parser, words.partition(" ")[2], command["summary"], {}), command)
     return derived
 
 
@@ -152,53 +151,74 @@ def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
         option.is_global = f"--{name}" in GLOBAL_OPTIONS  # type: ignore[attr-defined]
 
 
-def add_flags(parser: Any, **helps: str) -> None:
-    """Declare flags of a parser or group with their help: `dry_run` is --dry-run."""
-    for name, text in helps.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=text)
+def add_options(parser: Any, declared: dict[str, str], *shared: str) -> None:
+    """Declare arguments of the shell by their form and help, then shared ones.
+
+    `--dry-run` is a flag; `-n --lines N` takes a number, `--who ID` any text, and `--to URI!` is required; `ids ID+`, `path PATH?`
+    and `words REMOTE*` have no name on the command line.
+    """
+    for form, text in declared.items():
+        *names, last = form.split()
+        metavar = last.rstrip("!?*+")
+        options: dict[str, Any] = {"help": text}
+        if last.startswith("-"):
+            names, options["action"] = [*names, last], "store_true"
+        else:
+            options |= {"metavar": metavar, "type": int if metavar == "N" else None}
+            if names[0].startswith("-"):
+                options["required"] = last.endswith("!")
+            elif metavar != last:
+                options["nargs"] = last[-1]
+        parser.add_argument(*names, **options)
+    add_shared(parser, *shared)
 
 
-def add_verb(parser: argparse.ArgumentParser, verbs: Any, name: str, help_text: str) -> argparse.ArgumentParser:
-    """Declare a verb of a command, with the command's formatter: argparse's default one imports `shutil`."""
-    verb: argparse.ArgumentParser = verbs.add_parser(
+def add_verb(
+    parser: argparse.ArgumentParser, name: str, help_text: str, declared: dict[str, str], *shared: str
+) -> argparse.ArgumentParser:
+    """Declare a verb of a command and its arguments, with the command's formatter: argparse's default one imports `shutil`."""
+    if not hasattr(parser, "verbs"):
+        parser.verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")  # type: ignore[attr-defined]
+    verb: argparse.ArgumentParser = parser.verbs.add_parser(  # type: ignore[attr-defined]
         name,
         help=help_text,
         description=f"{help_text[:1].upper()}{help_text[1:]}.",
         formatter_class=parser.formatter_class,
         allow_abbrev=False,
     )
+    add_options(verb, declared, *shared)
     return verb
 
 
 _SETTING_OPTIONS = (
-    ("--provider", "LORELOG_EMBEDDING_PROVIDER", "NAME", "who embeds text (embedding.provider)"),
-    ("--model", "LORELOG_EMBEDDING_MODEL", "NAME", "the provider's model (embedding.model)"),
-    ("--base-url", "LORELOG_EMBEDDING_BASE_URL", "URL", "the provider's server (embedding.base_url)"),
-    ("--batch-size", "LORELOG_EMBEDDING_BATCH_SIZE", "N", "texts embedded in one call (embedding.batch_size)"),
-    ("--milvus-uri", "LORELOG_STORE_URI", "URI", "where the search index is kept (store.uri)"),
-    (
-        "--collection",
-        "LORELOG_STORE_COLLECTION",
-        "NAME",
-        "what names of Milvus collections begin with (store.collection)",
-    ),
+    ("--provider", "NAME", "embedding.provider", "who embeds text"),
+    ("--model", "NAME", "embedding.model", "the provider's model"),
+    ("--base-url", "URL", "embedding.base_url", "the provider's server"),
+    ("--batch-size", "N", "embedding.batch_size", "texts embedded in one call"),
+    ("--milvus-uri", "URI", "store.uri", "where the search index is kept"),
+    ("--collection", "NAME", "store.collection", "what names of Milvus collections begin with"),
 )
 _CHUNKING_OPTIONS = (
-    ("--max-chunk-size", "LORELOG_CHUNKING_MAX_CHUNK_SIZE", "N", "characters of a chunk (chunking.max_chunk_size)"),
-    ("--overlap-lines", "LORELOG_CHUNKING_OVERLAP_LINES", "N", "lines that chunks share (chunking.overlap_lines)"),
+    ("--max-chunk-size", "N", "chunking.max_chunk_size", "characters of a chunk"),
+    ("--overlap-lines", "N", "chunking.overlap_lines", "lines that chunks share"),
 )
 
 
 def add_setting_options(parser: argparse.ArgumentParser, *, chunking: bool = False) -> None:
-    """Declare options that change a setting for this command: as the variable that its destination is."""
+    """Declare options that change a setting for this command: their destination is the setting's variable."""
     group = parser.add_argument_group("settings for this command only")
-    for flag, variable, metavar, help_text in (*_SETTING_OPTIONS, *(_CHUNKING_OPTIONS if chunking else ())):
-        group.add_argument(flag, dest=variable, metavar=metavar, help=help_text)
+    for flag, metavar, setting, text in (*_SETTING_OPTIONS, *(_CHUNKING_OPTIONS if chunking else ())):
+        group.add_argument(flag, dest=_variable_of(setting), metavar=metavar, help=f"{text} ({setting})")
+
+
+def _variable_of(setting: str) -> str:
+    return f"LORELOG_{setting.replace('.', '_').upper()}"
 
 
 def option_of_variable(variable: str) -> str:
     """Return the option that sets a variable."""
-    return next(flag for flag, name, _, _ in (*_SETTING_OPTIONS, *_CHUNKING_OPTIONS) if name == variable)
+    options = (*_SETTING_OPTIONS, *_CHUNKING_OPTIONS)
+    return next(flag for flag, _, setting, _ in options if _variable_of(setting) == variable)
 
 
 def parse_host(word: str) -> str:
@@ -241,56 +261,6 @@ class NeedsArgparse(Exception):
     """A command line that only argparse understands, or whose fault it names."""
 
 
-class _Declaration:
-    """An option or argument."""
-
-    __slots__ = ("action", "choices", "const", "convert", "default", "dest", "group", "is_global", "nargs", "required")
-
-    def __init__(self, names: Sequence[str], action: str, nargs: str | None, group: object) -> None:
-        long_name = next((name for name in names if name.startswith("--")), names[0])
-        self.dest = long_name.lstrip("-").replace("-", "_") if names[0].startswith("-") else names[0]
-        self.action, self.nargs, self.group = action, nargs, group
-        self.const: Any = _FLAGS.get(action)
-        self.default: Any = None if self.const is None else not self.const
-        self.convert: Callable[[str], Any] | None = None
-        self.choices: Any = None
-        self.required = self.is_global = False
-
-    def value(self, word: str) -> Any:
-        """Return the value of a word."""
-        try:
-            value = self.convert(word) if self.convert else word
-        except Exception:
-            raise NeedsArgparse from None
-        if self.choices is not None and value not in self.choices:
-            raise NeedsArgparse
-        return value
-
-
-class _ExclusiveGroup:
-    """Options of which one may be given."""
-
-    def __init__(self, table: OptionTable) -> None:
-        self._table = table
-
-    def add_argument(self, *names: str, **declared: Any) -> _Declaration:
-        """Declare an option of the group."""
-        return self._table.declare(names, declared, self)
-
-
-class _Verbs:
-    """The verbs of a command, each with a table of its own."""
-
-    def __init__(self, dest: str, *, required: bool) -> None:
-        self.dest, self.required = dest, required
-        self.tables: dict[str, OptionTable] = {}
-
-    def add_parser(self, name: str, **_: Any) -> OptionTable:
-        """Declare a verb."""
-        self.tables[name] = OptionTable()
-        return self.tables[name]
-
-
 def with_default_verb(words: Sequence[str], verb: str) -> Sequence[str]:
     """Return the words of a command with its default verb, unless they begin with a verb or ask for help."""
     is_bare = verb and (not words or words[0].startswith("-")) and words[:1] not in (["-h"], ["--help"])
@@ -298,53 +268,53 @@ def with_default_verb(words: Sequence[str], verb: str) -> Sequence[str]:
 
 
 class OptionTable:
-    """The declarations of a command. It takes those of argparse that commands use."""
+    """The declarations of a command, or of options of it that exclude each other. It takes those of argparse that commands use."""
 
     formatter_class = None
     default_verb = ""
 
-    def __init__(self) -> None:
-        self._options: dict[str, _Declaration] = {}
-        self._places: list[_Declaration] = []
-        self._actions: list[_Declaration] = []
-        self._verbs: _Verbs | None = None
+    def __init__(self, entries: list[Any] | None = None) -> None:
+        self._entries = [] if entries is None else entries
+        self._is_exclusive = entries is not None
+        self._verbs: dict[str, OptionTable] = {}
 
-    def add_argument(self, *names: str, **declared: Any) -> _Declaration:
-        """Declare an option or argument."""
-        return self.declare(names, declared, None)
+    def add_argument(self, *names: str, **declared: Any) -> Any:
+        """Declare an option or argument. Raise ValueError for one that argparse alone understands."""
+        action, nargs, is_option = declared.get("action", "store"), declared.get("nargs"), names[0].startswith("-")
+        if action not in _ACTIONS or nargs not in ((None,) if is_option else (None, "?", "*", "+")):
+            raise ValueError(f"a table has no action {action!r} of {names[0]} with {nargs!r}")
+        if declared.get("type") is not None and isinstance(declared.get("default"), str):
+            raise ValueError(f"{names[0]} has a text as its default, which argparse would convert")
+        long_name = next((name for name in names if name.startswith("--")), names[0])
+        flag = _FLAGS.get(action)
+        entry = {
+            "names": names if is_option else (),
+            "dest": long_name.lstrip("-").replace("-", "_") if is_option else names[0],
+            "action": action,
+            "const": flag,
+            "default": None if flag is None else not flag,
+            "group": self if self._is_exclusive else None,
+            **dict.fromkeys(("nargs", "type", "choices", "required")),
+        }
+        self._entries.append(SimpleNamespace(**entry | declared))
+        return self._entries[-1]
 
     def add_argument_group(self, _title: str) -> OptionTable:
         """Declare a part of the help text."""
         return self
 
-    def add_mutually_exclusive_group(self) -> _ExclusiveGroup:
+    def add_mutually_exclusive_group(self) -> OptionTable:
         """Declare options that exclude each other."""
-        return _ExclusiveGroup(self)
+        return OptionTable(self._entries)
 
-    def add_subparsers(self, *, dest: str, required: bool = False, **_: Any) -> _Verbs:
+    def add_subparsers(self, **_: Any) -> OptionTable:
         """Declare that verbs follow."""
-        self._verbs = _Verbs(dest, required=required)
-        return self._verbs
+        return self
 
-    def declare(self, names: Sequence[str], declared: dict[str, Any], group: object) -> _Declaration:
-        """Keep a declaration. Raise ValueError for one that argparse alone understands."""
-        action = declared.get("action", "store")
-        is_option, nargs = names[0].startswith("-"), declared.get("nargs")
-        if action not in _ACTIONS or nargs not in ((None,) if is_option else (None, "?", "*", "+")):
-            raise ValueError(f"a table has no action {action!r} of {names[0]} with {nargs!r}")
-        entry = _Declaration(names, action, nargs, group)
-        for name, value in declared.items():
-            if name in {"dest", "default", "const", "choices", "required"}:
-                setattr(entry, name, value)
-        entry.convert = declared.get("type")
-        if entry.convert is not None and isinstance(entry.default, str):
-            raise ValueError(f"{names[0]} has a text as its default, which argparse would convert")
-        if is_option:
-            self._options.update(dict.fromkeys(names, entry))
-        else:
-            self._places.append(entry)
-        self._actions.append(entry)
-        return entry
+    def add_parser(self, name: str, **_: Any) -> OptionTable:
+        """Declare a verb."""
+        self._verbs[name] = OptionTable()
+        return self._verbs[name]
 
     def parse(self, words: Sequence[str]) -> SimpleNamespace | None:
         """Return the values of a command line, or None if argparse has to parse it."""
@@ -355,11 +325,9 @@ class OptionTable:
 
     def _read(self, words: Sequence[str]) -> dict[str, Any]:
         values: dict[str, Any] = {}
-        for entry in self._actions:
+        for entry in self._entries:
             values.setdefault(entry.dest, entry.default)
-        if self._verbs is not None:
-            values.setdefault(self._verbs.dest, None)
-        given: list[_Declaration] = []
+        given: list[Any] = []
         arguments: list[str] = []
         end = at = 0
         while at < len(words):
@@ -367,8 +335,10 @@ class OptionTable:
             at += 1
             if word.startswith("-"):
                 at = self._take_option(word, words, at, values, given)
-            elif self._verbs is not None:
-                values |= self._read_verb(word, words[at:])
+            elif self._verbs:
+                if word not in self._verbs:
+                    raise NeedsArgparse
+                values |= {"verb": word, **self._verbs[word]._read(words[at:])}
                 break
             else:
                 if arguments and end != at - 1:  # not in one piece
@@ -376,23 +346,19 @@ class OptionTable:
                 arguments.append(word)
                 end = at
         else:
-            if self._verbs is not None and self._verbs.required:
+            if self._verbs:
                 raise NeedsArgparse
         self._assign_positionals(arguments, values, given)
-        self._check(given)
+        # What lacks an option, or has two that exclude each other, is left to argparse.
+        groups = [entry.group for number, entry in enumerate(given) if entry.group and entry not in given[:number]]
+        if len(groups) != len(set(groups)) or any(entry.required and entry not in given for entry in self._entries):
+            raise NeedsArgparse
         return values
 
-    def _read_verb(self, verb: str, words: Sequence[str]) -> dict[str, Any]:
-        if self._verbs is None or self._places or verb not in self._verbs.tables:
-            raise NeedsArgparse
-        return {self._verbs.dest: verb, **self._verbs.tables[verb]._read(words)}
-
-    def _take_option(
-        self, word: str, words: Sequence[str], at: int, values: dict[str, Any], given: list[_Declaration]
-    ) -> int:
+    def _take_option(self, word: str, words: Sequence[str], at: int, values: dict[str, Any], given: list[Any]) -> int:
         """Take an option, and return the position of the word after it and its value."""
         name, equals, text = word.partition("=") if word.startswith("--") else (word, "", "")
-        entry = self._options.get(name)
+        entry = next((entry for entry in self._entries if name in entry.names), None)
         if entry is None:
             raise NeedsArgparse
         given.append(entry)
@@ -406,35 +372,38 @@ class OptionTable:
             at += 1
         if text.startswith("-") or (equals and not text):
             raise NeedsArgparse
-        value = entry.value(text)
+        value = _convert(entry, text)
         values[entry.dest] = [*(values.get(entry.dest) or ()), value] if entry.action == "append" else value
         return at
 
-    def _assign_positionals(self, words: list[str], values: dict[str, Any], given: list[_Declaration]) -> None:
+    def _assign_positionals(self, words: list[str], values: dict[str, Any], given: list[Any]) -> None:
         """Assign the words that are not options to the arguments; only the last one may take any number."""
-        if not self._places:
+        places = [entry for entry in self._entries if not entry.names]
+        if not places:
             if words:
                 raise NeedsArgparse
             return
-        *firsts, last = self._places
+        *firsts, last = places
         count = len(words) - len(firsts)
         fits = {None: count == 1, "?": count in (0, 1), "*": count >= 0, "+": count >= 1}
         if not fits[last.nargs] or any(entry.nargs for entry in firsts):
             raise NeedsArgparse
         for entry, word in zip(firsts, words, strict=False):
-            values[entry.dest] = entry.value(word)
+            values[entry.dest] = _convert(entry, word)
             given.append(entry)
-        rest = [last.value(word) for word in words[len(firsts) :]]
+        rest = [_convert(last, word) for word in words[len(firsts) :]]
         if rest:
             values[last.dest] = rest[0] if last.nargs in (None, "?") else rest
             given.append(last)
         elif last.nargs == "*" and last.default is None:
             values[last.dest] = []
 
-    def _check(self, given: list[_Declaration]) -> None:
-        """Leave to argparse what lacks an option, or has two that exclude each other."""
-        if any(entry.required and entry not in given for entry in self._actions):
-            raise NeedsArgparse
-        groups = [entry.group for entry in dict.fromkeys(given) if entry.group is not None]
-        if len(groups) != len(set(groups)):
-            raise NeedsArgparse
+
+def _convert(entry: Any, word: str) -> Any:
+    try:
+        value = entry.type(word) if entry.type else word
+    except Exception:
+        raise NeedsArgparse from None
+    if entry.choices is not None and value not in entry.choices:
+        raise NeedsArgparse
+    return value

@@ -13,7 +13,7 @@ import time
 
 from lorelog.core.errors import LorelogError
 from lorelog.core.paths import is_below
-from lorelog.light.daemon_address import find_address
+from lorelog.light.daemon_connection import find_address
 from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, DeliveryFiles, clean_line, shorten_line
 from lorelog.light.delivery_log import append_delivery, estimate_tokens, prompted_memories
 from lorelog.light.quick_json import dumps, loads
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from lorelog.light.daemon_address import DaemonAddress
+    from lorelog.light.daemon_connection import DaemonAddress
     from lorelog.surfaces.hook.settings import JournalLocation
 
 

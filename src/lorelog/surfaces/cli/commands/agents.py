@@ -8,13 +8,7 @@ import sys
 from lorelog.core.caller import detect_agent, without_agent_markers
 from lorelog.core.errors import LorelogError, UsageError
 from lorelog.hosts import HOST_TITLES, HOSTS
-from lorelog.surfaces.cli.arguments import (
-    add_flags,
-    add_shared,
-    expand_path,
-    parse_host,
-    request_of,
-)
+from lorelog.surfaces.cli.arguments import add_options, expand_path, parse_host, request_of
 from lorelog.surfaces.cli.client import OperationClient, call_command, call_operation, print_reply, with_scope_flags
 from lorelog.surfaces.cli.render import (
     one_line,
@@ -67,8 +61,8 @@ _CUE_CHARS = 32
 
 
 def configure_deliveries(parser: argparse.ArgumentParser) -> None:
-    add_flags(parser, unused="list memories that were delivered and never used")
-    parser.add_argument("--min", type=int, metavar="N", help="with --unused: delivered at least N times (default 5)")
+    unused = "list memories that were delivered and never used"
+    add_options(parser, {"--unused": unused, "--min N": "with --unused: delivered at least N times (default 5)"})
 
 
 def run_deliveries(args: argparse.Namespace) -> int:
@@ -167,8 +161,9 @@ def show_handoff(reply: Json, args: argparse.Namespace) -> None:
 
 
 def configure_agent_context(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--output", "--out", metavar="FILE", help="write to FILE atomically, and print nothing")
-    parser.add_argument("--log-dir", metavar="DIR", help="also log the result and the queries there (mode 0600)")
+    output = "write to FILE atomically, and print nothing"
+    logs = "also log the result and the queries there (mode 0600)"
+    add_options(parser, {"--output --out FILE": output, "--log-dir DIR": logs})
 
 
 def run_agent_context(args: argparse.Namespace) -> int:
@@ -203,19 +198,14 @@ def run_agent_context(args: argparse.Namespace) -> int:
 
 
 def configure_init(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--tenant", metavar="NAME", default="", help="tenant of this project's memories (default: the default tenant)"
-    )
-    parser.add_argument(
-        "--project", metavar="DIR", help="project directory (default: the current repository or directory)"
-    )
-    add_flags(
-        parser,
-        no_agent_files="do not change AGENTS.md and CLAUDE.md",
-        remove="delete the block from AGENTS.md and CLAUDE.md",
-        dry_run="show what would be written, and write nothing",
-    )
-    add_shared(parser, "json")
+    options = {
+        "--tenant NAME": "tenant of this project's memories (default: the default tenant)",
+        "--project DIR": "project directory (default: the current repository or directory)",
+        "--no-agent-files": "do not change AGENTS.md and CLAUDE.md",
+        "--remove": "delete the block from AGENTS.md and CLAUDE.md",
+        "--dry-run": "show what would be written, and write nothing",
+    }
+    add_options(parser, options, "json")
 
 
 def run_init(args: argparse.Namespace) -> int:
@@ -243,7 +233,7 @@ def run_init(args: argparse.Namespace) -> int:
     changes = (
         plan_removal(directory)
         if args.remove
-        else plan_init(directory, tenant=args.tenant, agent_files=not args.no_agent_files)
+        else plan_init(directory, tenant=args.tenant or "", agent_files=not args.no_agent_files)
     )
     if not args.dry_run:
         apply_changes(directory, changes)
@@ -268,7 +258,7 @@ def _tenant_notes(tenant: str, directory: str) -> list[str]:
 
     location = resolve_location(project=directory, tenant=tenant)
     settings_at(location, {"scope.tenant": tenant})
-    allowed = user_settings(location.home).allowed_tenants()
+    allowed = user_settings(location.home).texts("scope.tenants")
     enable = f"to enable the tenant, run: lorelog config set scope.tenants {','.join((*allowed, tenant))}"
     return [] if tenant in allowed else [enable]
 
@@ -291,13 +281,11 @@ _MEMORY_COUNT = 10
 
 
 def configure_session_start(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--project", metavar="DIR", default=".", help="a directory in the project (default: the current one)"
+    project, budget = (
+        "a directory in the project (default: the current one)",
+        "maximum size of the file in tokens (default 700)",
     )
-    parser.add_argument(
-        "--token-budget", type=int, default=700, metavar="N", help="maximum size of the file in tokens (default 700)"
-    )
-    add_shared(parser, "tenant", "daemon")
+    add_options(parser, {"--project DIR": project, "--token-budget N": budget}, "tenant", "daemon")
 
 
 def run_session_start(args: argparse.Namespace) -> int:
@@ -312,11 +300,11 @@ def run_session_start(args: argparse.Namespace) -> int:
       lorelog session-start
       lorelog session-start --project "$CLAUDE_PROJECT_DIR"
     """
-    directory = os.path.realpath(expand_path(args.project))
+    directory = os.path.realpath(expand_path(args.project or "."))
     if not os.path.isdir(directory):
         raise UsageError(f"there is no directory {args.project}", hint="--project must be a directory in the project")
     args.project = directory
-    request = {"k": _MEMORY_COUNT, "token_budget": args.token_budget}
+    request = {"k": _MEMORY_COUNT, "token_budget": 700 if args.token_budget is None else args.token_budget}
     reply: Json | None = None
     try:
         reply = call_operation(args, "context.agent_context", request, start_daemon=True)
@@ -392,7 +380,7 @@ def show_guard_show(reply: Json, args: argparse.Namespace) -> None:
 
 
 def configure_guard_add(parser: argparse.ArgumentParser) -> None:
-    add_flags(parser, block="block the call instead of warning")
+    add_options(parser, {"--block": "block the call instead of warning"})
 
 
 def run_guard_add(args: argparse.Namespace) -> int:
@@ -487,20 +475,15 @@ def show_guard_test(replay: Json, args: argparse.Namespace) -> None:
 
 
 def configure_backfill(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "hosts",
-        nargs="*",
-        metavar="HOST",
-        help="claude, codex, opencode, openclaw, gemini, qwen or copilot (default: all that have sessions)",
-    )
-    parser.add_argument("--since", metavar="DAY", help="only turns on or after DAY: 2026-03-05, yesterday, 7d, 2w, 3m")
-    add_flags(
-        parser,
-        all_projects="capture the sessions of every project, each to its own journals",
-        dry_run="show what would be captured, and write nothing",
-        upgrade="replace notes of an older version, unless somebody edited them",
-    )
-    add_shared(parser, "json", "project", "tenant", "daemon")
+    hosts = "claude, codex, opencode, openclaw, gemini, qwen or copilot (default: all that have sessions)"
+    options = {
+        "hosts HOST*": hosts,
+        "--since DAY": "only turns on or after DAY: 2026-03-05, yesterday, 7d, 2w, 3m",
+        "--all-projects": "capture the sessions of every project, each to its own journals",
+        "--dry-run": "show what would be captured, and write nothing",
+        "--upgrade": "replace notes of an older version, unless somebody edited them",
+    }
+    add_options(parser, options, *("json", "project", "tenant", "daemon"))
 
 
 def run_backfill(args: argparse.Namespace) -> int:

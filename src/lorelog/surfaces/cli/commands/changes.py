@@ -6,7 +6,7 @@ import os
 import sys
 
 from lorelog.core.errors import LorelogError, NotFound, UsageError
-from lorelog.surfaces.cli.arguments import add_flags, add_setting_options, add_shared, expand_path
+from lorelog.surfaces.cli.arguments import add_options, add_setting_options, expand_path
 from lorelog.surfaces.cli.client import call_command, call_operation, print_reply
 from lorelog.surfaces.cli.render import (
     confirm,
@@ -226,19 +226,14 @@ _MAX_DIFFERENT_SHOWN = 5
 
 
 def configure_restore(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "id", metavar="ID|FILE", nargs="?", help="id of the deleted memory, or its first characters; or a backup"
-    )
-    add_flags(parser, dry_run="backup: report what would be done, and change nothing")
-    parser.add_argument(
-        "--project-map",
-        metavar="OLD=NEW",
-        action="append",
-        default=[],
-        help="backup: a project of the backup, and its directory now; repeatable",
-    )
-    add_flags(parser, undo="undo the last restore of a backup")
-    add_shared(parser, "json", "project", "tenant", "daemon")
+    options = {
+        "id ID|FILE?": "id of the deleted memory, or its first characters; or a backup",
+        "--dry-run": "backup: report what would be done, and change nothing",
+        "--undo": "undo the last restore of a backup",
+    }
+    add_options(parser, options, *("json", "project", "tenant", "daemon"))
+    text = "backup: a project of the backup, and its directory now; repeatable"
+    parser.add_argument("--project-map", metavar="OLD=NEW", action="append", default=[], help=text)
 
 
 def run_restore(args: argparse.Namespace) -> int:
@@ -320,9 +315,12 @@ _SINGULARS = {"memories": "memory", "sections": "section", "summaries": "summary
 
 
 def configure_forget(parser: argparse.ArgumentParser) -> None:
-    add_flags(parser, yes="do not ask for confirmation")
-    parser.add_argument("--verify", metavar="RECEIPT", help="search again for what was forgotten ('last': the newest)")
-    add_flags(parser, list="list the receipts")
+    options = {
+        "--yes": "do not ask for confirmation",
+        "--verify RECEIPT": "search again for what was forgotten ('last': the newest)",
+        "--list": "list the receipts",
+    }
+    add_options(parser, options)
 
 
 def run_forget(args: argparse.Namespace) -> int:

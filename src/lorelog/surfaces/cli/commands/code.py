@@ -6,7 +6,7 @@ import sys
 import time
 
 from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.arguments import add_flags, expand_path
+from lorelog.surfaces.cli.arguments import add_options, expand_path
 from lorelog.surfaces.cli.client import call_command, call_operation, print_reply
 from lorelog.surfaces.cli.render import (
     one_line,
@@ -63,7 +63,7 @@ examples:
 
 
 def configure_code_index(parser: argparse.ArgumentParser) -> None:
-    add_flags(parser, forget="remove the working tree from the code index")
+    add_options(parser, {"--forget": "remove the working tree from the code index"})
 
 
 def run_code_index(args: argparse.Namespace) -> int:
@@ -276,7 +276,7 @@ def _print_line(text: str) -> None:
 
 
 def configure_debug_errors(parser: argparse.ArgumentParser) -> None:
-    add_flags(parser, each="show every occurrence with its stack frames")
+    add_options(parser, {"--each": "show every occurrence with its stack frames"})
 
 
 def run_debug_errors(args: argparse.Namespace) -> int:

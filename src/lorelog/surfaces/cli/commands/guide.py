@@ -12,10 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from lorelog.core.errors import LorelogError, UsageError, nearest_name
-from lorelog.surfaces.cli.arguments import (
-    add_flags,
-    add_shared,
-)
+from lorelog.surfaces.cli.arguments import add_options, add_verb
 from lorelog.surfaces.cli.client import print_reply
 from lorelog.surfaces.cli.commands import (
     COMMANDS,
@@ -45,8 +42,8 @@ class DocsPage(Struct, frozen=True):
 
 
 def configure_docs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("page", nargs="?", metavar="PAGE", help="name of a page, such as quickstart or search.md")
-    add_flags(parser, path="print the path of the page, or of the folder")
+    page = "name of a page, such as quickstart or search.md"
+    add_options(parser, {"page PAGE?": page, "--path": "print the path of the page, or of the folder"})
 
 
 def run_docs(args: argparse.Namespace) -> int:
@@ -186,8 +183,7 @@ def _iter_actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 def build_full_parser() -> argparse.ArgumentParser:
     """Return one parser of all commands, for completion. Commands themselves never build it."""
     parser = argparse.ArgumentParser(prog="lorelog", allow_abbrev=False)
-    add_flags(parser, version="show the version")
-    add_shared(parser, "project", "tenant", "daemon")
+    add_options(parser, {"--version": "show the version"}, "project", "tenant", "daemon")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, summary in COMMANDS.items():
         own = command_parser(name)
@@ -196,9 +192,7 @@ def build_full_parser() -> argparse.ArgumentParser:
 
 
 def configure_help(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "topic", nargs="*", metavar="TOPIC", help="a command and perhaps its verb, or 'all', or 'options'"
-    )
+    add_options(parser, {"topic TOPIC*": "a command and perhaps its verb, or 'all', or 'options'"})
 
 
 def run_help(args: argparse.Namespace) -> int:
@@ -233,23 +227,17 @@ def _format_command(words: list[str]) -> str:
 
 
 def configure_config(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for name, help_text in (
-        ("list", "show every setting and the origin of its value"),
-        ("get", "show one setting"),
-        ("set", "change one setting"),
-        ("unset", "remove a setting from the file"),
-        ("init", "write a commented settings file"),
+    key = {"key KEY": "name of the setting, such as search.k"}
+    value = {"value VALUE": "new value; lists as JSON or comma-separated"}
+    local = {"--local": "use this project's .lorelog.toml instead of ~/.lorelog/config.toml"}
+    for name, text, options in (
+        ("list", "show every setting and the origin of its value", {}),
+        ("get", "show one setting", key),
+        ("set", "change one setting", key | value | local),
+        ("unset", "remove a setting from the file", key | local),
+        ("init", "write a commented settings file", local),
     ):
-        verb = verbs.add_parser(name, help=help_text, allow_abbrev=False)
-        if name in {"get", "set", "unset"}:
-            verb.add_argument("key", metavar="KEY", help="name of the setting, such as search.k")
-        if name == "set":
-            verb.add_argument("value", metavar="VALUE", help="new value; lists as JSON or comma-separated")
-        if name in {"set", "unset", "init"}:
-            local = "use this project's .lorelog.toml instead of ~/.lorelog/config.toml"
-            add_flags(verb, local=local)
-        add_shared(verb, "json", "project")
+        add_verb(parser, name, text, options, "json", "project")
 
 
 def run_config(args: argparse.Namespace) -> int:

@@ -6,13 +6,13 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from datetime import datetime
 from functools import partial
 from inspect import cleandoc
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, to_builtins
 
@@ -21,13 +21,11 @@ from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
 from lorelog.hosts import HOSTS
 from lorelog.hosts.documented import ALL_TITLES, BY_THE_BOOK, DOCUMENTED_HOSTS
-from lorelog.light.daemon_address import find_address
-from lorelog.surfaces.cli.arguments import (
-    add_flags,
-    add_shared,
-    add_verb,
-    parse_any_host,
-)
+from lorelog.light.daemon_connection import DaemonAddress, find_address
+from lorelog.services.install import plan
+from lorelog.services.install import status as install_status
+from lorelog.services.install.manifests import build_manifest, resolve_command
+from lorelog.surfaces.cli.arguments import add_options, add_verb, parse_any_host
 from lorelog.surfaces.cli.client import OperationClient, call_operation, print_reply
 from lorelog.surfaces.cli.render import (
     confirm,
@@ -44,12 +42,9 @@ from lorelog.surfaces.cli.render import (
     stylize,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from lorelog.light.daemon_address import DaemonAddress
-    from lorelog.services.install.plan import InstallContext
     from lorelog.services.install.status import HostStatus
     from lorelog.services.sessions.drain import Drainer, DrainReport
 
@@ -62,40 +57,23 @@ _POLL_S = 0.1
 
 
 def configure_hosts(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    install = verbs.add_parser("install", help="install into the agents found here, or into HOST", allow_abbrev=False)
-    install.add_argument(
-        "hosts",
-        nargs="*",
-        metavar="HOST",
-        help="claude, codex, cursor … (default: all found; lorelog docs hosts has the list)",
-    )
-    add_flags(
-        install,
-        yes="do not ask before installing into all found hosts",
-        approve="openclaw: also allow the plugin to read conversations, which capture requires",
-    )
-    status = verbs.add_parser("status", help="show installed hosts and whether capture works", allow_abbrev=False)
-    status.add_argument("host", nargs="?", metavar="HOST", help="only this host")
-    add_flags(status, versions="run each host to show its version")
-    add_shared(status, "json", "project", "tenant", "daemon")
-    uninstall = verbs.add_parser(
-        "uninstall", help="remove lorelog from a host and restore its files", allow_abbrev=False
-    )
-    uninstall.add_argument("host", metavar="HOST", help="claude, codex, cursor … (lorelog docs hosts)")
-    for verb in (install, uninstall):
-        add_flags(verb, dry_run="show what would change, and change nothing")
-        add_shared(verb, "json")
-    flush = add_verb(parser, verbs, "flush", "capture the spooled events of hooks now")
+    hosts = "claude, codex, cursor … (default: all found; lorelog docs hosts has the list)"
+    dry_run = {"--dry-run": "show what would change, and change nothing"}
+    install = {
+        "hosts HOST*": hosts,
+        "--yes": "do not ask before installing into all found hosts",
+        "--approve": "openclaw: also allow the plugin to read conversations, which capture requires",
+    }
+    status = {"host HOST?": "only this host", "--versions": "run each host to show its version"}
+    host = {"host HOST": "claude, codex, cursor … (lorelog docs hosts)"}
+    add_verb(parser, "install", "install into the agents found here, or into HOST", install | dry_run, "json")
+    text = "show installed hosts and whether capture works"
+    add_verb(parser, "status", text, status, *("json", "project", "tenant", "daemon"))
+    add_verb(parser, "uninstall", "remove lorelog from a host and restore its files", host | dry_run, "json")
+    flush = add_verb(parser, "flush", "capture the spooled events of hooks now", {}, "json", "daemon")
     flush.description = cleandoc(run_flush.__doc__ or "")
-    flush.add_argument(
-        "--wait",
-        type=float,
-        default=_FLUSH_WAIT_S,
-        metavar="SECONDS",
-        help="how long to wait for incomplete transcripts (default: %(default).0f)",
-    )
-    add_shared(flush, "json", "daemon")
+    wait = "how long to wait for incomplete transcripts (default: %(default).0f)"
+    flush.add_argument("--wait", type=float, default=_FLUSH_WAIT_S, metavar="SECONDS", help=wait)
 
 
 def run_hosts(args: argparse.Namespace) -> int:
@@ -117,8 +95,7 @@ def run_hosts(args: argparse.Namespace) -> int:
       lorelog hosts uninstall openclaw
     """
     if args.verb == "uninstall":
-        _show_changes([_change_host(parse_any_host(args.host), args)], args)
-        return 0
+        return _show_changes([_change_host(parse_any_host(args.host), args)], args)
     return {"flush": run_flush, "status": _show_status, "install": _install}[args.verb](args)
 
 
@@ -132,41 +109,37 @@ def run_flush(args: argparse.Namespace) -> int:
       lorelog hosts flush
       lorelog hosts flush --wait 0       do not wait for incomplete transcripts
     """
-    from contextlib import closing
-
-    from lorelog.light.daemon_address import find_address
     from lorelog.services.sessions.drain import Drainer, capture_arguments, event_directory
 
-    home = find_address(None, None).home
+    home = find_address().home
     with closing(OperationClient(args.warm, shared=True)) as client:
 
         def capture(event: dict[str, Any]) -> dict[str, Any]:
+            directory, environment = event_directory(event, home), event.get("environment")
             return client.call(
-                "session.capture",
-                capture_arguments(event),
-                directory=event_directory(event, home),
-                environment=event.get("environment"),
+                "session.capture", capture_arguments(event), directory=directory, environment=environment
             )
 
         drained = _drain_spool(Drainer(home, capture), args.wait)
-    if args.json:
-        fields = to_builtins(drained)
-        del fields["pause_s"]
-        print_json(fields)
-        return 1 if drained.failed or drained.parked else 0
-    print_notes({"notes": drained.notes})
-    if drained.busy:
-        print("Another process is already capturing the spooled events.")
-    else:
-        print(f"Captured {plural(drained.captured, 'turn')} of {plural(drained.events, 'event')}.")
-        for count, fate in (
-            (drained.waiting, "left in the spool: the transcript is incomplete"),
-            (drained.failed, "left in the spool; the next run tries again"),
-            (drained.parked, "moved to spool/failed"),
-        ):
-            if count:
-                print_note(f"{plural(count, 'event')} {fate}")
+    reply = to_builtins(drained)
+    del reply["pause_s"]
+    print_reply(args, reply, _show_drained)
     return 1 if drained.failed or drained.parked else 0
+
+
+def _show_drained(reply: dict[str, Any], args: argparse.Namespace) -> None:
+    print_notes(reply)
+    if reply["busy"]:
+        print("Another process is already capturing the spooled events.")
+        return
+    print(f"Captured {plural(reply['captured'], 'turn')} of {plural(reply['events'], 'event')}.")
+    for name, state in (
+        ("waiting", "left in the spool: the transcript is incomplete"),
+        ("failed", "left in the spool; the next run tries again"),
+        ("parked", "moved to spool/failed"),
+    ):
+        if reply[name]:
+            print_note(f"{plural(reply[name], 'event')} {state}")
 
 
 def _drain_spool(drainer: Drainer, wait_s: float) -> DrainReport:
@@ -186,7 +159,7 @@ def _drain_spool(drainer: Drainer, wait_s: float) -> DrainReport:
 
 def host_checks(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the check of the installed hosts for `lorelog doctor`."""
-    statuses = [status for status in _host_statuses(args, tuple(ALL_TITLES), {}) if status.installed != "missing"]
+    statuses = [status for status in _host_statuses(args, tuple(ALL_TITLES))[0] if status.installed != "missing"]
     if not statuses:
         message = "not installed into any agent, so no session is captured"
         return [{"name": "hosts", "ok": True, "message": message, "hint": "lorelog hosts install"}]
@@ -199,31 +172,29 @@ def host_checks(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _install(args: argparse.Namespace) -> int:
     """Install into the named hosts, or into all that are found. With several, a failure does not stop the others."""
-    from lorelog.services.install.status import count_sessions, is_host_available
-
     context = install_context(approve=args.approve)
     named = tuple(dict.fromkeys(map(parse_any_host, args.hosts)))
-    hosts = named or tuple(host for host in ALL_TITLES if is_host_available(host, context))
-    if not named and not _confirm_found(hosts, args):
+    available = [host for host in ALL_TITLES if install_status.is_host_available(host, context)]
+    hosts = named or available
+    if not named and not _confirm_found(available, args):
         print("Nothing was changed.")
         return 1
-    if not args.json:
-        for host in hosts:
-            if not is_host_available(host, context):
-                print_note(f"{ALL_TITLES[host]} was not found on this machine; it loads lorelog once it is installed")
-    changes, problems = [], []
+    for host in () if args.json else hosts:
+        if host not in available:
+            print_note(f"{ALL_TITLES[host]} was not found on this machine; it loads lorelog once it is installed")
+    changes, status = [], 0
     for host in hosts:
         try:
             changes.append(_change_host(host, args))
         except LorelogError as error:
             if len(hosts) == 1:
                 raise
-            problems.append(error)
+            status = 1
             print_problem(ALL_TITLES[host], error.message, error.hint)
     _show_changes(changes, args, several=len(args.hosts) != 1)
     if not changes or args.dry_run or args.json:
-        return 1 if problems else 0
-    sessions = sum(count_sessions(change["host"], context) for change in changes)
+        return status
+    sessions = sum(install_status.count_sessions(change["host"], context) for change in changes)
     if sessions:
         print(f"{plural(sessions, 'earlier session')} found: 'lorelog backfill' makes memories of this project's,")
         print("  'lorelog backfill --all-projects' of all.")
@@ -231,10 +202,10 @@ def _install(args: argparse.Namespace) -> int:
         print("The first new memory appears when an agent has finished a turn: lorelog list.")
     if any(change["files"] for change in changes):
         print("Restart open sessions to pick this up.")
-    return 1 if problems else 0
+    return status
 
 
-def _confirm_found(hosts: tuple[str, ...], args: argparse.Namespace) -> bool:
+def _confirm_found(hosts: Sequence[str], args: argparse.Namespace) -> bool:
     """List the hosts that were found and ask once. Raise NotFound if there are none, UsageError if nobody can answer."""
     if not hosts:
         raise NotFound(
@@ -258,29 +229,22 @@ def _confirm_found(hosts: tuple[str, ...], args: argparse.Namespace) -> bool:
 
 def _change_host(host: str, args: argparse.Namespace) -> dict[str, Any]:
     """Install into one host or uninstall from it, unless --dry-run is given; return what changed, or would."""
-    from lorelog.services.install import plan
-    from lorelog.services.install.manifests import build_manifest
-    from lorelog.services.install.status import native_install, pending_approvals
-
     context = install_context(approve=getattr(args, "approve", False))
     installing = args.verb == "install"
-    native = native_install(host, context)
-    if installing and native:
-        raise ConfigError(
-            f"lorelog is already installed in {ALL_TITLES[host]} by its own installer ({native})",
-            hint="to install from here, uninstall it there first",
-        )
-    if native and not plan.read_receipt(context.home, host).files:
-        raise ConfigError(
-            f"lorelog was installed in {ALL_TITLES[host]} by its own installer ({native})", hint="uninstall it there"
-        )
+    by = f"in {ALL_TITLES[host]} by its own installer ({install_status.native_install(host, context)})"
+    if not by.endswith("()"):
+        if installing:
+            hint = "to install from here, uninstall it there first"
+            raise ConfigError(f"lorelog is already installed {by}", hint=hint)
+        if not plan.read_receipt(context.home, host).files:
+            raise ConfigError(f"lorelog was installed {by}", hint="uninstall it there")
     manifest = build_manifest(host, context)
     changes = (plan.plan_install if installing else plan.plan_uninstall)(host, manifest, context)
     if not args.dry_run:
         (plan.apply_install if installing else plan.apply_uninstall)(host, changes, context)
     folder = plan.backup_folder(context.home, host)
     backups = str(folder) if folder.is_dir() and not args.dry_run else ""
-    approvals = pending_approvals(host, context) if installing and not args.dry_run else []
+    approvals = install_status.pending_approvals(host, context) if installing and not args.dry_run else []
     files = [
         {
             "path": str(file.path),
@@ -299,11 +263,11 @@ def _change_host(host: str, args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _show_changes(changes: list[dict[str, Any]], args: argparse.Namespace, *, several: bool = False) -> None:
+def _show_changes(changes: list[dict[str, Any]], args: argparse.Namespace, *, several: bool = False) -> int:
     """Print what changed: after applying it, so that a failed change is not shown as made."""
     if args.json:
         print_json({"hosts": changes} if several else changes[0])
-        return
+        return 0
     for change in changes:
         for file in change["files"]:
             if not args.dry_run and file["change"] != "changed":
@@ -328,75 +292,76 @@ def _show_changes(changes: list[dict[str, Any]], args: argparse.Namespace, *, se
             documented = DOCUMENTED_HOSTS[change["host"]]
             print_note(f"{documented.title} is {BY_THE_BOOK} with the program ({documented.source})")
             print_note(f"sessions of {documented.title} are not captured; its agent can search and add memories")
+    return 0
 
 
 def _show_status(args: argparse.Namespace) -> int:
     hosts = (parse_any_host(args.host),) if args.host else tuple(ALL_TITLES)
-    spool: dict[str, Any] = {}
-    statuses = _host_statuses(args, hosts, spool)
-    if not args.host:  # a documented host that is not here is not worth a line
-        statuses = [
-            status for status in statuses if not status.untested or status.found or status.installed != "missing"
-        ]
-    if args.json:
-        print_json({"hosts": [to_builtins(status) for status in statuses], **spool})
-        return 0
-    rows = [("host", "found", "installed", "last capture", "today", "last used")]
-    for status in statuses:
-        times = (_format_age(status.last_capture), str(status.today), _format_age(status.newest_session))
-        installed = stylize(status.installed, _STATE_COLOURS[status.installed])
-        name, found = f"{status.title} {status.version}".strip(), "yes" if status.found else "no"
-        rows.append((name, found, installed, *(("-", "-", "-") if status.untested else times)))
-    print_table(rows)
-    if not args.host and all(status.installed == "missing" for status in statuses):
-        print_note("lorelog is not installed in any of them: lorelog hosts install")
-    if documented := [status.title for status in statuses if status.untested]:
-        print_note(f"{BY_THE_BOOK}: {', '.join(documented)}; their sessions are not captured")
-    for status in statuses:
-        for text in status.approve:
-            print(f"{stylize('still to do:', 'yellow')} {status.title}: {one_line(text)}")
-        for text in status.warnings:
-            print(f"{stylize('warning:', 'red')} {status.title}: {one_line(text)}")
-    if spool.get("waiting"):
-        print_note(f"{plural(spool['waiting'], 'event')} in the spool; 'lorelog hosts flush' captures now")
-    if spool.get("failed"):
-        print_note(
-            f"{plural(spool['failed'], 'event')} could not be captured in the last 7 days; see spool/failed/*.why"
-        )
-    return 0
+    statuses, spool = _host_statuses(args, hosts)
+    statuses = [  # a documented host that is not here is not worth a line
+        status
+        for status in statuses
+        if args.host or not status.untested or status.found or status.installed != "missing"
+    ]
+
+    def show(reply: dict[str, Any], args: argparse.Namespace) -> None:
+        rows = [("host", "found", "installed", "last capture", "today", "last used")]
+        for status in statuses:
+            times = (_format_age(status.last_capture), str(status.today), _format_age(status.newest_session))
+            installed = stylize(status.installed, _STATE_COLOURS[status.installed])
+            name, found = f"{status.title} {status.version}".strip(), "yes" if status.found else "no"
+            rows.append((name, found, installed, *(("-", "-", "-") if status.untested else times)))
+        print_table(rows)
+        if not args.host and all(status.installed == "missing" for status in statuses):
+            print_note("lorelog is not installed in any of them: lorelog hosts install")
+        if documented := [status.title for status in statuses if status.untested]:
+            print_note(f"{BY_THE_BOOK}: {', '.join(documented)}; their sessions are not captured")
+        for status in statuses:
+            for text in status.approve:
+                print(f"{stylize('still to do:', 'yellow')} {status.title}: {one_line(text)}")
+            for text in status.warnings:
+                print(f"{stylize('warning:', 'red')} {status.title}: {one_line(text)}")
+        if spool["waiting"]:
+            print_note(f"{plural(spool['waiting'], 'event')} in the spool; 'lorelog hosts flush' captures now")
+        if spool["failed"]:
+            failed = plural(spool["failed"], "event")
+            print_note(f"{failed} could not be captured in the last 7 days; see spool/failed/*.why")
+
+    return print_reply(args, {"hosts": [to_builtins(status) for status in statuses], **spool}, show)
 
 
-def _host_statuses(args: argparse.Namespace, hosts: tuple[str, ...], spool: dict[str, Any]) -> list[HostStatus]:
-    """Return the status of each host, and add the counts of the spool to `spool`."""
-    from lorelog.services.install.status import HostCaptureStats, host_status
-
-    stats: dict[str, HostCaptureStats] = {}
-    spool.update({"waiting": 0, "oldest_s": 0.0, "failed": 0})
+def _host_statuses(args: argparse.Namespace, hosts: Sequence[str]) -> tuple[list[HostStatus], dict[str, Any]]:
+    """Return the status of each host, and the counts of the spool."""
+    stats: dict[str, install_status.HostCaptureStats] = {}
+    spool: dict[str, Any] = {"waiting": 0, "oldest_s": 0.0, "failed": 0}
     try:
         reply = call_operation(args, "session.status", {})
     except LorelogError as error:
         print_note(f"cannot read the capture statistics: {error.message}")
     else:
-        spool.update({name: reply[name] for name in ("waiting", "oldest_s", "failed")})
+        spool = {name: reply[name] for name in spool}
         for fields in reply["hosts"]:
             event, capture = (
                 datetime.fromisoformat(fields[name]).timestamp() if fields[name] else 0.0
                 for name in ("last_event", "last_capture")
             )
-            stats[fields["host"]] = HostCaptureStats(event, capture, fields["today"])
-    context = install_context()
-    versions = getattr(args, "versions", False)
-    return [host_status(host, context, stats.get(host, HostCaptureStats()), versions=versions) for host in hosts]
+            stats[fields["host"]] = install_status.HostCaptureStats(event, capture, fields["today"])
+    return host_statuses(hosts, stats, versions=getattr(args, "versions", False)), spool
 
 
-def install_context(*, approve: bool = False) -> InstallContext:
+def host_statuses(
+    hosts: Sequence[str], stats: dict[str, install_status.HostCaptureStats], *, versions: bool = False
+) -> list[HostStatus]:
+    """Return the status of each host on this machine."""
+    context, unknown = install_context(), install_status.HostCaptureStats()
+    return [install_status.host_status(host, context, stats.get(host, unknown), versions=versions) for host in hosts]
+
+
+def install_context(*, approve: bool = False) -> plan.InstallContext:
     """Return what an installation from this process depends on."""
-    from lorelog.light.daemon_address import find_address
-    from lorelog.services.install.manifests import resolve_command
-    from lorelog.services.install.plan import InstallContext
-
     environment = dict(os.environ)
-    return InstallContext(Path.home(), Path(find_address().home), resolve_command(environment), environment, approve)
+    home = Path(find_address().home)
+    return plan.InstallContext(Path.home(), home, resolve_command(environment), environment, approve)
 
 
 def _format_age(moment: str) -> str:
@@ -432,13 +397,12 @@ class _Removal(Struct, frozen=True):
 
 
 def configure_uninstall(parser: argparse.ArgumentParser) -> None:
-    add_flags(
-        parser,
-        dry_run="list what would be removed, and remove nothing",
-        data="also delete memories, settings and keys in lorelog's home",
-        yes="do not ask before removing",
-    )
-    add_shared(parser, "json")
+    options = {
+        "--dry-run": "list what would be removed, and remove nothing",
+        "--data": "also delete memories, settings and keys in lorelog's home",
+        "--yes": "do not ask before removing",
+    }
+    add_options(parser, options, "json")
 
 
 def run_uninstall(args: argparse.Namespace) -> int:
@@ -461,21 +425,22 @@ def run_uninstall(args: argparse.Namespace) -> int:
     steps = [*_plan_hosts(context), *_plan_projects(projects), *_plan_home(address, with_data=args.data)]
     removed, problems = [step.text for step in steps], list[dict[str, str]]()
     if not args.json:
-        title = f"{'Would' if args.dry_run else 'Will'} remove:"
-        print(
-            "\n".join([title, *(f"  {one_line(text)}" for text in removed)]) if steps else "There is nothing to remove."
-        )
+        print(f"{'Would' if args.dry_run else 'Will'} remove:" if steps else "There is nothing to remove.")
+        for text in removed:
+            print(f"  {one_line(text)}")
     if not args.dry_run:
         if steps and not _confirm_removal(args, address.home):
             print("Nothing was removed.", file=sys.stderr)
             return 1
         removed = _remove_all(steps, problems)
+    pip = f"{sys.executable or 'python'} -m pip uninstall lorelog lorelog-encoder"
+    programs = {"uv": "uv tool uninstall lorelog", "pipx": "pipx uninstall lorelog", "pip": pip}
     reply = {
         "dry_run": args.dry_run,
         "removed": removed,
         "problems": problems,
-        "stays": _list_remaining(address.home, projects, context),
-        "program": removal_command(),
+        "stays": list(_list_remaining(address.home, projects, context)),
+        "program": programs[installer()],
     }
 
     def show(reply: dict[str, Any], args: argparse.Namespace) -> None:
@@ -497,50 +462,32 @@ def run_uninstall(args: argparse.Namespace) -> int:
     return print_reply(args, reply, show)
 
 
-def removal_command() -> str:
-    """Return the command that removes the program itself."""
-    pip = f"{sys.executable or 'python'} -m pip uninstall lorelog lorelog-encoder"
-    return {"uv": "uv tool uninstall lorelog", "pipx": "pipx uninstall lorelog", "pip": pip}[installer()]
+def _plan_hosts(context: plan.InstallContext) -> Iterator[_Removal]:
+    def uninstall(host: str) -> None:
+        plan.apply_uninstall(host, plan.plan_uninstall(host, build_manifest(host, context), context), context)
 
-
-def _plan_hosts(context: InstallContext) -> list[_Removal]:
-    from lorelog.services.install.manifests import build_manifest
-    from lorelog.services.install.plan import apply_uninstall, effective_changes, plan_uninstall, read_receipt
-
-    steps = []
     for host in ALL_TITLES:
-
-        def uninstall(host: str = host) -> None:
-            apply_uninstall(host, plan_uninstall(host, build_manifest(host, context), context), context)
-
-        receipt = read_receipt(context.home, host)
         try:
-            changes = effective_changes(plan_uninstall(host, build_manifest(host, context), context))
+            changes = plan.effective_changes(plan.plan_uninstall(host, build_manifest(host, context), context))
         except LorelogError:  # such as a configuration that cannot be parsed: removing it reports the reason
             changes = []
-        if changes or receipt.files:
-            files = plural(len(changes), "file")
-            steps.append(_Removal("host", f"lorelog in {ALL_TITLES[host]} ({files})", uninstall))
-    return steps
+        if changes or plan.read_receipt(context.home, host).files:
+            text = f"lorelog in {ALL_TITLES[host]} ({plural(len(changes), 'file')})"
+            yield _Removal("host", text, partial(uninstall, host))
 
 
-def _plan_projects(projects: list[str]) -> list[_Removal]:
+def _plan_projects(projects: list[str]) -> Iterator[_Removal]:
     from lorelog.services.context.init import plan_removal
     from lorelog.services.places.workspace import SCOPE_FILE
 
-    steps = []
     for project in projects:
-        try:
-            changes = [change for change in plan_removal(project) if change.kind != "unchanged"]
-        except LorelogError:
-            changes = []
-        steps += [
-            _Removal("project", f"the block in {short_path(str(change.path))}", change.apply) for change in changes
-        ]
+        with suppress(LorelogError):
+            for change in plan_removal(project):
+                if change.kind != "unchanged":
+                    yield _Removal("project", f"the block in {short_path(str(change.path))}", change.apply)
         scope = Path(project, SCOPE_FILE)
         if scope.is_file() and not scope.is_symlink():
-            steps.append(_Removal("project", short_path(str(scope)), scope.unlink))
-    return steps
+            yield _Removal("project", short_path(str(scope)), scope.unlink)
 
 
 def _known_projects(home: str) -> list[str]:
@@ -560,8 +507,9 @@ def _known_projects(home: str) -> list[str]:
     return [project for project in projects if Path(project).is_absolute() and Path(project).is_dir()]
 
 
-def _plan_home(address: DaemonAddress, *, with_data: bool) -> list[_Removal]:
-    from lorelog.light.daemon_control import read_lock_holder, stop
+def _plan_home(address: DaemonAddress, *, with_data: bool) -> Iterator[_Removal]:
+    from lorelog.light.daemon_connection import read_lock_holder
+    from lorelog.light.daemon_control import stop
 
     def delete(path: Path) -> None:
         """Delete a file or folder; of a link only the link."""
@@ -570,29 +518,25 @@ def _plan_home(address: DaemonAddress, *, with_data: bool) -> list[_Removal]:
         else:
             shutil.rmtree(path)
 
-    steps = []
     holder = read_lock_holder(address)
     if holder is not None:
-        steps.append(_Removal("daemon", f"the daemon (process {holder.get('pid')})", lambda: stop(address)))
-    parts = [("cache", name) for name in _DERIVED] + ([("data", name) for name in _DATA] if with_data else [])
-    for part, name in parts:
+        yield _Removal("daemon", f"the daemon (process {holder.get('pid')})", lambda: stop(address))
+    parts = dict.fromkeys(_DERIVED, "cache") | (dict.fromkeys(_DATA, "data") if with_data else {})
+    for name, part in parts.items():
         path = Path(address.home, name)
         if path.exists() or path.is_symlink():
-            files = [path] if path.is_file() else [file for file in path.rglob("*") if not file.is_symlink()]
             size = 0
-            for file in files:
+            for file in [path, *path.rglob("*")]:
                 with suppress(OSError):
-                    size += file.stat().st_size if file.is_file() else 0
+                    size += file.stat().st_size if file.is_file() and (file == path or not file.is_symlink()) else 0
             shown = f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.1f} kB"
-            steps.append(_Removal(part, f"{short_path(str(path))} ({shown})", partial(delete, path)))
-    return steps
+            yield _Removal(part, f"{short_path(str(path))} ({shown})", partial(delete, path))
 
 
 def _confirm_removal(args: argparse.Namespace, home: str) -> bool:
-    if (args.yes and not args.data) or not (sys.stdin is not None and sys.stdin.isatty()):
+    at_terminal = sys.stdin is not None and sys.stdin.isatty()
+    if not (args.data and at_terminal):
         return args.yes or confirm("Remove all of this?", "use --yes to remove")
-    if not args.data:
-        return confirm("Remove all of this?", "use --yes to remove")
     print("Your memories, settings and keys are deleted for good. A backup first: lorelog backup FILE", file=sys.stderr)
     print(f"To delete them, type the path of the home ({one_line(home)}): ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip() == home
@@ -633,22 +577,18 @@ def _remove_all(steps: list[_Removal], problems: list[dict[str, str]]) -> list[s
     return removed
 
 
-def _list_remaining(home: str, projects: list[str], context: InstallContext) -> list[dict[str, str]]:
-    """Return what stays on disk: path and what it is."""
-    from lorelog.services.install.status import native_install
-
-    remaining = []
+def _list_remaining(home: str, projects: list[str], context: plan.InstallContext) -> Iterator[dict[str, str]]:
+    """Yield what stays on disk: path and what it is."""
     for project in projects:
         journals = Path(project, ".lorelog", "memory")
         if journals.is_dir():
             count = plural(sum(1 for _ in journals.glob("*.md")), "journal")
-            remaining.append({"path": str(journals), "what": f"{count} of this project"})
+            yield {"path": str(journals), "what": f"{count} of this project"}
     for name, what in _DATA.items():
         path = Path(home, name)
         if path.is_file() or (path.is_dir() and any(path.iterdir())):
-            remaining.append({"path": str(path), "what": what})
+            yield {"path": str(path), "what": what}
     for host in HOSTS:
-        if native := native_install(host, context):
+        if native := install_status.native_install(host, context):
             what = f"installed by {ALL_TITLES[host]}'s own plugin manager; remove it there"
-            remaining.append({"path": native, "what": what})
-    return remaining
+            yield {"path": native, "what": what}

@@ -7,12 +7,7 @@ import sys
 from functools import reduce
 
 from lorelog.core.errors import NotFound, UsageError, nearest_name
-from lorelog.surfaces.cli.arguments import (
-    add_flags,
-    add_setting_options,
-    add_shared,
-    expand_path,
-)
+from lorelog.surfaces.cli.arguments import add_options, add_setting_options, add_verb, expand_path
 from lorelog.surfaces.cli.client import call_command, call_operation, print_reply, setting_variables
 from lorelog.surfaces.cli.render import (
     confirm,
@@ -38,7 +33,7 @@ if TYPE_CHECKING:
 
 def configure_index(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", dest="list_roots", action="store_true", help="list what is indexed; index nothing")
-    add_flags(parser, remove="remove the given paths from the index and stop indexing them")
+    add_options(parser, {"--remove": "remove the given paths from the index and stop indexing them"})
     add_setting_options(parser, chunking=True)
 
 
@@ -188,10 +183,8 @@ def _show_reembedding(result: Json) -> None:
 
 
 def configure_watch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="files and directories; '!PATH' excludes one")
-    add_shared(parser, "tenant")
+    add_options(parser, {"paths PATH*": "files and directories; '!PATH' excludes one"}, "tenant", "json", "project")
     add_setting_options(parser, chunking=True)
-    add_shared(parser, "json", "project")
 
 
 def run_watch(args: argparse.Namespace) -> int:
@@ -211,6 +204,7 @@ def run_watch(args: argparse.Namespace) -> int:
     from contextlib import nullcontext
     from queue import SimpleQueue
 
+    from lorelog.core.options import WatchOptions
     from lorelog.services.watch.watcher import Watcher
     from lorelog.surfaces.python.calls import discover_watched
     from lorelog.wiring import ResourcePool, resolve_location, settings_at
@@ -227,7 +221,7 @@ def run_watch(args: argparse.Namespace) -> int:
         )
     for problem in problems:
         print_problem(problem.path, problem.message, problem.hint)
-    watcher = Watcher(discovery, settings.watch_options(), on_pass=passes.put)
+    watcher = Watcher(discovery, settings.options(WatchOptions), on_pass=passes.put)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: passes.put(None))
     watcher.start()
@@ -271,7 +265,7 @@ def _show_pass(watch_pass: WatchPass) -> None:
 
 
 def configure_reset(parser: argparse.ArgumentParser) -> None:
-    add_flags(parser, yes="do not ask for confirmation")
+    add_options(parser, {"--yes": "do not ask for confirmation"})
     add_setting_options(parser)
 
 
@@ -304,15 +298,11 @@ _EMBEDDED = "embedded"
 
 
 def configure_store(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    copy = verbs.add_parser("copy", help="copy the whole index to another backend", allow_abbrev=False)
-    copy.add_argument("--to", metavar="URI", required=True, help="address as in store.uri, or 'embedded'")
-    add_shared(copy, "json", "project", "tenant", "daemon")
-    leave = verbs.add_parser(
-        "leave", help="delete this index's rows in a Milvus that you no longer use", allow_abbrev=False
-    )
-    leave.add_argument("--at", metavar="URI", required=True, help="its address, as in store.uri")
-    add_shared(leave, "json", "project", "tenant", "daemon")
+    shared = ("json", "project", "tenant", "daemon")
+    to = {"--to URI!": "address as in store.uri, or 'embedded'"}
+    add_verb(parser, "copy", "copy the whole index to another backend", to, *shared)
+    at = {"--at URI!": "its address, as in store.uri"}
+    add_verb(parser, "leave", "delete this index's rows in a Milvus that you no longer use", at, *shared)
 
 
 def run_store(args: argparse.Namespace) -> int:

@@ -8,10 +8,7 @@ import time
 
 from lorelog.core.errors import DaemonError, LorelogError, NotFound, UsageError
 from lorelog.light.quick_json import loads
-from lorelog.surfaces.cli.arguments import (
-    add_flags,
-    add_shared,
-)
+from lorelog.surfaces.cli.arguments import add_options, add_shared
 from lorelog.surfaces.cli.client import OperationClient, call_operation, daemon_mode, launch_daemon, tell_unresponsive
 from lorelog.surfaces.cli.render import print_json, print_note, print_table, short_path, stylize
 
@@ -28,13 +25,13 @@ if TYPE_CHECKING:
 
 
 def configure_call(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("op", metavar="OP", help="name of the operation; 'memory.' may be omitted")
-    parser.add_argument(
-        "arguments", nargs="?", metavar="JSON", help="arguments as a JSON object (default {}); '-' reads standard input"
-    )
-    parser.add_argument("--input", metavar="PATH", help="file with the arguments; '-' reads standard input")
-    add_flags(parser, json="accepted as everywhere; the reply is always JSON")
-    add_shared(parser, "project", "tenant", "daemon")
+    options = {
+        "op OP": "name of the operation; 'memory.' may be omitted",
+        "arguments JSON?": "arguments as a JSON object (default {}); '-' reads standard input",
+        "--input PATH": "file with the arguments; '-' reads standard input",
+        "--json": "accepted as everywhere; the reply is always JSON",
+    }
+    add_options(parser, options, "project", "tenant", "daemon")
 
 
 def run_call(args: argparse.Namespace) -> int:
@@ -85,15 +82,12 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 
 
 def configure_batch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--jsonl", required=True, metavar="PATH", help="file with the requests; '-' reads standard input"
-    )
-    add_flags(
-        parser,
-        stream="print each row at once, for a program that sends requests as it reads",
-        continue_on_error="run the remaining lines after a failure",
-    )
-    add_shared(parser, "project", "tenant", "daemon")
+    options = {
+        "--jsonl PATH!": "file with the requests; '-' reads standard input",
+        "--stream": "print each row at once, for a program that sends requests as it reads",
+        "--continue-on-error": "run the remaining lines after a failure",
+    }
+    add_options(parser, options, "project", "tenant", "daemon")
 
 
 def run_batch(args: argparse.Namespace) -> int:
@@ -189,8 +183,7 @@ def _parse_line(line: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def configure_ops(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("op", nargs="?", metavar="OP", help="name of an operation")
-    add_shared(parser, "json")
+    add_options(parser, {"op OP?": "name of an operation"}, "json")
 
 
 def run_ops(args: argparse.Namespace) -> int:
@@ -264,16 +257,13 @@ _IDLE_CHECK_S = 30.0
 
 
 def configure_serve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--host", metavar="HOST", help="address to listen on (http.host)")
-    add_shared(parser, "port")
-    parser.add_argument(
-        "--token-env", metavar="NAME", help="require the token in this environment variable (http.token)"
-    )
-    parser.add_argument(
-        "--no-token", action="store_true", help="serve every user of this machine without a token (http.require_token)"
-    )
-    parser.add_argument("--project", metavar="DIR", help="project of requests that name no directory")
-    add_shared(parser, "daemon")
+    options = {
+        "--host HOST": "address to listen on (http.host)",
+        "--token-env NAME": "require the token in this environment variable (http.token)",
+        "--no-token": "serve every user of this machine without a token (http.require_token)",
+        "--project DIR": "project of requests that name no directory",
+    }
+    add_options(parser, options, "port", "daemon")
 
 
 def run_serve(args: argparse.Namespace) -> int:
@@ -295,6 +285,7 @@ def run_serve(args: argparse.Namespace) -> int:
     from lorelog.core.extras import require_extra
 
     require_extra("serve", "lorelog serve")
+    from lorelog.core.options import DaemonOptions
     from lorelog.surfaces.http.tickets import token_path, with_token
     from lorelog.wiring import resolve_location, settings_at
 
@@ -327,7 +318,7 @@ def run_serve(args: argparse.Namespace) -> int:
         else:
             print_note(f"clients must send the token in {short_path(own_path)}: Authorization: Bearer TOKEN")
 
-    _serve(location, options, settings.daemon_options(), tenant=settings.tenant(), started=show)
+    _serve(location, options, settings.options(DaemonOptions), tenant=settings.tenant(), started=show)
     return 0
 
 
@@ -412,11 +403,12 @@ class _FallbackClient:
 
 
 def configure_ui(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", nargs="?", default="", metavar="ID", help="show this memory first")
-    add_flags(parser, no_open="print the address instead of opening a browser")
-    add_shared(parser, "port")
-    parser.add_argument("--project", metavar="DIR", help="the project to show")
-    add_shared(parser, "daemon")
+    options = {
+        "id ID?": "show this memory first",
+        "--no-open": "print the address instead of opening a browser",
+        "--project DIR": "the project to show",
+    }
+    add_options(parser, options, "port", "daemon")
 
 
 def run_ui(args: argparse.Namespace) -> int:
@@ -456,6 +448,7 @@ def serve_page(
 
     require_extra("serve", command)
     from lorelog.core.caller import detect_agent
+    from lorelog.core.options import DaemonOptions
     from lorelog.surfaces.http.server import open_listener
     from lorelog.surfaces.http.tickets import find_server, issue_ticket, with_token
     from lorelog.wiring import resolve_location, settings_at
@@ -482,7 +475,7 @@ def serve_page(
             open_listener(options).close()
         except UsageError:  # our port is taken
             options = replace(options, port=0)
-    _serve(location, options, settings.daemon_options(), tenant=settings.tenant(), started=announce)
+    _serve(location, options, settings.options(DaemonOptions), tenant=settings.tenant(), started=announce)
     return 0
 
 

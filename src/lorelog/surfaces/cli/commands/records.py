@@ -6,11 +6,7 @@ import os
 import sys
 
 from lorelog.core.errors import NotFound, UsageError
-from lorelog.surfaces.cli.arguments import (
-    add_flags,
-    add_shared,
-    expand_path,
-)
+from lorelog.surfaces.cli.arguments import add_options, add_verb, expand_path
 from lorelog.surfaces.cli.client import call_command, call_operation, open_own_engine, print_reply
 from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, print_notes, short_path, stylize
 from lorelog.surfaces.cli.render.records import (
@@ -202,7 +198,7 @@ def show_decide(reply: Json, args: argparse.Namespace) -> None:
 
 
 def configure_verify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--note", metavar="TEXT", help="the same as TEXT")
+    add_options(parser, {"--note TEXT": "the same as TEXT"})
 
 
 def run_verify(args: argparse.Namespace) -> int:
@@ -307,26 +303,22 @@ def show_ledger_check(reply: Json, args: argparse.Namespace) -> None:
 
 
 _FINGERPRINT_CHARS = 8
-_NAME_HELP = "name of the identity"
 
 
 def configure_identity(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    create = verbs.add_parser("create", help="create a key pair for a name", allow_abbrev=False)
-    create.add_argument("name", metavar="NAME", help=_NAME_HELP)
-    how = "encrypt the key; the passphrase is read from LORELOG_IDENTITY_PASSPHRASE or asked for"
-    create.add_argument("--passphrase", action="store_true", help=how)
-    listing = verbs.add_parser("list", help="list your own and trusted identities", allow_abbrev=False)
-    show = verbs.add_parser("show", help="show keys, fingerprints and the path of the private key", allow_abbrev=False)
-    export = verbs.add_parser("export", help="print the public key to give to others", allow_abbrev=False)
-    trust = verbs.add_parser("trust", help="accept signatures of a public key under a name", allow_abbrev=False)
-    forget = verbs.add_parser("forget", help="stop accepting a name's signatures", allow_abbrev=False)
-    for verb in (show, export, trust, forget):
-        verb.add_argument("name", metavar="NAME", help=_NAME_HELP)
-    trust.add_argument("key", metavar="PUBLICKEY", help="public key, as printed by 'lorelog identity export'")
-    add_flags(trust, also="add to the name's keys, for a second machine or a new key")
-    for verb in (create, listing, show, export, trust, forget):
-        add_shared(verb, "json")
+    name = {"name NAME": "name of the identity"}
+    how = {"--passphrase": "encrypt the key; the passphrase is read from LORELOG_IDENTITY_PASSPHRASE or asked for"}
+    key = {"key PUBLICKEY": "public key, as printed by 'lorelog identity export'"}
+    also = {"--also": "add to the name's keys, for a second machine or a new key"}
+    for verb, text, options in (
+        ("create", "create a key pair for a name", name | how),
+        ("list", "list your own and trusted identities", {}),
+        ("show", "show keys, fingerprints and the path of the private key", name),
+        ("export", "print the public key to give to others", name),
+        ("trust", "accept signatures of a public key under a name", name | key | also),
+        ("forget", "stop accepting a name's signatures", name),
+    ):
+        add_verb(parser, verb, text, options, "json")
 
 
 def run_identity(args: argparse.Namespace) -> int:
@@ -458,20 +450,13 @@ def _read_passphrase() -> str:
 
 
 def configure_wiki(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    build = verbs.add_parser("build", help="write the pages", allow_abbrev=False)
-    serve = verbs.add_parser("serve", help="serve the pages to a browser on this machine", allow_abbrev=False)
-    lint = verbs.add_parser("lint", help="check the pages and the records", allow_abbrev=False)
-    add_shared(serve, "port")
-    for verb in (build, lint):
-        verb.add_argument(
-            "--output", metavar="DIR", help="directory of the pages (default: .lorelog/wiki of the project)"
-        )
-        add_shared(verb, "json")
-        add_flags(verb, all_projects="include all projects of the tenant")
-        add_shared(verb, "tenant")
-    for verb in (build, serve, lint):
-        add_shared(verb, "project")
+    options = {
+        "--output DIR": "directory of the pages (default: .lorelog/wiki of the project)",
+        "--all-projects": "include all projects of the tenant",
+    }
+    add_verb(parser, "build", "write the pages", options, "json", "tenant", "project")
+    add_verb(parser, "serve", "serve the pages to a browser on this machine", {}, "port", "project")
+    add_verb(parser, "lint", "check the pages and the records", options, "json", "tenant", "project")
 
 
 def run_wiki(args: argparse.Namespace) -> int:

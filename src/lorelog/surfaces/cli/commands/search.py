@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.arguments import (
-    add_flags,
-    add_setting_options,
-)
+from lorelog.surfaces.cli.arguments import add_options, add_setting_options
 from lorelog.surfaces.cli.client import call_command, print_reply
 from lorelog.surfaces.cli.render import (
     RECORD_TIERS,
@@ -56,7 +53,7 @@ def configure_search(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="tsv: id, path, line, confidence, date and first line of each hit, separated by tabs",
     )
-    add_flags(parser, short="print one short entry per memory, as plain text: for agents")
+    add_options(parser, {"--short": "print one short entry per memory, as plain text: for agents"})
     add_setting_options(parser)
 
 

@@ -8,7 +8,7 @@ import sys
 from lorelog.core.errors import LorelogError, NotFound, UsageError
 from lorelog.surfaces.cli.arguments import (
     add_arguments,
-    add_flags,
+    add_options,
     add_setting_options,
     add_shared,
     expand_path,
@@ -62,12 +62,10 @@ _ANCHORS = tuple(f"<!-- {name}:" for name in ("session", "turn", "branch", "memo
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="+", metavar="ID", help="id of anything, or its first characters")
-    parser.add_argument(
-        "-n", "--lines", type=int, metavar="N", help="show N lines around a memory instead of its section"
-    )
-    only = parser.add_mutually_exclusive_group()
-    add_flags(only, history="show all records of a record's thread", trust="show why a record is trusted, or not")
+    lines = "show N lines around a memory instead of its section"
+    add_options(parser, {"ids ID+": "id of anything, or its first characters", "-n --lines N": lines})
+    only = {"--history": "show all records of a record's thread", "--trust": "show why a record is trusted, or not"}
+    add_options(parser.add_mutually_exclusive_group(), only)
     add_setting_options(parser)
     add_shared(parser, "json", "project", "tenant", "daemon")
 
@@ -289,8 +287,7 @@ def _show_turn(turn: Json, *, focused: bool) -> None:
 
 
 def configure_open(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="id of a hit or memory, or its first characters")
-    add_shared(parser, "project", "tenant", "daemon")
+    add_options(parser, {"id ID": "id of a hit or memory, or its first characters"}, "project", "tenant", "daemon")
 
 
 def run_open(args: argparse.Namespace) -> int:
@@ -333,7 +330,7 @@ _STYLE = {"chosen": "reverse", "place": "ansicyan", "dim": "ansibrightblack", "k
 
 
 def configure_pick(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("query", metavar="QUERY", nargs="*", help="what to search for first")
+    add_options(parser, {"query QUERY*": "what to search for first"})
     add_arguments(parser, search_filters())
     add_shared(parser, "project", "tenant", "daemon")
 

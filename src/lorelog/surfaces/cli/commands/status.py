@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from lorelog.core.errors import DaemonError, LorelogError, UsageError
-from lorelog.light.daemon_address import find_address
-from lorelog.light.daemon_connection import is_listening
-from lorelog.surfaces.cli.arguments import add_flags, add_setting_options, add_shared, add_verb
+from lorelog.light.daemon_connection import find_address, is_listening
+from lorelog.surfaces.cli.arguments import add_options, add_setting_options, add_shared, add_verb
 from lorelog.surfaces.cli.client import call_operation, print_reply
 from lorelog.surfaces.cli.render import (
     hang,
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from lorelog.light.daemon_address import DaemonAddress
+    from lorelog.light.daemon_connection import DaemonAddress
     from lorelog.operations.operation import Json
 
 HELP = {
@@ -134,11 +133,8 @@ def _captured(args: argparse.Namespace) -> dict[str, int]:
 
 def _hosts() -> list[dict[str, Any]]:
     from lorelog.hosts import HOSTS
-    from lorelog.services.install.status import HostCaptureStats, host_status
-    from lorelog.surfaces.cli.commands.hosts import install_context
+    from lorelog.surfaces.cli.commands.hosts import host_statuses
 
-    context = install_context()
-    statuses = [host_status(host, context, HostCaptureStats()) for host in HOSTS]
     return [
         {
             "host": status.host,
@@ -148,7 +144,7 @@ def _hosts() -> list[dict[str, Any]]:
             "to_do": list(status.approve),
             "problem": status.warnings[0] if status.installed == "stale" and status.warnings else "",
         }
-        for status in statuses
+        for status in host_statuses(HOSTS, {})
     ]
 
 
@@ -326,14 +322,13 @@ _RECENT_ERROR_S = 3600.0
 
 def configure_doctor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--daemon-only", dest="daemon", action="store_true", help="check only the daemon, in detail")
-    add_flags(
-        parser,
-        store="only compare the catalog with the search index",
-        repair="with --store: fix the differences",
-        chaos="kill a writer in a temporary home, and check what is left",
-    )
-    parser.add_argument("--cycles", type=int, metavar="N", help="with --chaos: number of kills (10)")
-    add_shared(parser, "json", "project", "tenant", "daemon")
+    options = {
+        "--store": "only compare the catalog with the search index",
+        "--repair": "with --store: fix the differences",
+        "--chaos": "kill a writer in a temporary home, and check what is left",
+        "--cycles N": "with --chaos: number of kills (10)",
+    }
+    add_options(parser, options, *("json", "project", "tenant", "daemon"))
 
 
 def run_doctor(args: argparse.Namespace) -> int:
@@ -497,15 +492,13 @@ _MAX_ROOTS = 8
 
 
 def configure_daemon(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for name, help_text in (
         ("status", "show the running daemon"),
         ("start", "start the daemon unless it is running"),
         ("stop", "stop the daemon, by force if it does not answer"),
         ("restart", "stop the daemon and start another"),
     ):
-        verb = add_verb(parser, verbs, name, help_text)
-        add_shared(verb, "json")
+        add_verb(parser, name, help_text, {}, "json")
 
 
 def run_daemon(args: argparse.Namespace) -> int:

@@ -19,9 +19,9 @@ from __future__ import annotations
 import os
 
 from lorelog.core.errors import UsageError
-from lorelog.surfaces.cli.arguments import add_flags, add_shared
+from lorelog.surfaces.cli.arguments import add_options
 from lorelog.surfaces.cli.client import call_operation, print_reply
-from lorelog.surfaces.cli.render import one_line, plural, print_json, print_note, short_path
+from lorelog.surfaces.cli.render import one_line, plural, print_note, short_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,36 +32,29 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN = 10
 _DRIVER_FILES = 3
-_CHOICES = ("team", "shared_name", "with_global", "name", "branch")
-"""Options that set up an exchange, or choose what it exchanges."""
 _ATTRIBUTE = ".lorelog/memory/*.md merge=lorelog"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words", metavar="REMOTE", nargs="*", help="address of a Git remote, or the name of an exchange"
-    )
-    add_flags(
+    add_options(
         parser,
-        dry_run="report what would be exchanged, and change nothing",
-        status="show exchanges, their projects, and what waits",
+        {
+            "words REMOTE*": "address of a Git remote, or the name of an exchange",
+            "--dry-run": "report what would be exchanged, and change nothing",
+            "--status": "show exchanges, their projects, and what waits",
+            "--who ID": "show who wrote a memory or record",
+            "--team": "new exchange: other people use it, too",
+            "--user NAME": "your name, as others see it (records.writer)",
+            "--as NAME": "name of a project without a remote",
+            "--with-global": "also exchange global memories from now on",
+            "--name NAME": "new exchange: its name on this machine",
+            "--branch NAME": "new exchange: its branch (default: lorelog)",
+            "--remove": "stop exchanging with REMOTE on this machine",
+            "--merge-driver": "let Git merge tracked journals of this clone by entry",
+            "--merge": "merge three versions of a journal; Git runs this",
+        },
+        *("json", "project", "tenant", "daemon"),
     )
-    parser.add_argument("--who", metavar="ID", default="", help="show who wrote a memory or record")
-    add_flags(parser, team="new exchange: other people use it, too")
-    parser.add_argument("--user", metavar="NAME", default="", help="your name, as others see it (records.writer)")
-    parser.add_argument(
-        "--as", metavar="NAME", dest="shared_name", default="", help="name of a project without a remote"
-    )
-    add_flags(parser, with_global="also exchange global memories from now on")
-    parser.add_argument("--name", metavar="NAME", default="", help="new exchange: its name on this machine")
-    parser.add_argument("--branch", metavar="NAME", default="", help="new exchange: its branch (default: lorelog)")
-    add_flags(
-        parser,
-        remove="stop exchanging with REMOTE on this machine",
-        merge_driver="let Git merge tracked journals of this clone by entry",
-        merge="merge three versions of a journal; Git runs this",
-    )
-    add_shared(parser, "json", "project", "tenant", "daemon")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,46 +65,47 @@ def run(args: argparse.Namespace) -> int:
         return _merge(args.words)
     _check_options(args)
     if args.merge_driver:
-        return _install_driver(as_json=args.json)
-    args.remote = absolute_remote(args.words[0], os.getcwd()) if args.words else ""
+        return print_reply(args, _install_driver(), _show_driver)
+    remote = absolute_remote(args.words[0], os.getcwd()) if args.words else ""
     args.warm = "off"  # the daemon lacks the credentials of this shell
     if args.status or args.who:
-        reply = call_operation(args, "sync.status", {"remote": args.remote, "who": args.who})
+        reply = call_operation(args, "sync.status", {"remote": remote, "who": args.who or ""})
         return print_reply(args, reply, _show_status)
-    names = ("remote", "name", "branch", "team", "shared_name", "with_global", "user", "dry_run", "remove")
-    reply = call_operation(args, "sync.exchange", {name: getattr(args, name) for name in names})
-    failed = any(report["reason"] or report["secrets"] for report in reply["exchanges"])
-    if args.json:
-        print_json(reply)
-        return 1 if failed else 0
-    if reply["removed"]:
-        verb = "would no longer be" if args.dry_run else "is no longer"
-        print(f"{reply['removed']} {verb} exchanged from here. The remote and your memories are unchanged.")
-    for report in reply["exchanges"]:
-        _show_report(report)
-    return 1 if failed else 0
+    options = ("name", "branch", "team", "with_global", "user", "dry_run", "remove")
+    given = {"remote": remote, "shared_name": getattr(args, "as"), **{name: getattr(args, name) for name in options}}
+    reply = call_operation(args, "sync.exchange", {name: value for name, value in given.items() if value})
+    print_reply(args, reply, _show_exchanges)
+    return 1 if any(report["reason"] or report["secrets"] for report in reply["exchanges"]) else 0
 
 
 def _check_options(args: argparse.Namespace) -> None:
     """Raise UsageError for options that do not go together, or would be ignored."""
-    verbs = [verb for verb in ("status", "who", "remove", "merge_driver") if getattr(args, verb)]
-    choices = [option for option in _CHOICES if getattr(args, option)]
-    names = ("as" if option == "shared_name" else option.replace("_", "-") for option in (*verbs, *choices))
-    given = [f"--{name}" for name in names]
+    verbs, choices = (
+        [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
+        for names in (("status", "who", "remove", "merge_driver"), ("team", "as", "with_global", "name", "branch"))
+    )
+    given = [*verbs, *choices]
     if len(args.words) > 1:
         raise UsageError("one exchange at a time", hint="lorelog sync REMOTE; 'lorelog sync' runs all of them")
     if args.words == [""]:
         raise UsageError("REMOTE must not be empty", hint="'lorelog sync' without REMOTE runs all exchanges")
     if len(verbs) > 1 or (verbs and choices):
-        first, second = given[:2]
-        raise UsageError(f"{first} and {second} cannot be used together", hint="lorelog sync --help")
-    if not args.words and (verbs == ["remove"] or choices):
+        raise UsageError(f"{given[0]} and {given[1]} cannot be used together", hint="lorelog sync --help")
+    if not args.words and (verbs == ["--remove"] or choices):
         hint = "'lorelog sync --status' lists the exchanges and their remotes"
         raise UsageError(f"{given[0]} requires REMOTE", hint=hint)
     if args.merge_driver and args.words:
         raise UsageError(
             "--merge-driver does not take REMOTE", hint="run it inside the clone: lorelog sync --merge-driver"
         )
+
+
+def _show_exchanges(reply: Json, args: argparse.Namespace) -> None:
+    if reply["removed"]:
+        verb = "would no longer be" if args.dry_run else "is no longer"
+        print(f"{reply['removed']} {verb} exchanged from here. The remote and your memories are unchanged.")
+    for report in reply["exchanges"]:
+        _show_report(report)
 
 
 def _show_report(report: dict[str, Any]) -> None:
@@ -180,25 +174,24 @@ def _merge(files: list[str]) -> int:
     return 0
 
 
-def _install_driver(*, as_json: bool) -> int:
+def _install_driver() -> Json:
     """Register the merge driver in the settings of this clone, and name the line that activates it for everybody."""
     # Without lorelog Git would keep our side alone, and no marks of a conflict: then lines are merged, as by default.
     command = 'lorelog sync --merge "%O" "%A" "%B" || git merge-file "%A" "%O" "%B"'
-    settings = {"merge.lorelog.name": "lorelog journals, merged by entry", "merge.lorelog.driver": command}
     attributes = os.path.join(_git("rev-parse", "--show-toplevel"), ".gitattributes")
-    for name, value in settings.items():
-        _git("config", name, value)
+    _git("config", "merge.lorelog.name", "lorelog journals, merged by entry")
+    _git("config", "merge.lorelog.driver", command)
     is_active = False
     if os.path.isfile(attributes):
         with open(attributes, encoding="utf-8", errors="replace") as file:
             is_active = _ATTRIBUTE in file.read().split("\n")
-    if as_json:
-        print_json({"driver": command, "attributes": attributes, "line": _ATTRIBUTE, "is_active": is_active})
-        return 0
+    return {"driver": command, "attributes": attributes, "line": _ATTRIBUTE, "is_active": is_active}
+
+
+def _show_driver(reply: Json, args: argparse.Namespace) -> None:
     print("The merge driver is set up in this clone: Git merges journals by entry.")
-    if not is_active:
-        print_note(f"it is used once {short_path(attributes)} has this line; commit it: {_ATTRIBUTE}")
-    return 0
+    if not reply["is_active"]:
+        print_note(f"it is used once {short_path(reply['attributes'])} has this line; commit it: {_ATTRIBUTE}")
 
 
 def _git(*words: str) -> str:

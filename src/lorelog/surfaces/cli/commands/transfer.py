@@ -6,35 +6,30 @@ import os
 import sys
 
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError
-from lorelog.surfaces.cli.arguments import add_flags, add_shared, expand_path
+from lorelog.surfaces.cli.arguments import add_options, expand_path
 from lorelog.surfaces.cli.client import call_command, call_operation, open_own_engine, print_reply
-from lorelog.surfaces.cli.render import confirm, one_line, plural, print_json, print_note, short_path, stylize
+from lorelog.surfaces.cli.render import (
+    confirm,
+    one_line,
+    plural,
+    print_json,
+    print_note,
+    print_notes,
+    short_path,
+    stylize,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
     from typing import Any
 
-    from lorelog.core.record import Record
     from lorelog.engine import Engine
-    from lorelog.ingest.importers.source import ImportSource
+    from lorelog.ingest.importers.source import ImportSource, MachinePlaces
     from lorelog.operations.operation import Json
     from lorelog.services.imports.memory_importer import ImportSummary
-    from lorelog.services.records.exports import ExportedMemory
-    from lorelog.services.records.record_importer import ImportReport
-
-_FORMATS = ("markdown", "jsonl", "omf", "okf", "ledger")
-_FILE_NAMES = {"markdown": "records.md", "jsonl": "records.jsonl", "omf": "memories.json", "ledger": "records.jsonl"}
-_MAX_MEMORIES = 100_000
-
-
-def configure_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format", choices=_FORMATS, default="markdown", help="markdown (default), jsonl, omf, okf, ledger"
-    )
-    add_flags(parser, records="only the records of tasks and decisions")
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -55,101 +50,20 @@ def run_export(args: argparse.Namespace) -> int:
       lorelog export --format okf --output knowledge
     """
     args.warm = "off"  # in this process: the text may be larger than what the daemon sends
-    if args.format == "okf":
-        reply = _export_bundle(args)
-    elif args.records or args.format in {"omf", "ledger"}:
-        reply = _export_records(args)
-    else:
-        reply = call_command(args, format=args.format)
-    if args.json:
-        print_json(reply)
-    elif args.out:
-        counts = [plural(reply[name], noun) for name, noun in (("memories", "memory"), ("records", "record"))]
-        shown = [text for text in counts if not text.startswith("0 ")] or counts[:1]
-        print(f"Wrote {' and '.join(shown)} to {short_path(reply['path'])}.")
-    else:
-        sys.stdout.write(reply["text"])
+    reply = call_command(args)
     if not (reply["memories"] or reply["records"] or args.with_global or args.all_projects):
         print_note("nothing of this project was found; --with-global exports the global memories")
-    return 0
 
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        counts = [plural(reply[name], noun) for name, noun in (("memories", "memory"), ("records", "record"))]
+        shown = " and ".join([text for text in counts if not text.startswith("0 ")] or counts[:1])
+        sys.stdout.write(f"Wrote {shown} to {short_path(reply['path'])}.\n" if args.out else reply["text"])
 
-def _export_records(args: argparse.Namespace) -> dict[str, Any]:
-    """Export the records; as OMF also the memories, unless only records are wanted."""
-    from lorelog.core.atomic_file import AtomicFile
-    from lorelog.services.records.record_importer import export_records
-
-    if args.since:
-        raise UsageError("--since is for memories only", hint="leave it out, or choose --format jsonl or markdown")
-    path = os.path.abspath(expand_path(args.out)) if args.out else ""
-    if os.path.isdir(path):
-        path = os.path.join(path, _FILE_NAMES[args.format])
-    if path and os.path.lexists(path):
-        raise UsageError(f"{path} exists", hint="choose another name: an export is never written over a file")
-    with open_own_engine(args) as engine:
-        scope = engine.records()
-        visible = _projects(args, engine)
-        counts = {"memories": 0, "records": 0}
-
-        def counted(records: Iterable[Record]) -> Iterator[Record]:
-            for record in records:
-                if visible is None or record.project in visible:
-                    counts["records"] += 1
-                    yield record
-
-        memories = None
-        if args.format == "omf" and not args.records:
-            memories = list(_collect_memories(engine, visible))
-            counts["memories"] = len(memories)
-        form = "jsonl" if args.format == "ledger" else args.format
-        pieces = export_records(counted(scope.records.ledger.read()), form, memories)
-        text = "" if path else "".join(pieces)
-        if path:
-            with AtomicFile(path) as file:
-                file.writelines(piece.encode() for piece in pieces)
-    return {"path": path, "format": args.format, **counts, "text": text}
-
-
-def _projects(args: argparse.Namespace, engine: Engine) -> tuple[str, ...] | None:
-    """Return the projects to export; None for all."""
-    from lorelog.services.records.exports import exported_projects
-
-    scope = engine.records()
-    visible = (*(scope.projects or ()), scope.workspace.project.id)
-    return exported_projects(visible, all_projects=args.all_projects, with_global=args.with_global)
-
-
-def _export_bundle(args: argparse.Namespace) -> dict[str, Any]:
-    """Export memories and records as a bundle of the Open Knowledge Format."""
-    from lorelog.services.records.exports import write_bundle
-
-    if not args.out:
-        raise UsageError("an OKF bundle is a folder", hint="name a new one: --output knowledge")
-    if args.since:
-        raise UsageError("--since is not for okf", hint="leave it out, or choose --format jsonl or markdown")
-    path = os.path.abspath(expand_path(args.out))
-    with open_own_engine(args) as engine:
-        scope = engine.records()
-        projects = _projects(args, engine)
-        memories = () if args.records else _collect_memories(engine, projects)
-        counts = write_bundle(path, memories, scope.records, projects)
-    return {"path": path, "format": "okf", **counts, "text": ""}
-
-
-def _collect_memories(engine: Engine, projects: tuple[str, ...] | None) -> Iterable[ExportedMemory]:
-    from lorelog.core.query import Filters
-    from lorelog.services.records.exports import iter_journal_memories
-    from lorelog.services.records.projection import records_folder
-
-    filters = Filters(projects=projects)
-    memories = engine.memories().list(filters, limit=_MAX_MEMORIES, all_projects=projects is None).memories
-    return iter_journal_memories(
-        memories, lambda memory: engine.memories().expand(memory).content, records_folder(engine.place.tenant_folder)
-    )
+    return print_reply(args, reply, show)
 
 
 def configure_backup(parser: argparse.ArgumentParser) -> None:
-    add_flags(parser, verify="check an existing backup instead of writing one")
+    add_options(parser, {"--verify": "check an existing backup instead of writing one"})
 
 
 def run_backup(args: argparse.Namespace) -> int:
@@ -192,34 +106,22 @@ _MAX_SHOWN = 5
 
 
 def configure_import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "source", metavar="FROM", nargs="?", help="a tool, or a file or folder; none lists what is found"
-    )
-    parser.add_argument(
-        "path", metavar="PATH", nargs="?", help="file or folder of that tool (default: where it keeps it)"
-    )
-    add_flags(parser, dry_run="show what would be imported, and write nothing", yes="do not ask for confirmation")
-    parser.add_argument("--undo", metavar="BATCH", help="take an import back; entries that you edited since are kept")
+    options = {
+        "source FROM?": "a tool, or a file or folder; none lists what is found",
+        "path PATH?": "file or folder of that tool (default: where it keeps it)",
+        "--dry-run": "show what would be imported, and write nothing",
+        "--yes": "do not ask for confirmation",
+        "--undo BATCH": "take an import back; entries that you edited since are kept",
+        "--all-projects": "also import what belongs to other projects, as global memories",
+        "--settings": "also take over the tool's settings (never its keys)",
+        "--restore": "the file is your own: records keep their origin",
+        "--include-archived": "omf: also import archived, expired and superseded memories",
+        "--project DIR": "import into the project of DIR",
+    }
+    add_options(parser, options, "json", "tenant")
     parser.add_argument("--global", dest="to_global", action="store_true", help="import into the global memories")
-    add_flags(
-        parser,
-        all_projects="also import what belongs to other projects, as global memories",
-        settings="also take over the tool's settings (never its keys)",
-    )
-    parser.add_argument(
-        "--format",
-        choices=("auto", "jsonl", "markdown", "omf"),
-        default="auto",
-        help="format of a file of 'lorelog export', or OMF; auto (default) detects it",
-    )
-    add_flags(
-        parser,
-        restore="the file is your own: records keep their origin",
-        include_archived="omf: also import archived, expired and superseded memories",
-    )
-    add_shared(parser, "json")
-    parser.add_argument("--project", metavar="DIR", help="import into the project of DIR")
-    add_shared(parser, "tenant")
+    text = "format of a file of 'lorelog export', or OMF; auto (default) detects it"
+    parser.add_argument("--format", choices=("auto", "jsonl", "markdown", "omf"), default="auto", help=text)
 
 
 def run_import(args: argparse.Namespace) -> int:
@@ -261,28 +163,23 @@ def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Pa
         source = open_source(args.source)
         paths = [Path(expand_path(args.path))] if args.path else list(source.find(_places(args)))
         if not paths:
-            raise NotFound(
-                f"nothing to import was found: {source.title}",
-                hint=f"give its path: lorelog import {source.name} PATH",
-            )
-        missing = next((path for path in paths if not path.exists()), None)
-        if missing is not None:
-            raise NotFound(f"there is no file or folder {short_path(str(missing))}", hint="check the path")
+            hint = f"give its path: lorelog import {source.name} PATH"
+            raise NotFound(f"nothing to import was found: {source.title}", hint=hint)
+        if missing := [path for path in paths if not path.exists()]:
+            raise NotFound(f"there is no file or folder {short_path(str(missing[0]))}", hint="check the path")
         return source, paths
     path = Path(expand_path(args.source))
     if args.path or (not path.exists() and not set(args.source) & set("./\\")):
         open_source(args.source)
     if not path.exists():
-        raise NotFound(
-            f"there is no file {short_path(str(path))}",
-            hint="check the path; 'lorelog import' alone lists what it finds on this machine",
-        )
+        hint = "check the path; 'lorelog import' alone lists what it finds on this machine"
+        raise NotFound(f"there is no file {short_path(str(path))}", hint=hint)
     # A file of ours: so the user says, or it is OMF, which may hold records.
     is_own = args.format != "auto" or args.restore or (path.is_file() and detect_format(str(path)) == "omf")
     return (None if is_own else detect_source(path)), [path]
 
 
-def _places(args: argparse.Namespace) -> Any:
+def _places(args: argparse.Namespace) -> MachinePlaces:
     from pathlib import Path
 
     from lorelog.ingest.importers.source import MachinePlaces
@@ -298,24 +195,24 @@ def _import_source(args: argparse.Namespace, source: ImportSource, path: Path) -
 
     from lorelog.services.imports.memory_importer import ImportTarget
 
-    to_global = True if args.to_global else False if args.project else None
     target = ImportTarget(
         source.name,
         str(path),
         is_personal=source.is_personal,
         all_projects=args.all_projects,
         dry_run=True,
-        to_global=to_global,
+        to_global=True if args.to_global else False if args.project else None,
     )
     with open_own_engine(args) as engine:
         importer = engine.importer()
         if args.dry_run or not args.yes:
             preview = importer.run(target, source.read(path))
+            is_all = args.dry_run or (not preview.added and not (args.settings and preview.settings))
             if not args.json:
                 _show_summary(preview, engine)
-            if args.dry_run or (not preview.added and not (args.settings and preview.settings)):
-                if args.json:
-                    print_json(to_builtins(preview))
+            elif is_all:
+                print_json(to_builtins(preview))
+            if is_all:
                 return 0
             if args.json:
                 raise UsageError("cannot ask for confirmation: --json was given", hint="use --yes to import this")
@@ -357,36 +254,31 @@ def _show_left_out(summary: ImportSummary) -> None:
         names = sorted(summary.other_projects.items(), key=lambda item: -item[1])
         shown = ", ".join(f"{one_line(name)} {count:,}" for name, count in names[:_MAX_SHOWN])
         more = f" and {len(names) - _MAX_SHOWN:,} more" if len(names) > _MAX_SHOWN else ""
-        print_note(
-            f"left out, of other projects: {shown}{more}; import them in their directories, or use --all-projects"
-        )
+        how = "import them in their directories, or use --all-projects"
+        print_note(f"left out, of other projects: {shown}{more}; {how}")
     if summary.redacted:
         verb = "would be" if summary.dry_run else "were"
         print_note(f"secrets {verb} removed from {plural(summary.redacted, 'entry')}")
-    if summary.skipped:
-        for text in summary.skipped_items[:_MAX_SHOWN]:
-            print(f"{stylize('skipped:', 'yellow', sys.stderr)} {one_line(text)}", file=sys.stderr)
-        if summary.skipped > _MAX_SHOWN:
-            print(f"and {summary.skipped - _MAX_SHOWN:,} more skipped; --json lists them", file=sys.stderr)
+    for text in summary.skipped_items[:_MAX_SHOWN]:
+        print(f"{stylize('skipped:', 'yellow', sys.stderr)} {one_line(text)}", file=sys.stderr)
+    if summary.skipped > _MAX_SHOWN:
+        print(f"and {summary.skipped - _MAX_SHOWN:,} more skipped; --json lists them", file=sys.stderr)
 
 
 def _show_imported(summary: ImportSummary, changed: Sequence[str], *, was_shown: bool) -> None:
     places = [f"{summary.to_project:,} into this project"] if summary.to_project else []
     places += [f"{summary.to_global:,} into the global memories"] if summary.to_global else []
+    where = f": {', '.join(places)}" if places else ""
+    updated = f"; {summary.updated:,} replace an earlier version" if summary.updated else ""
     present = sum(counts.present for counts in summary.kinds)
-    text = f"Imported {plural(summary.added, 'entry')} from {summary.source}" + (
-        f": {', '.join(places)}" if places else ""
-    )
-    text += f"; {summary.updated:,} replace an earlier version" if summary.updated else ""
-    print(text + (f"; already present: {present:,}." if present else "."))
+    rest = f"; already present: {present:,}." if present else "."
+    print(f"Imported {plural(summary.added, 'entry')} from {summary.source}{where}{updated}{rest}")
     if not was_shown:
         _show_left_out(summary)
     for line in changed:
         print(line)
-    for note in summary.notes:
-        print_note(note)
-    if summary.batch:
-        print_note(f"'lorelog import --undo {summary.batch}' takes it back")
+    undo = [f"'lorelog import --undo {summary.batch}' takes it back"] if summary.batch else []
+    print_notes({"notes": [*summary.notes, *undo]})
 
 
 def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSummary) -> list[str]:
@@ -395,8 +287,6 @@ def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSum
     from lorelog.wiring import change_setting, resolve_location, settings_at
 
     location = resolve_location(project=args.project, tenant=args.tenant)
-    lists = engine.importer().lists
-    batch = lists.read(summary.batch) if summary.batch else lists.start(summary.source, summary.path)
     messages: list[str] = []
     changes: list[ChangedSetting] = []
     for setting in summary.settings:
@@ -412,7 +302,9 @@ def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSum
         changes.append(ChangedSetting(setting.key, setting.value, None, of_project))
         messages.append(f"Set {setting.key} = {one_line(setting.value)}.")
     if changes:
-        lists.add_settings(batch, changes)
+        lists = engine.importer().lists
+        batch = lists.read(summary.batch) if summary.batch else lists.start(summary.source, summary.path)
+        lists.add(batch, settings=changes)
         lists.finish(batch)
         summary.batch = batch.name
     return messages
@@ -428,17 +320,17 @@ def _undo_import(args: argparse.Namespace) -> int:
         if len(kept) != len(batch.settings):
             batch.settings = kept
             importer.lists.replace(batch)
-    if args.json:
-        print_json(to_builtins(report))
-        return 1 if report.kept else 0
-    parts = [f"{plural(report.removed, 'entry')} removed"]
-    parts += [f"{report.missing:,} were gone already"] if report.missing else []
-    print(f"Took back {batch.name}: {', '.join(parts)}.")
-    for line in (*report.settings, *report.notes):
-        print(line)
-    for name in report.kept:
-        path, _, identity = name.rpartition(": ")
-        print(f"kept, because it was edited since: {short_path(path)} ({identity})")
+
+    def show(reply: Json, args: argparse.Namespace) -> None:
+        missing = f", {report.missing:,} were gone already" if report.missing else ""
+        print(f"Took back {batch.name}: {plural(report.removed, 'entry')} removed{missing}.")
+        for line in (*report.settings, *report.notes):
+            print(line)
+        for name in report.kept:
+            path, _, identity = name.rpartition(": ")
+            print(f"kept, because it was edited since: {short_path(path)} ({identity})")
+
+    print_reply(args, to_builtins(report), show)
     return 1 if report.kept else 0
 
 
@@ -461,8 +353,6 @@ def _undo_settings(args: argparse.Namespace, changes: Sequence[Any], messages: l
 
 def _list_sources(args: argparse.Namespace) -> int:
     """List the sources on this machine and how to import each, and earlier imports."""
-    from shlex import quote
-
     from lorelog.ingest.importers.source import SOURCE_MODULES, open_source
 
     places = _places(args)
@@ -478,37 +368,34 @@ def _list_sources(args: argparse.Namespace) -> int:
         roots = engine.roots.all()
     for item in found:
         item["indexed"] = any(root.holds(os.path.realpath(item["path"])) for root in roots)
-    listed: list[dict[str, Any]] = []
-    for batch in batches:
-        fields = {name: getattr(batch, name) for name in ("source", "path", "at")}
-        listed.append({"batch": batch.name, **fields, "entries": len(batch.entries), "done": batch.done})
-    if args.json:
-        print_json({"found": found, "sources": list(SOURCE_MODULES), "batches": listed})
-        return 0
-    for item in found:
-        mark = "  (indexed where it is)" if item["indexed"] else ""
-        print(f"{item['title']}: {short_path(item['path'])}{mark}")
+    listed = [
+        {"batch": batch.name, "source": batch.source, "path": batch.path, "at": batch.at}
+        | {"entries": len(batch.entries), "done": batch.done}
+        for batch in batches
+    ]
+    return print_reply(args, {"found": found, "sources": list(SOURCE_MODULES), "batches": listed}, _show_sources)
+
+
+def _show_sources(reply: Json, args: argparse.Namespace) -> None:
+    from shlex import quote
+
+    for item in reply["found"]:
         short = short_path(item["path"])
         quoted = short.replace(" ", "\\ ") if short.startswith("~") else quote(short)
+        print(f"{item['title']}: {short}{'  (indexed where it is)' if item['indexed'] else ''}")
         print(f"    lorelog import {item['source']} {quoted}")
-    if not found:
+    if not reply["found"]:
         print("No other tool's memories were found in this project or your home.")
-    print_note(f"sources: {', '.join(SOURCE_MODULES)}; each takes a path")
-    for line in listed:
+    print_note(f"sources: {', '.join(reply['sources'])}; each takes a path")
+    for line in reply["batches"]:
         state = "" if line["done"] else ", interrupted: import it again to continue"
         print(f"{line['at'][:16].replace('T', ' ')}  {line['batch']}  {plural(line['entries'], 'entry')}{state}")
-    return 0
 
 
 def _import_file(args: argparse.Namespace, path: str) -> int:
     """Import a file of ours, or OMF: records into the ledger, memories as a batch. Fail if something was refused."""
     from lorelog.services.imports.memory_importer import FILE_SOURCE, ImportTarget
-    from lorelog.services.records.record_importer import (
-        ImportOptions,
-        RecordImporter,
-        detect_format,
-        read_import_file,
-    )
+    from lorelog.services.records.record_importer import ImportOptions, RecordImporter, detect_format, read_import_file
 
     if os.path.isdir(path):
         raise SourceError(
@@ -519,48 +406,37 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
     with open_own_engine(args) as engine:
         scope = engine.records()
         project = scope.workspace.project.id if args.project else None
-        memories = engine.importer().start(
-            ImportTarget(FILE_SOURCE, path, dry_run=args.dry_run, to_global=True if args.to_global else None)
-        )
+        target = ImportTarget(FILE_SOURCE, path, dry_run=args.dry_run, to_global=True if args.to_global else None)
         options = ImportOptions(args.restore, args.dry_run, project, args.include_archived, scope.patterns)
-
-        with memories:
-            report = RecordImporter(scope.records, scope.keyring, options, memories.take).run(
-                lambda: read_import_file(path, file_format)
-            )
-    reply = _import_json(file_format, report, memories.summary, dry_run=args.dry_run)
-    if args.json:
-        print_json(reply)
-    else:
-        _show_import(reply, restored=args.restore)
-    return 1 if reply["refused"] else 0
-
-
-def _import_json(file_format: str, report: ImportReport, summary: ImportSummary, *, dry_run: bool) -> dict[str, Any]:
-    counts = ("tainted", "unsigned", "redacted", "dangling")
+        with engine.importer().start(target) as memories:
+            importer = RecordImporter(scope.records, scope.keyring, options, memories.take)
+            report = importer.run(lambda: read_import_file(path, file_format))
+    summary = memories.summary
     problems = [{"place": fault.place, "artifact_id": fault.id, "message": fault.message} for fault in report.problems]
     problems += [{"place": 0, "artifact_id": "", "message": text} for text in summary.skipped_items]
-    return {
+    reply = {
         "format": file_format,
-        "dry_run": dry_run,
+        "dry_run": args.dry_run,
         "read": report.read,
         "written": report.written,
         "there": report.already_present,
         "refused": report.refused + summary.skipped,
-        **{name: getattr(report, name) for name in counts},
+        **{name: getattr(report, name) for name in ("tainted", "unsigned", "redacted", "dangling")},
         "batch": summary.batch,
         "memories": {
             "found": report.memories,
-            "added": 0 if dry_run else summary.added,
+            "added": 0 if args.dry_run else summary.added,
             "there": sum(kind.present for kind in summary.kinds),
             "archived": report.archived,
             "redacted": summary.redacted,
         },
         "problems": problems,
     }
+    print_reply(args, reply, _show_file_imported)
+    return 1 if reply["refused"] else 0
 
 
-def _show_import(reply: dict[str, Any], *, restored: bool) -> None:
+def _show_file_imported(reply: Json, args: argparse.Namespace) -> None:
     unit = "item" if reply["format"] == "omf" else "line"
     for problem in reply["problems"]:
         where = f"{unit} {problem['place']}" if problem["place"] else "a memory"
@@ -568,27 +444,23 @@ def _show_import(reply: dict[str, Any], *, restored: bool) -> None:
         label = stylize("problem:", "yellow", sys.stderr)
         print(f"{label} {where}{one_line(name)}: {one_line(problem['message'])}", file=sys.stderr)
     would = "would be " if reply["dry_run"] else ""
+    memories = reply["memories"]
     parts = [f"{plural(reply['written'], 'record')} {would}written"]
     parts += [f"{reply['there']:,} already present"] if reply["there"] else []
     parts += [f"{reply['refused']:,} refused"] if reply["refused"] else []
-    memories = reply["memories"]
     if memories["found"]:
         added = memories["found"] - memories["there"] if reply["dry_run"] else memories["added"]
         parts.append(f"{plural(added, 'memory')} {would}added, {memories['there']:,} already present")
     parts += [f"{plural(memories['archived'], 'archived memory')} skipped"] if memories["archived"] else []
     print(f"{', '.join(parts)}.")
-    if reply["tainted"] and not restored:  # the records of a backup were tainted before
-        count = "counts" if reply["tainted"] == 1 else "count"
-        print_note(
-            f"{plural(reply['tainted'], 'record')} {count} as imported text, which is not trusted until someone here verifies it"
-        )
-    if reply["redacted"]:
-        print_note(f"secrets were removed from {plural(reply['redacted'], 'record')} before they were written")
-    if memories["redacted"]:
-        print_note(f"secrets were removed from {plural(memories['redacted'], 'memory')} before they were written")
+    if reply["tainted"] and not args.restore:  # the records of a backup were tainted before
+        count = f"{plural(reply['tainted'], 'record')} {'counts' if reply['tainted'] == 1 else 'count'}"
+        print_note(f"{count} as imported text, which is not trusted until someone here verifies it")
+    for count, noun in ((reply["redacted"], "record"), (memories["redacted"], "memory")):
+        if count:
+            print_note(f"secrets were removed from {plural(count, noun)} before they were written")
     if reply["unsigned"]:
-        print_note(
-            f"{plural(reply['unsigned'], 'signature')} ignored: the key is unknown or belongs to another project (see 'lorelog identity trust')"
-        )
+        why = "the key is unknown or belongs to another project (see 'lorelog identity trust')"
+        print_note(f"{plural(reply['unsigned'], 'signature')} ignored: {why}")
     if reply["batch"]:
         print_note(f"'lorelog import --undo {reply['batch']}' takes the memories back")
