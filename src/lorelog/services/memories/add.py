@@ -168,7 +168,7 @@ def add(
     file = SourceFile(str(path), root.path, FileStamp.from_stat(path.lstat()))
     indexed: dict[str, str] = {}
     try:
-        report = IndexRun(store, embedder, replace(job, roots=(root,))).over_file(file)
+        report = IndexRun(store, embedder, replace(job, roots=(root,))).over_files([file])
         notes = (*report.notes, *(problem.message for problem in report.problems))
         for entry in entries:
             own = (stored.id for stored in store.find(entry.memory) if stored.chunk.source == str(path))

@@ -425,12 +425,11 @@ class CatalogReader:
                 f"FROM chunks c JOIN documents d ON d.id = c.document WHERE c.live AND c.id IN ({marks})",
                 part,
             ).fetchall():
-                start, text = self._section_text(document, first, level)
-                sections[identity] = IndexedSection(FileStamp(*stamp), start, text)
+                sections[identity] = IndexedSection(FileStamp(*stamp), self._section_text(document, first, level))
         return sections
 
-    def _section_text(self, document: int, first: int, level: int) -> tuple[int, str]:
-        """Return the first line of a section and its text: chunks from the first to the next one under a heading as high."""
+    def _section_text(self, document: int, first: int, level: int) -> str:
+        """Return the text of a section: chunks from the first to the next one under a heading as high."""
         parts: list[tuple[int, int, str]] = []
         length = 0
         for ordinal, piece, below, start_line, end_line, content in self.database.execute(
@@ -442,7 +441,7 @@ class CatalogReader:
                 break
             parts.append((start_line, end_line, content))
             length += len(content)
-        return parts[0][0] if parts else 0, join_chunks(parts)
+        return join_chunks(parts)
 
     def missing_vectors(self, vector_keys: Iterable[str]) -> set[str]:
         missing, space = set(vector_keys), self.space
