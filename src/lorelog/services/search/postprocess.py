@@ -4,8 +4,8 @@ A store filters by what its index contains. Whether a memory is superseded, expi
 it is checked after the search and its cache.
 
 Each hit gets the cost of its snippet and of the section that `expand` would show; `expand` in turn gives the cost of the conversation.
-Every search does this, so no file is opened: a section costs what it did when it was indexed. If its file is gone, `expand` shows the
-indexed chunk, and the cost is that of the chunk.
+Every search does this, so no file is opened: the index has the section. If its file was changed since or is gone, the cost is that of
+the chunk, which `expand` shows if it does not find it in the file any more.
 """
 
 from __future__ import annotations
@@ -78,9 +78,10 @@ def add_token_costs(hits: tuple[Hit, ...], store: Store, costs: CostCache | None
     indexed = store.sections(list(unknown)) if unknown else {}
     for chunk_id, (hit, stamp) in unknown.items():
         section = indexed.get(chunk_id)
-        tokens = _estimate_section_tokens(section.text.rstrip() if section else hit.content)
+        is_current = section is not None and section.stamp == stamp
+        tokens = _estimate_section_tokens(section.text.rstrip() if section and is_current else hit.content)
         section_tokens[chunk_id] = tokens
-        if costs is not None and section is not None and section.stamp == stamp:
+        if costs is not None and is_current:
             costs.put(chunk_id, stamp, tokens)
     return tuple(
         replace(hit, tokens=hit.tokens or estimate_tokens(hit.snippet), expand_tokens=section_tokens[hit.id])
