@@ -9,6 +9,7 @@ from lorelog.core.errors import UsageError
 from lorelog.surfaces.cli.arguments import add_options, expand_path
 from lorelog.surfaces.cli.client import call_command, call_operation, print_reply
 from lorelog.surfaces.cli.render import (
+    format_indexed,
     one_line,
     plural,
     print_note,
@@ -88,16 +89,10 @@ _MAX_SKIPPED = 10
 def _show_code_indexed(report: Json, args: argparse.Namespace) -> None:
     print_problems(report["problems"])
     print_notes(report)
-    counts = [f"{report['changed']:,} changed", f"{report['unchanged'] + report['touched']:,} unchanged"]
-    if report["removed"]:
-        counts.append(f"{report['removed']:,} removed")
-    if report["problems"]:
-        counts.append(f"{len({problem['path'] for problem in report['problems']}):,} failed")
     languages = ", ".join(f"{count:,} {name}" for name, count in list(report["languages"].items())[:4])
     more = len(report["languages"]) - 4
     languages = f" ({languages}{f' and {more} more' if more > 0 else ''})" if languages else ""
-    print(f"Indexed {plural(report['files'], 'file')}: {', '.join(counts)}{languages}.", end=" ")
-    print(f"{plural(report['symbols'], 'symbol')}, {report['seconds']:.1f} s.")
+    print(f"{format_indexed(report)}{languages}. {plural(report['symbols'], 'symbol')}, {report['seconds']:.1f} s.")
     if report["left_out"]:
         kinds = ", ".join(f"{count:,} {reason}" for reason, count in report["left_out"].items())
         print_note(f"skipped: {kinds}; 'lorelog code status' lists them")

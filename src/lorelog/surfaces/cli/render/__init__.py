@@ -200,6 +200,17 @@ def print_problems(problems: Iterable[Mapping[str, str]]) -> None:
         print_problem(problem["path"], problem["message"], problem["hint"])
 
 
+def format_indexed(report: Mapping[str, Any]) -> str:
+    """Return how many files an index run read."""
+    failed = len({problem["path"] for problem in report["problems"]})
+    counts = {"changed": report["changed"], "unchanged": report["unchanged"] + report["touched"]}
+    rest = {"removed": report["removed"], "failed": failed}
+    counts |= {name: count for name, count in rest.items() if count}
+    return (
+        f"Indexed {plural(report['files'], 'file')}: {', '.join(f'{count:,} {name}' for name, count in counts.items())}"
+    )
+
+
 def short_path(path: str) -> str:
     """Return a printable path, relative to the current or home directory if possible."""
     bases = [(os.path.expanduser("~"), "~/")]
