@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, to_builtins
 
-from lorelog.core.errors import UsageError
+from lorelog.core.errors import UsageError, plural
 from lorelog.surfaces.cli.client import print_reply
-from lorelog.surfaces.cli.render import one_line, plural, stylize
 from lorelog.surfaces.python.client import Lorelog
+from lorelog.surfaces.text import one_line, stylize
 
 if TYPE_CHECKING:
     import argparse

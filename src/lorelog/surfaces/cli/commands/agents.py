@@ -6,24 +6,23 @@ import os
 import sys
 
 from lorelog.core.caller import detect_agent, without_agent_markers
-from lorelog.core.errors import LorelogError, UsageError
+from lorelog.core.errors import LorelogError, UsageError, plural
 from lorelog.hosts import HOST_TITLES, HOSTS
 from lorelog.surfaces.cli.arguments import add_options, expand_path, parse_host, request_of
-from lorelog.surfaces.cli.client import OperationClient, call_command, call_operation, print_reply, with_scope_flags
-from lorelog.surfaces.cli.render import (
-    one_line,
-    plural,
+from lorelog.surfaces.cli.client import (
+    OperationClient,
+    call_command,
+    call_operation,
     print_note,
     print_notes,
     print_problems,
+    print_reply,
     print_table,
-    printable,
     progress_bar,
-    short_path,
-    stylize,
-    truncate,
+    with_scope_flags,
 )
-from lorelog.surfaces.cli.render.records import format_time, short_record_ids
+from lorelog.surfaces.cli.record_text import format_time, short_record_ids
+from lorelog.surfaces.text import one_line, printable, short_path, stylize, truncate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

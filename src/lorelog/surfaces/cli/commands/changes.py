@@ -5,23 +5,19 @@ from __future__ import annotations
 import os
 import sys
 
-from lorelog.core.errors import LorelogError, NotFound, UsageError
+from lorelog.core.errors import LorelogError, NotFound, UsageError, plural
 from lorelog.surfaces.cli.arguments import add_options, add_setting_options, expand_path, read_text
-from lorelog.surfaces.cli.client import call_command, call_operation, print_reply
-from lorelog.surfaces.cli.render import (
+from lorelog.surfaces.cli.client import (
+    call_command,
+    call_operation,
     confirm,
-    one_line,
-    plural,
     print_json,
     print_note,
     print_notes,
-    printable,
+    print_reply,
     progress_bar,
-    short_path,
-    stylize,
-    truncate,
-    without_comments,
 )
+from lorelog.surfaces.text import one_line, printable, short_path, stylize, truncate, without_comments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,22 +5,18 @@ from __future__ import annotations
 import sys
 import time
 
-from lorelog.core.errors import UsageError
+from lorelog.core.errors import UsageError, plural
 from lorelog.surfaces.cli.arguments import add_options, expand_path
-from lorelog.surfaces.cli.client import call_command, call_operation, print_reply
-from lorelog.surfaces.cli.render import (
-    format_indexed,
-    one_line,
-    plural,
+from lorelog.surfaces.cli.client import (
+    call_command,
+    call_operation,
     print_note,
     print_notes,
     print_problems,
-    printable,
+    print_reply,
     progress_bar,
-    short_path,
-    stylize,
-    truncate,
 )
+from lorelog.surfaces.text import format_indexed, one_line, printable, short_path, stylize, truncate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

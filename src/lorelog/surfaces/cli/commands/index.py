@@ -6,23 +6,22 @@ import os
 import sys
 from functools import reduce
 
-from lorelog.core.errors import NotFound, UsageError, nearest_name
+from lorelog.core.errors import NotFound, UsageError, nearest_name, plural
 from lorelog.surfaces.cli.arguments import add_options, add_setting_options, add_verb, expand_path
-from lorelog.surfaces.cli.client import call_command, call_operation, print_reply, setting_variables
-from lorelog.surfaces.cli.render import (
+from lorelog.surfaces.cli.client import (
+    call_command,
+    call_operation,
     confirm,
-    format_indexed,
-    one_line,
-    plural,
     print_note,
     print_notes,
     print_problem,
     print_problems,
+    print_reply,
     print_table,
     progress_bar,
-    short_path,
-    stylize,
+    setting_variables,
 )
+from lorelog.surfaces.text import format_indexed, one_line, short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,17 @@ import time
 from lorelog.core.errors import DaemonError, LorelogError, NotFound, UsageError
 from lorelog.light.quick_json import loads
 from lorelog.surfaces.cli.arguments import add_options, add_shared, read_text
-from lorelog.surfaces.cli.client import OperationClient, call_operation, daemon_mode, launch_daemon, tell_unresponsive
-from lorelog.surfaces.cli.render import print_json, print_note, print_table, short_path, stylize
+from lorelog.surfaces.cli.client import (
+    OperationClient,
+    call_operation,
+    daemon_mode,
+    launch_daemon,
+    print_json,
+    print_note,
+    print_table,
+    tell_unresponsive,
+)
+from lorelog.surfaces.text import short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

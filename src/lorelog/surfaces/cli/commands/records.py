@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import sys
 
-from lorelog.core.errors import NotFound, UsageError
+from lorelog.core.errors import NotFound, UsageError, plural
 from lorelog.surfaces.cli.arguments import add_options, add_verb, expand_path
-from lorelog.surfaces.cli.client import call_command, call_operation, open_own_engine, print_reply
-from lorelog.surfaces.cli.render import one_line, plural, print_note, print_notes, short_path, stylize
-from lorelog.surfaces.cli.render.records import (
+from lorelog.surfaces.cli.client import (
+    call_command,
+    call_operation,
+    open_own_engine,
+    print_note,
+    print_notes,
+    print_reply,
+)
+from lorelog.surfaces.cli.record_text import (
     format_badge,
     format_status,
     format_time,
@@ -20,6 +26,7 @@ from lorelog.surfaces.cli.render.records import (
     show_task,
     show_tasks,
 )
+from lorelog.surfaces.text import one_line, short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

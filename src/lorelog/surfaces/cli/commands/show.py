@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from lorelog.core.errors import LorelogError, NotFound, UsageError
+from lorelog.core.errors import LorelogError, NotFound, UsageError, plural
 from lorelog.surfaces.cli.arguments import (
     add_arguments,
     add_options,
@@ -15,8 +15,25 @@ from lorelog.surfaces.cli.arguments import (
     request_of,
     search_filters,
 )
-from lorelog.surfaces.cli.client import OperationClient, call_command, call_operation, print_reply, with_scope_flags
-from lorelog.surfaces.cli.render import (
+from lorelog.surfaces.cli.client import (
+    OperationClient,
+    call_command,
+    call_operation,
+    print_json,
+    print_note,
+    print_notes,
+    print_reply,
+    with_scope_flags,
+)
+from lorelog.surfaces.cli.record_text import (
+    format_location,
+    format_trust,
+    show_record,
+    show_records,
+    show_task,
+    show_trust,
+)
+from lorelog.surfaces.text import (
     RECORD_TIERS,
     format_cues,
     format_date,
@@ -25,22 +42,10 @@ from lorelog.surfaces.cli.render import (
     format_lifecycle,
     format_repository,
     one_line,
-    plural,
-    print_json,
-    print_note,
-    print_notes,
     printable,
     short_path,
     shorten,
     stylize,
-)
-from lorelog.surfaces.cli.render.records import (
-    format_location,
-    format_trust,
-    show_record,
-    show_records,
-    show_task,
-    show_trust,
 )
 
 TYPE_CHECKING = False

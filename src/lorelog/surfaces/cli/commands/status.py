@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from lorelog.core.errors import DaemonError, LorelogError, UsageError
+from lorelog.core.errors import DaemonError, LorelogError, UsageError, plural
 from lorelog.light.daemon_address import find_address
 from lorelog.light.daemon_connection import is_listening
 from lorelog.surfaces.cli.arguments import add_options, add_setting_options, add_shared, add_verb
-from lorelog.surfaces.cli.client import call_operation, print_reply
-from lorelog.surfaces.cli.render import (
-    hang,
-    known_width,
-    one_line,
-    plural,
-    print_note,
-    print_notes,
-    print_table,
-    printable,
-    short_path,
-    stylize,
-)
+from lorelog.surfaces.cli.client import call_operation, print_note, print_notes, print_reply, print_table
+from lorelog.surfaces.text import hang, known_width, one_line, printable, short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
