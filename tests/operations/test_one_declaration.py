@@ -47,7 +47,7 @@ class Greeting(OperationReply, frozen=True, kw_only=True):
     text: str
 
 
-@OPERATIONS.declare("made.greet", commands=(ShellCommand("greet", ("name",)),))
+@OPERATIONS.declare("made.greet", ShellCommand("greet", ("name",)))
 def greet(engine: Engine, request: GreetRequest, call: RequestContext) -> Greeting:
     """Greet a person."""
     return Greeting(text=" ".join([f"hello {request.name}"] * request.times))

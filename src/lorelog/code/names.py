@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 _FILE_SUFFIX = re.compile(r"\.(?:h|hh|hpp|hxx|inc|[cm]?[jt]sx?|php|rb|css|json|vue|svelte)$")
-_NAME_SEPARATORS = re.compile(r"\.|::|#|->")
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _MAX_QUERY_CHARS = 100
@@ -56,12 +55,17 @@ def module_ends_with(module: str, ending: str) -> bool:
 def _module_parts(module: str) -> list[str]:
     tail = module_tail(module)
     head = module[: module.rfind(tail)] if tail and tail in module else ""
-    return [*(part for part in re.split(r"/|::|\\|\.", head) if part), tail]
+    return [*name_parts(head), tail]
+
+
+def name_parts(text: str) -> list[str]:
+    """Split a qualified name, a module or a path at its separators."""
+    return [part for part in re.split(r"/|::|->|\\|\.|#", text) if part]
 
 
 def split_qualified(text: str) -> tuple[str, str]:
     """Split a qualified name into its container and its name: `Engine.find()` gives `Engine` and `find`."""
-    parts = [part for part in _NAME_SEPARATORS.split(text.strip()) if part]
+    parts = name_parts(text.strip())
     return (parts[-2] if len(parts) > 1 else "", parts[-1].removesuffix("()") if parts else "")
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from msgspec import Meta
-
 from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.serializable import ReplyItems, shows_as_json
 from lorelog.engine import Engine
 from lorelog.operations.operation import OperationFamily, OperationReply, RequestContext, ShellCommand, reply_from
-from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, Text, Until, Words, parse_past_day
+from lorelog.operations.requests import EmptyRequest, OperationRequest, Since, Text, Until, Words, about, parse_past_day
 from lorelog.services.forget.forget_plan import Receipt, format_report
 from lorelog.services.forget.forgetter import ForgetReply
 from lorelog.services.forget.residues import Residue, ResidueReport
@@ -26,21 +24,21 @@ Reasons = Mapping[str, str]
 class ForgetRequest(OperationRequest, frozen=True, kw_only=True):
     """What to forget: ids, or everything that meets all given conditions."""
 
-    ids: Annotated[Words, Meta(description="Ids of memories, chunks or records, or their first characters.")] = []
-    match: Annotated[Text, Meta(description="Entries that contain this text, in any case.")] = ""
-    session: Annotated[str, Meta(max_length=200, description="Entries that were captured from this session.")] = ""
+    ids: Annotated[Words, about("Ids of memories, chunks or records, or their first characters.")] = []
+    match: Annotated[Text, about("Entries that contain this text, in any case.")] = ""
+    session: Annotated[str, about("Entries that were captured from this session.", max_length=200)] = ""
     since: Since = None
     until: Until = None
-    all_projects: Annotated[bool, Meta(description="Conditions apply to every project, not only to this one.")] = False
-    dry_run: Annotated[bool, Meta(description="Show what would be erased, and change nothing.")] = False
-    confirm: Annotated[bool, Meta(description="Required unless dry_run: there is no way back.")] = False
+    all_projects: Annotated[bool, about("Conditions apply to every project, not only to this one.")] = False
+    dry_run: Annotated[bool, about("Show what would be erased, and change nothing.")] = False
+    confirm: Annotated[bool, about("Required unless dry_run: there is no way back.")] = False
     edit_files: Annotated[
-        bool, Meta(description="Also edit notes outside the journals, and files that came with the repository.")
+        bool, about("Also edit notes outside the journals, and files that came with the repository.")
     ] = False
     host_transcripts: Annotated[
-        bool, Meta(description="Also delete the hosts' own conversations that it was captured from, whole files.")
+        bool, about("Also delete the hosts' own conversations that it was captured from, whole files.")
     ] = False
-    complete: Annotated[bool, Meta(description="Complete interrupted forgets, and forget nothing else.")] = False
+    complete: Annotated[bool, about("Complete interrupted forgets, and forget nothing else.")] = False
 
 
 class VerifyForgetRequest(OperationRequest, frozen=True):
@@ -48,7 +46,7 @@ class VerifyForgetRequest(OperationRequest, frozen=True):
 
     receipt: Annotated[
         str,
-        Meta(min_length=1, max_length=4096, description="A receipt's id, its first characters, its path, or `last`."),
+        about("A receipt's id, its first characters, its path, or `last`.", min_length=1, max_length=4096),
     ] = "last"
 
 
@@ -92,18 +90,16 @@ class ForgetReceiptJson(OperationReply, frozen=True, kw_only=True):
 
 @OPERATIONS.declare(
     "memory.forget",
+    ShellCommand(
+        "forget",
+        ("ids",),
+        hidden=("confirm",),
+        helps={"match": "entries that contain this text, in any case ('-': from standard input)"},
+    ),
     errors=(NotFound,),
     writes=True,
     once=True,
     absent={"mcp": _ABSENT_AGENTS},
-    commands=(
-        ShellCommand(
-            "forget",
-            ("ids",),
-            hidden=("confirm",),
-            helps={"match": "entries that contain this text, in any case ('-': from standard input)"},
-        ),
-    ),
 )
 def forget(engine: Engine, request: ForgetRequest, call: RequestContext) -> ForgetReply:
     """Erase text from every file of lorelog permanently, and verify that it is gone.

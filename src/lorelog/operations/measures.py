@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import Meta
 from msgspec.structs import replace
 
 from lorelog.core.errors import NotFound, SourceError, UsageError
@@ -32,6 +31,7 @@ from lorelog.operations.requests import (
     FilteredRequest,
     OperationRequest,
     ScopedRequest,
+    about,
     parse_past_day,
     read_filters,
     resolve_path,
@@ -48,13 +48,11 @@ _ABSENT_READS_FILES = "it reads files that the caller names; use the shell or Py
 class EvaluateRequest(FilteredRequest, frozen=True, kw_only=True):
     """Judged questions to measure search with."""
 
-    queries: Annotated[FilePath | None, Meta(description="Questions: JSON lines with id and text, plain or gzip.")] = (
-        None
-    )
-    qrels: Annotated[FilePath | None, Meta(description="Judgements, tab-separated: question, document, gain.")] = None
-    feedback: Annotated[bool, Meta(description="Use the judgements of memory.feedback instead of files.")] = False
-    k: Annotated[int, Meta(ge=1, le=1000, description="Number of top hits that count.")] = 10
-    lane: Annotated[LaneName | None, Meta(description="Only the rankings of this lane.")] = None
+    queries: Annotated[FilePath | None, about("Questions: JSON lines with id and text, plain or gzip.")] = None
+    qrels: Annotated[FilePath | None, about("Judgements, tab-separated: question, document, gain.")] = None
+    feedback: Annotated[bool, about("Use the judgements of memory.feedback instead of files.")] = False
+    k: Annotated[int, about("Number of top hits that count.", ge=1, le=1000)] = 10
+    lane: Annotated[LaneName | None, about("Only the rankings of this lane.")] = None
 
 
 class DeliveryDay(OperationReply, frozen=True, kw_only=True):
@@ -157,7 +155,7 @@ def evaluate_json(reply: EvaluateReply) -> EvaluateJson:
     return reply_from(reply, EvaluateJson, rankings=rankings, unknown=missing, failed=len(reply.problems))
 
 
-@OPERATIONS.declare("memory.stats", commands=(ShellCommand("status index", summary="show the sizes of the index"),))
+@OPERATIONS.declare("memory.stats", ShellCommand("status index", summary="show the sizes of the index"))
 def stats(engine: Engine, request: EmptyRequest, call: RequestContext) -> StatsReply:
     """Show the size of the index and the tokens of delivered memories: documents, chunks, vectors, bytes, days.
 
@@ -224,10 +222,10 @@ def metrics(engine: Engine, request: EmptyRequest, call: RequestContext) -> Metr
 
 @OPERATIONS.declare(
     "memory.evaluate",
+    ShellCommand("eval", options={"k": "-k --k -n --limit --top-k"}, hidden=("projects", "lane")),
     errors=(NotFound, SourceError),
     warms=True,
     absent={"http": _ABSENT_READS_FILES, "mcp": _ABSENT_READS_FILES},
-    commands=(ShellCommand("eval", options={"k": "-k --k -n --limit --top-k"}, hidden=("projects", "lane")),),
 )
 def evaluate(engine: Engine, request: EvaluateRequest, call: RequestContext) -> EvaluateReply:
     """Measure how well search answers judged questions: by keywords, by vectors, and by both."""
@@ -274,11 +272,11 @@ class CostRequest(OperationRequest, frozen=True):
 
     since: Annotated[
         Day,
-        Meta(min_length=1, max_length=40, description="From this day on: 2026-03-05, today, yesterday, 7d, 2w, 3m."),
+        about("From this day on: 2026-03-05, today, yesterday, 7d, 2w, 3m.", min_length=1, max_length=40),
     ] = "7d"
     by: Annotated[
         CostGroups,
-        Meta(max_length=4, description="Group calls by these; by day, purpose and project if none are given."),
+        about("Group calls by these; by day, purpose and project if none are given.", max_length=4),
     ] = []
 
 
@@ -287,7 +285,7 @@ class GrowthRequest(ScopedRequest, frozen=True):
 
     since: Annotated[
         Day,
-        Meta(min_length=1, max_length=40, description="From this day on: 2026-03-05, today, yesterday, 7d, 2w, 3m."),
+        about("From this day on: 2026-03-05, today, yesterday, 7d, 2w, 3m.", min_length=1, max_length=40),
     ] = "1y"
 
 
@@ -299,8 +297,7 @@ class GrowthReply(ReplyItems[GrowthDay], OperationReply, frozen=True, kw_only=Tr
 
 
 @OPERATIONS.declare(
-    "memory.cost",
-    commands=(ShellCommand("status cost", metavars={"since": "DAY"}, summary="show calls and tokens of models"),),
+    "memory.cost", ShellCommand("status cost", metavars={"since": "DAY"}, summary="show calls and tokens of models")
 )
 def report_cost(engine: Engine, request: CostRequest, call: RequestContext) -> CostReply:
     """Show the model calls and their cost in tokens, by day, purpose, project or model.

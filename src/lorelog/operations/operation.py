@@ -210,21 +210,20 @@ if TYPE_CHECKING:
         once: bool
         warms: bool
         absent: Mapping[str, str]
-        commands: tuple[ShellCommand, ...]
 
 
 class OperationFamily(dict[str, Operation[Any, Any]]):
     """The operations of one module by name, each declared at its handler."""
 
     def declare(
-        self, name: str, **properties: Unpack[OperationProperties]
+        self, name: str, *commands: ShellCommand, **properties: Unpack[OperationProperties]
     ) -> Callable[[Handler[RequestT, ValueT]], Handler[RequestT, ValueT]]:
         """Declare the operation whose handler follows: its annotations name the request and the reply."""
 
         def add(handler: Handler[RequestT, ValueT]) -> Handler[RequestT, ValueT]:
             known, annotations = handler.__globals__, handler.__annotations__
             request, reply = known[annotations["request"]], known[annotations["return"]]
-            self[name] = Operation(name, request, reply, handler, **properties)
+            self[name] = Operation(name, request, reply, handler, commands=commands, **properties)
             return handler
 
         return add

@@ -80,10 +80,11 @@ def test_element_types_of_collections_are_read() -> None:
 
 def test_variables_have_an_annotation_and_an_origin() -> None:
     """A variable has an annotation, a value, or both; a value is a call, a name, or neither."""
-    assert variable_annotation("x: Foo = make()") == ("Foo", "make()")
-    assert variable_annotation("self.x = Foo(a, b=1)") == ("", "Foo(a, b=1)")
-    assert variable_annotation("x: dict[str, int]") == ("dict[str, int]", "")
-    assert variable_annotation("x = a == b") == ("", "a == b")
+    assert variable_annotation("x: Foo = make()", "x") == ("Foo", "make()")
+    assert variable_annotation("self.x = Foo(a, b=1)", "x") == ("", "Foo(a, b=1)")
+    assert variable_annotation("x: dict[str, int]", "x") == ("dict[str, int]", "")
+    assert variable_annotation("x = a == b", "x") == ("", "a == b")
+    assert variable_annotation("self.w, self.x = one, two", "x") == ("", "two")
     assert value_origin("Foo(a, b=(1, 2))") == ("call", "Foo")
     assert value_origin("await pkg.make(") == ("call", "pkg.make")  # truncated
     assert value_origin("self.x") == ("name", "self.x")
@@ -100,4 +101,4 @@ def test_any_text_is_accepted(text: str) -> None:
     type_names(text)
     element_annotation(text)
     value_origin(text)
-    assert len(variable_annotation(text)) == 2
+    assert len(variable_annotation(text, "Foo")) == 2

@@ -147,7 +147,7 @@ def test_a_tree_that_comes_back_is_followed_again(home: Path, root: Path) -> Non
         away = root.with_name("away")
         root.rename(away)
         write(away, {"b.py": "def beta(): pass\n"})
-        eventually(lambda: all(tree.identity is None for tree in watched.watcher._trees.values()), "noticed")
+        eventually(lambda: all(not tree.identity for tree in watched.watcher._trees.values()), "noticed")
         assert watched.knows("alpha")
         away.rename(root)
         eventually(lambda: watched.knows("beta"), "back again")

@@ -10,7 +10,7 @@ from tests.services.watch.watching import engine_in
 
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
 from lorelog.core.options import ScanOptions
-from lorelog.services.code.index_run import CodeRootRegistry, IndexedTrees
+from lorelog.services.code.index_run import IndexedTrees, registered_trees
 
 FILES = {"a.py": "def alpha(): pass\n", "src/b.py": "def beta(): pass\n", "web/c.js": "function gamma() {}\n"}
 
@@ -65,7 +65,7 @@ def test_forgetting_removes_the_index_and_the_registration(root: Path, home: Pat
     trees.index(scan=ScanOptions())
     assert trees.forget(str(root / "src")) == (str(root), 3)
     assert trees.all() == []
-    assert CodeRootRegistry(home / "data" / "default").all() == {}
+    assert registered_trees(home / "data" / "default").all() == ()
     with pytest.raises(NotFound):
         trees.forget()
 
@@ -118,4 +118,4 @@ def test_a_run_that_cannot_start_registers_nothing(root: Path, home: Path) -> No
     trees = trees_in(root)
     with pytest.raises(StoreUnwritable):
         trees.index(scan=ScanOptions())
-    assert CodeRootRegistry(folder).all() == {}
+    assert registered_trees(folder).all() == ()

@@ -124,13 +124,6 @@ def test_a_new_text_is_not_a_bad_one(shelf: Shelf) -> None:
     assert "no vector yet" in part_note(first, "dense")
 
 
-def test_full_coverage_needs_no_note(shelf: Shelf) -> None:
-    """Where everything has its vector there is nothing to be said."""
-    shelf.put({"otter": away(0.1), "pelican": away(0.2)})
-
-    assert shelf.search("otter").notes == ()
-
-
 # -- repeats -----------------------------------------------------------------------------------------------------------
 
 

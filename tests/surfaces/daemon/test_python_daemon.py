@@ -20,9 +20,8 @@ from lorelog import Lorelog, NotFound, to_dict
 from lorelog.core.errors import DaemonNotRunning, LorelogError, ReplyLost
 from lorelog.core.serializable import to_json
 from lorelog.light import daemon_connection as connection
-from lorelog.light.daemon_address import find_address
 from lorelog.light.daemon_client import _result
-from lorelog.light.daemon_connection import PROTOCOL
+from lorelog.light.daemon_connection import PROTOCOL, find_address
 from lorelog.operations.catalogue import all_operations, find_operation
 from lorelog.operations.dispatch import ClientIdentity, Dispatcher
 from lorelog.surfaces.python.calls import _read_value

@@ -18,7 +18,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,10 +66,9 @@ _NO_STAMP = (0, 0, 0)
 
 
 class CodeListing(Struct):
-    """Candidate files of a working tree. Paths are relative to it."""
+    """Candidate files of a working tree, sorted. Paths are relative to it."""
 
     files: list[str] = field(default_factory=list)
-    """Sorted."""
     problems: list[FileProblem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
@@ -77,38 +76,34 @@ class CodeListing(Struct):
 
 
 def list_code_files(root: str, parts: Sequence[str], options: ScanOptions, *, only: Sequence[str] = ()) -> CodeListing:
-    """Return the files below a root that may be code, sorted.
+    """Return the files below a root that may be code.
 
     `parts` limits the listing to some folders; `only` to some files and folders, all of which Git then lists.
     """
     listing = CodeListing()
     tracked = Git(root).files(only)
     names = frozenset(options.ignore_files)
-    rules = _CodeIgnoreRules(root, options, names if tracked is None else names - {".gitignore"})
-    if tracked is None:
-        tracked = _walk_tree(root, rules, listing)
-    listing.files = [path for path in tracked if may_be_code(path) and rules.keeps(path)]
-    listing.problems += rules.problems
-    selected = sorted(path for path in listing.files if _is_selected(path, parts) and _is_selected(path, only))
-    listing.files = [path for path in selected if is_unicode(path)]
-    listing.problems += [
-        FileProblem(printable_path(f"{root}/{path}"), "has a name that is not valid UTF-8", "rename it")
-        for path in selected
-        if not is_unicode(path)
-    ]
+    rules = _CodeIgnoreRules(root, options, names if tracked is None else names - {".gitignore"}, listing.problems)
+    for path in sorted(_walk_tree(root, rules, listing) if tracked is None else tracked):
+        if may_be_code(path) and _is_selected(path, parts) and _is_selected(path, only) and rules.keeps(path):
+            if is_unicode(path):
+                listing.files.append(path)
+            else:
+                shown = printable_path(f"{root}/{path}")
+                listing.problems.append(FileProblem(shown, "has a name that is not valid UTF-8", "rename it"))
     return listing
 
 
 class _CodeIgnoreRules:
     """The rules of ignore files with some names, and of the settings."""
 
-    def __init__(self, root: str, options: ScanOptions, names: Collection[str]) -> None:
+    def __init__(self, root: str, options: ScanOptions, names: Collection[str], problems: list[FileProblem]) -> None:
         self._root = root
         self._ours = sorted(names)
         self._excluded = real_paths(options.exclude_paths)
         self._top = root_ignore_rules(root, (*options.exclude, *options.exclude_in.get(root, ())))
         self._rules: dict[str, IgnoreRules | None] = {}
-        self.problems: list[FileProblem] = []
+        self._problems = problems
 
     def keeps(self, path: str) -> bool:
         """Return True if a file is not ignored."""
@@ -135,12 +130,11 @@ class _CodeIgnoreRules:
                 # Git may ignore this file, so it is not in the list; a link could point out of the tree.
                 file = Path(whole, name)
                 if file.is_file() and not file.is_symlink():
-                    rules = rules.with_ignore_file(whole, read_ignore_file(file, self.problems))
+                    rules = rules.with_ignore_file(whole, read_ignore_file(file, self._problems))
         except OSError as error:  # rules that cannot be read may protect secrets
-            message = f"{printable_path(whole)} is left out: its ignore file cannot be read: {os_error_text(error)}"
-            self.problems.append(
-                FileProblem(printable_path(whole), message, "check the permissions of its ignore file")
-            )
+            shown = printable_path(whole)
+            message = f"{shown} is left out: its ignore file cannot be read: {os_error_text(error)}"
+            self._problems.append(FileProblem(shown, message, "check the permissions of its ignore file"))
             return None
         return rules
 
@@ -168,8 +162,8 @@ def _walk_tree(root: str, rules: _CodeIgnoreRules, listing: CodeListing) -> list
         folders[:] = [name for name in folders if not name.startswith(".") and name not in _VENDORED_FOLDERS]
         files += [f"{folder}/{name}" if folder else name for name in names]
     if nested:
-        skipped = "1 nested repository was skipped; index it" if nested == 1 else ""
-        listing.notes.append(f"{skipped or f'{nested} nested repositories were skipped; index them'} from inside")
+        skipped = "1 nested repository was" if nested == 1 else f"{nested} nested repositories were"
+        listing.notes.append(f"{skipped} skipped; index {'it' if nested == 1 else 'them'} from inside")
     return files
 
 
@@ -226,49 +220,53 @@ def index_code(database: Path, job: CodeIndexJob, progress: Progress | None = No
     """Bring code.db up to date with a working tree. `progress` may raise to stop the run; finished work is kept."""
     require_extra("code", "the code index")
     try:
-        return _CodeIndexRun(job, progress or _no_progress).run(database)
+        return _CodeIndexRun(job, progress).run(database)
     except StoreDamaged as damage:
         # The writer has deleted the damaged file.
-        retry = _CodeIndexRun(job, progress or _no_progress)
-        retry.notes.append(f"{damage.message}; it was rebuilt")
-        return retry.run(database)
-
-
-def _no_progress(stage: str, done: int, total: int) -> None:
-    """Ignore progress."""
+        return _CodeIndexRun(job, progress, f"{damage.message}; it was rebuilt").run(database)
 
 
 class _CodeIndexRun:
-    def __init__(self, job: CodeIndexJob, progress: Progress) -> None:
+    def __init__(self, job: CodeIndexJob, progress: Progress | None, *notes: str) -> None:
         self._job = job
-        self._progress = progress
+        self._progress = progress or (lambda *_: None)
         self._started = time.monotonic()
         self._counts: Counter[str] = Counter()
         self._languages: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()
         self._problems: list[FileProblem] = []
         self._inside = {"": True}
-        self.notes: list[str] = []
+        self._notes = list(notes)
 
     def run(self, database: Path) -> CodeIndexReport:
         job = self._job
         with self._exclusive_writer(database) as writer:
-            self.notes += [writer.note] if writer.note else []
+            self._notes += [writer.note] if writer.note else []
             root = writer.root(job.root, job.project, job.parts)
             # Committed at once: files written by a run that is stopped must belong to a root.
             writer.commit()
             listing = list_code_files(job.root, job.parts, job.scan, only=job.only)
             self._problems += listing.problems
-            self.notes += listing.notes
+            self._notes += listing.notes
             changed, removed = self._compare(listing, writer, root)
             writer.remove(removed)
             self._counts["removed"] = len(removed)
-            self._parse(writer, root, changed)
+            if changed:
+                self._parse(writer, root, changed)
             if not job.only:
                 writer.finish(root, datetime.now(UTC).isoformat(timespec="seconds"), Git(job.root).head())
-        return self._report()
-
-    # -- compare -----------------------------------------------------------------------------------------------------
+        counts = self._counts
+        counted = ("changed", "unchanged", "touched", "removed", "symbols", "bytes", "broken")
+        return CodeIndexReport(
+            root=job.root,
+            files=counts["changed"] + counts["unchanged"] + counts["touched"],
+            **{name: counts[name] for name in counted},
+            languages=dict(self._languages.most_common()),
+            left_out=dict(self._left_out.most_common()),
+            problems=tuple(self._problems),
+            notes=tuple(self._notes),
+            seconds=round(time.monotonic() - self._started, 3),
+        )
 
     def _compare(self, listing: CodeListing, writer: CodeWriter, root: int) -> tuple[list[ParseRequest], list[int]]:
         """Compare the listed with the indexed files; return what to parse, and the ids of removed files."""
@@ -281,10 +279,13 @@ class _CodeIndexRun:
             if status is None:
                 continue
             old = indexed.pop(path, None)
-            request = self._parse_request(path, FileStamp.from_stat(status), old)
-            if request is not None:
-                changed.append(request)
-            elif old is not None and (old.language or old.problem):
+            stamp = FileStamp.from_stat(status)
+            is_known = old is not None and not self._job.force and old.recipe == RECIPE
+            if old is None or not is_known or old.problem.startswith(_READ_FAILURE):
+                changed.append(ParseRequest(path, "", stamp.size))
+            elif (stamp.size, stamp.mtime_ns, stamp.inode) != (old.size, old.mtime_ns, old.inode):
+                changed.append(ParseRequest(path, old.digest, stamp.size))
+            elif old.language or old.problem:
                 self._counts["unchanged"] += 1
         return changed, [old.id for old in indexed.values() if self._is_removed(old, listing)]
 
@@ -308,13 +309,6 @@ class _CodeIndexRun:
             self._inside[folder] = above and not Path(self._job.root, folder).is_symlink()
         return self._inside[folder]
 
-    def _parse_request(self, path: str, stamp: FileStamp, old: IndexedFile | None) -> ParseRequest | None:
-        if old is None or self._job.force or old.recipe != RECIPE:
-            return ParseRequest(path, "", stamp.size)
-        if (stamp.size, stamp.mtime_ns, stamp.inode) != (old.size, old.mtime_ns, old.inode):
-            return ParseRequest(path, old.digest, stamp.size)
-        return ParseRequest(path, "", stamp.size) if old.problem.startswith(_READ_FAILURE) else None
-
     def _is_removed(self, old: IndexedFile, listing: CodeListing) -> bool:
         """Return True for a file that is deleted or no longer selected; False if that cannot be determined."""
         if any(is_below(old.path, folder) for folder in listing.unreadable):
@@ -325,27 +319,23 @@ class _CodeIndexRun:
             return not isinstance(error, PermissionError)
         return True
 
-    # -- parse and write ---------------------------------------------------------------------------------------------
-
     def _parse(self, writer: CodeWriter, root: int, changed: Sequence[ParseRequest]) -> None:
-        if not changed:
-            return
         self._progress("code", 0, len(changed))
+
+        def parsed() -> Iterator[ParsedFile]:
+            for done, file in enumerate(pool.parse(changed), 1):
+                yield file
+                self._progress("code", done, len(changed))
+
         with ParserPool(self._job.root, processes=self._job.processes, nice=self._job.nice) as pool:
             try:
-                files = self._with_progress(pool.parse(changed), len(changed))
-                for batch in weighted_batches(files, _row_count, _MAX_BATCH_FILES, _MAX_BATCH_ROWS):
+                for batch in weighted_batches(parsed(), _row_count, _MAX_BATCH_FILES, _MAX_BATCH_ROWS):
                     self._put(writer, root, batch)
             except OSError as error:
                 raise StoreUnwritable(
                     f"parser process could not be started: {error.strerror or error}",
                     hint="free some memory and try again",
                 ) from error
-
-    def _with_progress(self, files: Iterable[ParsedFile], total: int) -> Iterator[ParsedFile]:
-        for done, file in enumerate(files, 1):
-            yield file
-            self._progress("code", done, total)
 
     def _put(self, writer: CodeWriter, root: int, batch: Sequence[ParsedFile]) -> None:
         same = [file for file in batch if file.unchanged]
@@ -368,16 +358,14 @@ class _CodeIndexRun:
         return file._replace(stamp=(stamp.size, stamp.mtime_ns, stamp.inode))
 
     def _count(self, file: ParsedFile) -> None:
-        if file.problem.startswith((_READ_FAILURE, _PARSE_FAILURE)):
+        is_failure = file.problem.startswith((_READ_FAILURE, _PARSE_FAILURE))
+        if is_failure:
             hint = "check its permissions" if file.problem.startswith(_READ_FAILURE) else "the run went on without it"
             self._fail(file.path, file.problem, hint)
         if not file.language and not file.problem:
             return  # a name without a suffix, and not code
-        self._counts["changed"] += 1
-        self._counts["symbols"] += len(file.symbols)
-        self._counts["bytes"] += file.stamp[0]
-        self._counts["broken"] += bool(file.broken)
-        if file.problem and not file.problem.startswith((_READ_FAILURE, _PARSE_FAILURE)):
+        self._counts.update(changed=1, symbols=len(file.symbols), bytes=file.stamp[0], broken=bool(file.broken))
+        if file.problem and not is_failure:
             self._left_out[file.problem] += 1
         elif file.language:
             self._languages[file.language] += 1
@@ -385,8 +373,6 @@ class _CodeIndexRun:
     def _fail(self, path: str, message: str, hint: str) -> None:
         shown = printable_path(f"{self._job.root.rstrip('/')}/{path}")
         self._problems.append(FileProblem(shown, f"{shown} {message}", hint))
-
-    # -- lock and report ---------------------------------------------------------------------------------------------
 
     @contextmanager
     def _exclusive_writer(self, database: Path) -> Iterator[CodeWriter]:
@@ -401,30 +387,11 @@ class _CodeIndexRun:
                 except StoreBusy as busy:
                     if not self._job.waits or time.monotonic() > started + _LOCK_TIMEOUT_S:
                         raise
-                    self.notes += [] if waited else [f"waited: {busy.message}"]
+                    self._notes += [] if waited else [f"waited: {busy.message}"]
                     waited = True
                     holder = busy.holder or "another process"
                     self._progress(f"waiting for the code index run of {holder}", int(time.monotonic() - started), 0)
             yield writer
-
-    def _report(self) -> CodeIndexReport:
-        counts = self._counts
-        return CodeIndexReport(
-            root=self._job.root,
-            files=counts["changed"] + counts["unchanged"] + counts["touched"],
-            changed=counts["changed"],
-            unchanged=counts["unchanged"],
-            touched=counts["touched"],
-            removed=counts["removed"],
-            symbols=counts["symbols"],
-            bytes=counts["bytes"],
-            broken=counts["broken"],
-            languages=dict(self._languages.most_common()),
-            left_out=dict(self._left_out.most_common()),
-            problems=tuple(self._problems),
-            notes=tuple(self.notes),
-            seconds=round(time.monotonic() - self._started, 3),
-        )
 
 
 def _row_count(file: ParsedFile) -> int:
@@ -436,26 +403,9 @@ _FORGET_TIMEOUT_S = 60.0
 _MAX_LISTED = 20
 
 
-class CodeRootRegistry:
-    """The registered working trees of one tenant. The indexed folders are stored in the field `patterns` of a root."""
-
-    def __init__(self, tenant_folder: Path) -> None:
-        self.path = tenant_folder / REGISTRY_FILE
-        self._roots = Roots(self.path)
-
-    def all(self) -> dict[str, tuple[str, tuple[str, ...]]]:
-        """Return the project and the indexed folders of each working tree; no folders stands for all of it."""
-        return {root.path: (root.project, root.patterns) for root in self._roots.all()}
-
-    def add(self, path: str, project: str, parts: tuple[str, ...]) -> None:
-        """Register a working tree, or change which of its folders are indexed."""
-        self._roots.remember([Root(path, project, patterns=parts)])
-
-    def remove(self, path: str) -> bool:
-        """Unregister a working tree; return whether it was registered."""
-        is_registered = path in self.all()
-        self._roots.forget([path])
-        return is_registered
+def registered_trees(tenant_folder: Path) -> Roots:
+    """Return the registered working trees of a tenant. The indexed folders are in the field `patterns` of a root."""
+    return Roots(tenant_folder / REGISTRY_FILE)
 
 
 class SkippedFile(Serializable, Struct, frozen=True):
@@ -490,7 +440,7 @@ class IndexedTrees:
     def __init__(self, workspace: Workspace, tables: CodeTables) -> None:
         self._workspace = workspace
         self._tables = tables
-        self._registry = CodeRootRegistry(workspace.tenant_folder)
+        self._registry = registered_trees(workspace.tenant_folder)
 
     def index(
         self, path: str = "", *, scan: ScanOptions, force: bool = False, progress: Progress | None = None
@@ -500,29 +450,30 @@ class IndexedTrees:
         If the tree is already indexed as a whole, the folder is updated and the rest stays.
         """
         root, project, part = self._resolve_tree(path)
-        registered = self._registry.all()
-        parts, only = _merge_part(registered.get(root), part)
+        registered = self._registered().get(root)
+        parts, only = _merge_part(registered, part)
         self._workspace.create()
-        self._registry.add(root, project, parts)
+        self._registry.remember([Root(root, project, patterns=parts)])
         job = CodeIndexJob(root, project, parts=parts, scan=scan, force=force, only=only)
         try:
             return index_code(self._tables.path, job, progress)
         except (LorelogError, OSError) as error:
-            if root not in registered and not isinstance(error, Cancelled) and self._tables.root(root) is None:
-                self._registry.remove(root)  # nothing was indexed
+            if registered is None and not isinstance(error, Cancelled) and self._tables.root(root) is None:
+                self._registry.forget([root])  # nothing was indexed
             raise
 
     def is_registered(self, path: str = "") -> bool:
         """Return True if the working tree of a path was indexed."""
-        return self._resolve_tree(path)[0] in self._registry.all()
+        return self._resolve_tree(path)[0] in self._registered()
 
     def forget(self, path: str = "") -> tuple[str, int]:
         """Delete the index of a working tree and stop updating it; return its path and its number of files."""
+        registered = self._registered()
         real = real_path(path) if path else ""
-        root = real if real in self._registry.all() else self._resolve_tree(path, missing=True)[0]
-        registered = self._registry.remove(root)
+        root = real if real in registered else self._resolve_tree(path, missing=True)[0]
+        self._registry.forget([root])
         if self._tables.root(root) is None:
-            if not registered:
+            if root not in registered:
                 raise NotFound(
                     f"no code of {root} is indexed", hint="list the indexed trees with 'lorelog code status'"
                 )
@@ -534,12 +485,15 @@ class IndexedTrees:
         """Return all registered or indexed working trees, sorted by path."""
         indexed = {root.path: root for root in self._tables.roots()}
         trees = [
-            CodeTree(path=path, project=project, parts=parts, exists=os.path.isdir(path))
-            for path, (project, parts) in self._registry.all().items()
+            CodeTree(path=path, project=root.project, parts=root.patterns, exists=os.path.isdir(path))
+            for path, root in self._registered().items()
             if path not in indexed
         ]
         trees += [self._indexed_tree(root) for root in indexed.values()]
         return sorted(trees, key=lambda tree: tree.path)
+
+    def _registered(self) -> dict[str, Root]:
+        return {root.path: root for root in self._registry.all()}
 
     def _indexed_tree(self, root: CodeRoot) -> CodeTree:
         languages = Counter(file.language for file in self._tables.files(root.path) if not file.problem)
@@ -567,32 +521,26 @@ class IndexedTrees:
 
     def _resolve_tree(self, path: str, *, missing: bool = False) -> tuple[str, str, str]:
         """Return the working tree of a path, its project, and the path relative to it."""
-        if not path:
-            project = self._workspace.project
-            return self._check_root(project.root, git=project.git), project.id, ""
-        real = real_path(path)
-        if not missing and not os.path.exists(real):
+        real = real_path(path) if path else ""
+        if path and not missing and not os.path.exists(real):
             raise NotFound(f"{path} does not exist", hint="check the spelling")
-        project = find_project(real)
-        part = os.path.relpath(real, project.root) if real != project.root else ""
-        return self._check_root(project.root, git=project.git), project.id, part
-
-    def _check_root(self, root: str, *, git: bool) -> str:
-        if not git and root in {"/", os.path.realpath(os.path.expanduser("~")), str(self._workspace.home)}:
+        project = find_project(real) if path else self._workspace.project
+        root = project.root
+        if not project.git and root in {"/", os.path.realpath(os.path.expanduser("~")), str(self._workspace.home)}:
             raise UsageError(
                 f"{root} is not a project; indexing it would include everything below it",
                 hint="name a folder: lorelog code index PATH",
             )
-        return root
+        return root, project.id, os.path.relpath(real, root) if path and real != root else ""
 
 
-def _merge_part(registered: tuple[str, tuple[str, ...]] | None, part: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _merge_part(registered: Root | None, part: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the parts of a tree to index from now on, and the parts to update now; none stands for all."""
     if not part:
         return (), ()
     if registered is None:
         return (part,), ()
-    _, parts = registered
-    if not parts or any(part == other or part.startswith(f"{other}/") for other in parts):
+    parts = registered.patterns
+    if _is_selected(part, parts):
         return parts, (part,)
     return tuple(sorted({other for other in parts if not other.startswith(f"{part}/")} | {part})), (part,)

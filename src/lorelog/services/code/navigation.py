@@ -10,10 +10,12 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
 
+from lorelog.code.names import name_parts
 from lorelog.code.tables import CodeRoot, CodeTables, StoredDefinition, StoredImport, StoredUse
 from lorelog.core.code import Certainty, CodeVerb, Symbol, SymbolKind, UseKind
 from lorelog.core.code_reply import (
@@ -40,7 +42,6 @@ from lorelog.services.code.view import (
     definition_key,
 )
 
-_SEPARATORS = re.compile(r"/|::|->|\\|\.|#")
 _FILE_SUFFIX = re.compile(r"\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|rb|php|kt|swift|scala|cs|lua|sh)$")
 _FOLDER_FILES = ("__init__", "index", "mod")
 _KIND_ORDER = {kind: number for number, kind in enumerate(SymbolKind)}
@@ -53,57 +54,49 @@ def find_importers(tables: CodeTables, root: str, module: str) -> list[StoredImp
 
     `module` is a module name or the path of its file.
     """
-    query = _name_parts(module)
+    query = _module_parts(module)
     if "/" in module and query and query[-1] in _FOLDER_FILES:
         query.pop()
     if not query:
         return []
-    roots = [root]
     stem = _FILE_SUFFIX.sub("", module.strip("/")) if "/" in module else module
-    candidates = dict.fromkeys(
-        [
-            *tables.importers(module, roots),
-            *(tables.importers(stem, roots) if stem != module else ()),
-            *(tables.importers(query[-1], roots) if len(query) > 1 else ()),
-            *tables.importers_of_name(query[-1], roots),
-        ]
-    )
-    ranked = [(rank, stored) for stored in candidates if (rank := _import_rank(stored, module, query)) is not None]
+    asked = dict.fromkeys((module, stem, query[-1]))
+    candidates = [stored for name in asked for stored in tables.importers(name, [root])]
+    candidates += tables.importers_of_name(query[-1], [root])
+    ranked = [
+        (rank, stored) for stored in dict.fromkeys(candidates) if (rank := _import_rank(stored, module, query)) >= 0
+    ]
     ranked.sort(key=lambda pair: (pair[0], pair[1].path, pair[1].what.line, pair[1].what.column))
     return [stored for _, stored in ranked]
 
 
-def _name_parts(module: str) -> list[str]:
+def _module_parts(module: str) -> list[str]:
     """Split a module's name or a file's path into its parts, without the file suffix."""
     text = _FILE_SUFFIX.sub("", module.strip("/ ")) if "/" in module else module.strip()
-    return [part for part in _SEPARATORS.split(text) if part and part != "@"]
+    return [part for part in name_parts(text) if part != "@"]
 
 
-def _import_rank(stored: StoredImport, module: str, query: list[str]) -> int | None:
-    """Return 0 for the module itself, 1 for its submodules and names, 2 if the names end alike, None for no match."""
-    statement = stored.what
-    if statement.module == module:
+def _import_rank(stored: StoredImport, module: str, query: list[str]) -> int:
+    """Return 0 for the module itself, 1 for its submodules and names, 2 if the names end alike, -1 for no match."""
+    imported, name = stored.what.module, stored.what.name
+    if imported == module:
         return 0
-    parts = _absolute_parts(stored.path, statement.module, stored.language)
+    folder = posixpath.dirname(stored.path)
+    if stored.language == "python" and imported.startswith("."):  # relative: resolved from the root
+        rest = imported.lstrip(".")
+        for _ in range(len(imported) - len(rest) - 1):
+            folder = posixpath.dirname(folder)
+        parts = [part for part in [*folder.split("/"), *rest.split(".")] if part]
+    elif imported.startswith(("./", "../")) or imported in {".", ".."}:
+        parts = _module_parts(posixpath.normpath(posixpath.join(folder, imported)).removeprefix(".") + "/")
+    else:
+        parts = _module_parts(imported)
     if parts[: len(query)] == query:
         return 1
-    names = [parts, [*parts, statement.name]] if statement.name and statement.name != "*" else [parts]
+    names = [parts, [*parts, name]] if name and name != "*" else [parts]
     # Either name may start higher up: `src/app/core.py` is imported as `app.core`.
-    ends = any(name[-len(query) :] == query or (len(name) > 1 and query[-len(name) :] == name) for name in names)
-    return 2 if ends else None
-
-
-def _absolute_parts(importer: str, module: str, language: str) -> list[str]:
-    """Return the parts of an imported module's name; a relative import is resolved from the root."""
-    folder = posixpath.dirname(importer)
-    if language == "python" and module.startswith("."):
-        rest = module.lstrip(".")
-        for _ in range(len(module) - len(rest) - 1):
-            folder = posixpath.dirname(folder)
-        return [part for part in [*folder.split("/"), *rest.split(".")] if part]
-    if module.startswith(("./", "../")) or module in {".", ".."}:
-        module = posixpath.normpath(posixpath.join(folder, module)).removeprefix(".") + "/"
-    return _name_parts(module)
+    ends = any(named[-len(query) :] == query or (len(named) > 1 and query[-len(named) :] == named) for named in names)
+    return 2 if ends else -1
 
 
 class SymbolQuery(Struct, frozen=True):
@@ -127,42 +120,34 @@ class SymbolQuery(Struct, frozen=True):
 
 def parse_name(text: str, container: str = "") -> tuple[str, str]:
     """Split `Engine.search`, `std::vector`, `Array#map` or `parse()` into the name and its container."""
-    parts = [part for part in _SEPARATORS.split(text.strip().strip("`'\"").removesuffix("()")) if part]
+    parts = name_parts(text.strip().strip("`'\"").removesuffix("()"))
     name = parts.pop() if parts else text.strip()
-    around = [part for part in _SEPARATORS.split(container) if part]
-    return name, ".".join([*around, *parts])
+    return name, ".".join([*name_parts(container), *parts])
 
 
 def find_targets(code: CodeView, query: SymbolQuery) -> list[StoredDefinition]:
     """Return the definitions that a query means; for a member of a class also an inherited one."""
     around = query.container.split(".") if query.container else []
-    targets = [definition for definition in code.definitions(query.name) if _matches_query(definition, query, around)]
+
+    def matches(definition: StoredDefinition) -> bool:
+        if query.kind not in (None, definition.symbol.kind) or query.language not in ("", definition.language):
+            return False
+        if not _is_at_or_below(definition.absolute, query.path):
+            return False
+        file = os.path.splitext(definition.path)[0].removesuffix("/__init__")
+        containers = [*file.split("/"), *filter(None, definition.symbol.container.split("."))]
+        return not around or containers[-len(around) :] == around
+
+    targets = list(filter(matches, code.definitions(query.name)))
     if not targets and around:
         targets = _inherited_members(code, query, around)
     if query.line:
-        inner = [
-            target for target in targets if target.symbol.span.start_line <= query.line <= target.symbol.span.end_line
-        ]
-        innermost = max((target.symbol.span.start_line for target in inner), default=0)
-        targets = [target for target in inner if target.symbol.span.start_line == innermost]
+        spans = [target.symbol.span for target in targets]
+        innermost = max(
+            (span.start_line for span in spans if span.start_line <= query.line <= span.end_line), default=0
+        )
+        targets = [target for target in targets if target.symbol.span.start_line == innermost]
     return targets
-
-
-def _matches_query(definition: StoredDefinition, query: SymbolQuery, around: Sequence[str]) -> bool:
-    if query.kind is not None and definition.symbol.kind is not query.kind:
-        return False
-    if query.language and definition.language != query.language:
-        return False
-    if query.path and not is_below(definition.absolute, query.path):
-        return False
-    return not around or _containers(definition)[-len(around) :] == list(around)
-
-
-def _containers(definition: StoredDefinition) -> list[str]:
-    """Return the names around a definition: folders, file, classes."""
-    file = os.path.splitext(definition.path)[0].removesuffix("/__init__")
-    container = definition.symbol.container
-    return [*file.split("/"), *(container.split(".") if container else [])]
 
 
 def _inherited_members(code: CodeView, query: SymbolQuery, around: Sequence[str]) -> list[StoredDefinition]:
@@ -195,11 +180,9 @@ def sort_by_distance(definitions: Sequence[StoredDefinition], near: str) -> list
 
 
 def _path_distance(path: str, near: str) -> int:
-    if path == near:
-        return 0
     folder = os.path.dirname(path)
-    if folder in (near, os.path.dirname(near)):
-        return 1
+    if path == near or folder in (near, os.path.dirname(near)):
+        return int(path != near)
     common = os.path.commonpath([folder, near]) if near else "/"
     return 2 if common == near else 2 + len(near.split("/")) - len(common.split("/"))
 
@@ -207,29 +190,21 @@ def _path_distance(path: str, near: str) -> int:
 def find_external_uses(code: CodeView, name: str, container: str) -> Iterator[tuple[StoredUse, Certainty]]:
     """Yield the uses of a name that no file defines, such as `json.loads`: exact if it comes from the given module."""
     types = TypeResolver(code)
-    query = [part for part in _SEPARATORS.split(container) if part]
+    query = name_parts(container)
     for used in code.uses(name):
-        if used.use.local:
+        use = used.use
+        if use.local:
             continue
+        modules = [statement.module for statement in code.imported_as(used.path, use.name)]
+        if use.kind is UseKind.IMPORT:
+            modules = [use.receiver]
+        elif use.receiver:
+            receiver = split_hint(use.receiver)[0]
+            modules = types.modules(receiver, NameScope(used.path, used.language, used.enclosing)) or [receiver]
         if not query:
             yield used, Certainty.NAME
-        elif any(_module_ends_with(module, query) for module in _used_modules(types, code, used)):
+        elif any(name_parts(module)[-len(query) :] == query for module in modules):
             yield used, Certainty.EXACT
-
-
-def _used_modules(types: TypeResolver, code: CodeView, used: StoredUse) -> list[str]:
-    """Return the modules that a used name may come from."""
-    use = used.use
-    if use.kind is UseKind.IMPORT:
-        return [use.receiver]
-    if use.receiver:
-        receiver, _, _ = split_hint(use.receiver)
-        return types.modules(receiver, NameScope(used.path, used.language, used.enclosing)) or [receiver]
-    return [statement.module for statement in code.imported_as(used.path, use.name)]
-
-
-def _module_ends_with(module: str, query: list[str]) -> bool:
-    return [part for part in _SEPARATORS.split(module) if part][-len(query) :] == query
 
 
 _MAX_FILE_BYTES = 4 << 20
@@ -269,8 +244,13 @@ class LineReader:
 
     def at(self, place: StoredUse | StoredImport, line: int, name: str = "") -> str:
         """Return a stripped line; empty if the file is missing, too large, or no longer has the name there."""
-        lines = self._lines(place.absolute)
-        text = lines[line - 1] if line <= len(lines) else ""
+        if place.absolute not in self._lines_by_path:
+            content = b""
+            with suppress(OSError), open(place.absolute, "rb") as file:
+                content = file.read(_MAX_FILE_BYTES + 1)
+            lines = content.decode("utf-8", "replace").split("\n") if len(content) <= _MAX_FILE_BYTES else []
+            self._lines_by_path[place.absolute] = lines
+        text = "".join(self._lines_by_path[place.absolute][line - 1 : line])
         if name and name not in text:
             self._changed.add(place.path)
             return ""
@@ -285,18 +265,6 @@ class LineReader:
         more = f" and {others} more" if others else ""
         return [f"{min(self._changed)}{more} changed since the last index run; run 'lorelog code index'"]
 
-    def _lines(self, path: str) -> list[str]:
-        if path not in self._lines_by_path:
-            try:
-                with open(path, "rb") as file:
-                    content = file.read(_MAX_FILE_BYTES + 1)
-            except OSError:
-                content = b""
-            if len(content) > _MAX_FILE_BYTES:
-                content = b""
-            self._lines_by_path[path] = content.decode("utf-8", "replace").split("\n")
-        return self._lines_by_path[path]
-
 
 class CodeNavigator:
     """Answers from one working tree. Results are sorted by their distance from `near`, an absolute path."""
@@ -306,11 +274,6 @@ class CodeNavigator:
         self._near = near or scope.root
         self._roots, self._notes = _searched_roots(scope)
         self._resolvers: dict[str, tuple[CodeView, ReferenceResolver]] = {}
-
-    @property
-    def has_index(self) -> bool:
-        """Whether any code is indexed in this scope."""
-        return bool(self._roots)
 
     def find_definition(self, query: SymbolQuery, limit: int = 100) -> CodeReply:
         """Find the definitions of a symbol."""
@@ -404,11 +367,8 @@ class CodeNavigator:
         `path` is absolute. Without `depth`, a file is listed in full, and a folder with its top-level symbols.
         """
         for root in self._roots:
-            if not is_below(path, root.path):
-                continue
-            relative = os.path.relpath(path, root.path)
-            relative = "" if relative == "." else relative
-            files = self._tables.files(root.path, relative)
+            relative = path[len(root.path.rstrip("/")) + 1 :]
+            files = self._tables.files(root.path, relative) if is_below(path, root.path) else []
             if not files:
                 continue
             is_file = len(files) == 1 and files[0].path == relative
@@ -422,7 +382,7 @@ class CodeNavigator:
                     symbols=tuple(
                         SymbolInfo(**_symbol_fields(symbol))
                         for symbol in self._tables.symbols_of(file.root, file.path)
-                        if len(symbol.container.split(".") if symbol.container else ()) < levels
+                        if len(list(filter(None, symbol.container.split(".")))) < levels
                     ),
                     broken=file.broken,
                     problem=file.problem,
@@ -452,8 +412,6 @@ class CodeNavigator:
         return CodeReply(
             verb=CodeVerb.SEARCH, subject=text, definitions=definitions, total=len(matches), notes=self._notes
         )
-
-    # -- inside -----------------------------------------------------------------------------------------------------
 
     def _resolver(self, root: str) -> tuple[CodeView, ReferenceResolver]:
         if root not in self._resolvers:

@@ -12,19 +12,16 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lorelog.code.names import name_parts
 from lorelog.core.code import CodeVerb, UseKind
 from lorelog.core.code_reply import CodeReply
 from lorelog.core.errors import NotFound
 from lorelog.language.lexicon import lexicon
 from lorelog.services.code.scope import CodeScope
-
-if TYPE_CHECKING:
-    from lorelog.services.code.navigation import CodeNavigator
 
 MAX_QUESTION_CHARS = 300
 """A longer text is a prompt, and asks for more than a location."""
@@ -72,78 +69,60 @@ _FRAME = re.compile(
     re.IGNORECASE,
 )
 """A question without its polite beginning, and without the place and the adverbs at its end."""
-_PARTS = {
-    "<who>": r"(?:who|what|which)(?: (?:functions?|methods?|class(?:es)?|modules?|files?|places?|tests?|code))?(?: that)? (?:\w+ly |ever )?",
-    "<where>": r"(?:from |in )?where(?: (?:is|are|was|gets?)|['’]s) ",
-    "<find>": r"(?:(?:find|show|list|get|see|search for|look up) )?(?:all )?(?:the )?",
-    "<being>": r"(?:being |ever |actually |still )?",
-    "<we>": r"(?:we|you|i|they|people|the code|our code)",
-    "<write>": r"(?:set|assign|write|modify|change|update)s?",
-    "<written>": r"(?:set|assigned|written|modified|changed|updated)",
-    "<defined>": r"(?:defined|declared|implemented|introduced|located)",
+_VERBS = {
+    "imports": ("import|require|include", "imported|required|included", "import|importer"),
+    "callers": ("call|invoke", "called|invoked", "caller|call site"),
+    "references": ("use|reference|refer", "used|referenced", "usage|use|reference|occurrence"),
+    "write": ("set|assign|write|modify|change|update", "set|assigned|written|modified|changed|updated", "assignment"),
+    "read": ("read", "read", "read"),
+    "definition": (
+        "define|declare|implement",
+        "defined|declared|implemented|introduced|located",
+        "definition|declaration|implementation|signature",
+    ),
 }
-_WORDINGS = """
-imports    any     <who>(?:imports?|requires?|includes?) (.+)
-callers    any     <who>(?:calls?|invokes?) (.+)
-references any     <who>(?:uses?|references?|refers? to) (.+)
-write      code    <who><write> (.+)
-read       code    <who>reads? (.+)
-definition any     <who>(?:defines?|declares?) (.+)
-imports    any     <where>(.+?) <being>(?:imported|included|required)
-callers    any     <where>(.+?) <being>(?:called|invoked)
-references any     <where>(.+?) <being>(?:used|referenced)
-write      code    <where>(.+?) <being><written>
-read       code    <where>(.+?) <being>read
-definition any     <where>(.+?) <being><defined>
-definition capital <where>(.+? <defined> (?:in|on|by) .+)
-definition code    <where>(.+)
-imports    any     where do(?:es)? <we> (?:import|include|require) (.+)
-callers    any     where do(?:es)? <we> (?:call|invoke) (.+)
-references any     where do(?:es)? <we> (?:use|reference) (.+)
-definition any     where do(?:es)? <we> (?:define|declare|implement) (.+)
-definition code    where does (.+) (?:live|come from)
-definition capital where (?:can|do) <we> find (?:the )?definition of (.+)
-callers    any     where (.+) (?:is|gets) (?:called|invoked)
-references any     where (.+) (?:is|gets) (?:used|referenced)
-definition any     where (.+) (?:is|gets) <defined>
-outline    any     what(?: is|['’]s) (?:defined )?in (?:the file )?(.+)
-outline    any     what does (?:the file )?(.+) (?:define|contain|export)
-outline    any     (?:what|which) (?:functions|classes|methods|symbols) are (?:defined )?in (?:the file )?(.+)
-definition capital what is the signature of (.+)
-references code    how is (.+) (?:used|referenced)
-definition code    how is (.+) (?:defined|implemented)
-callers    code    is (.+?) <being>(?:called|invoked)
-references code    is (.+?) <being>(?:used|referenced)
-callers    any     by (?:whom|what) is (.+) called
-imports    capital <find>(?:imports?|importers?) of (.+)
-imports    any     <find>(?:files|modules|places|code) (?:that )?import(?:s|ing)? (.+)
-callers    any     <find>(?:callers?|call sites?) (?:of|to|for) (.+)
-callers    any     <find>(?:functions|methods|code|places|tests) (?:that )?call(?:s|ing)? (.+)
-references capital <find>(?:usages?|uses|references?|occurrences) (?:of|to|for) (.+)
-outline    any     <find>(?:outline|structure|symbols|definitions|functions|classes|methods) (?:of|in) (?:the file )?(.+)
-definition capital <find>(?:definitions?|declarations?|implementations?|signature) (?:of|for) (.+)
-definition code    <find>(.+?)(?:['’]s)? (?:definition|declaration|signature)
-definition any     (?:go to|goto|jump to) (?:the )?(?:definition|declaration) of (.+)
-definition code    (?:go to|goto|jump to|locate|open|find|look up) (.+)
+"""Verbs, participles and nouns by what they ask for: a verb of the code index, or the uses that read or write."""
+_ANSWERS = {word: answer for answer, words in _VERBS.items() for word in "|".join(words).split("|")}
+_DOES, _DONE, _NOUN = ("|".join(words) for words in zip(*_VERBS.values(), strict=True))
+_PARTS = {
+    "<does>": f"(?P<word>{_DOES})",
+    "<done>": f"(?:being |ever |actually |still )?(?P<word>{_DONE})",
+    "<noun>": f"(?P<word>{_NOUN})",
+    "<where>": r"(?:from |in )?where(?: (?:is|are|was|gets?)|['’]s) ",
+    "<find>": r"(?:(?:where (?:can|do) \w+ find|what is|find|show|list|get|see|search for|look up) )?(?:all )?(?:the )?",
+    "<we>": r"(?:we|you|i|they|people|the code|our code)",
+    "<things>": "(?:functions?|methods?|class(?:es)?|modules?|files?|places?|tests?|symbols?|code)",
+}
+_WORDINGS = r"""
+any     (?:who|what|which)(?: <things>)?(?: that)? (?:\w+ly |ever )?<does>s?(?: to)? (?P<subject>.+)
+any     <where>(?P<subject>.+?) <done>
+any     where (?P<subject>.+) (?:is|gets) <done>
+any     where do(?:es)? <we> <does> (?P<subject>.+)
+code    (?:how |by (?:whom|what) )?is (?P<subject>.+?) <done>
+any     <find><things> (?:that )?<does>(?:s|ing)? (?P<subject>.+)
+capital <find><noun>s? (?:of|to|for) (?P<subject>.+)
+outline (?:what(?: is|['’]s)|(?:what|which) <things> are) (?:defined )?in (?:the file )?(?P<subject>.+)
+outline what does (?:the file )?(?P<subject>.+) (?:define|contain|export)
+outline <find>(?:outline|structure|definitions|<things>) (?:of|in) (?:the file )?(?P<subject>.+)
+any     (?:go to|goto|jump to) (?:the )?(?:definition|declaration) of (?P<subject>.+)
+code    <where>(?P<subject>.+)
+code    where does (?P<subject>.+) (?:live|come from)
+code    <find>(?P<subject>.+?)(?:['’]s)? (?:definition|declaration|signature)
+code    (?:go to|goto|jump to|locate|open|find|look up) (?P<subject>.+)
 """
-"""The answer that a wording asks for, how its name must be written to count as one, and its pattern; the first that matches is used."""
+"""How a name must be written to count as one, and a wording; the first that matches is used.
 
-
-_Wording = tuple[CodeVerb, str, re.Pattern[str], UseKind | None]
-"""Verb, form of the name (`any` word, a `capital` letter, or `code`), pattern, and the only kind of use to return."""
+A wording without a word of `_ANSWERS` asks for the outline of a file or for a definition.
+"""
 
 
 @cache
-def _wordings() -> tuple[_Wording, ...]:
-    rows = []
-    for line in _WORDINGS.strip().splitlines():
-        answer, form, pattern = line.split(maxsplit=2)
-        for part, source in _PARTS.items():
-            pattern = pattern.replace(part, source)
-        use = {"read": UseKind.READ, "write": UseKind.WRITE}.get(answer)
-        verb = CodeVerb.REFERENCES if use else CodeVerb(answer)
-        rows.append((verb, form, re.compile(pattern, re.IGNORECASE), use))
-    return tuple(rows)
+def _wordings() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    source = _WORDINGS.strip()
+    for part, pattern in _PARTS.items():
+        source = source.replace(part, pattern)
+    rows = (line.split(maxsplit=1) for line in source.splitlines())
+    return tuple((form, re.compile(pattern, re.IGNORECASE)) for form, pattern in rows)
 
 
 @cache
@@ -159,30 +138,35 @@ def parse_question(text: str) -> CodeQuestion | None:
         return None
     place = f" in {frame['path']}" if frame["path"] else ""
     for body, path in ((frame["body"], frame["path"] or ""), (f"{frame['body']}{place}", "")):
-        for wording in _wordings():
-            match = wording[2].fullmatch(body)
-            question = _build_question(wording, match[1], path) if match else None
+        for form, pattern in _wordings():
+            match = pattern.fullmatch(body)
+            question = _build_question(match, form, path) if match else None
             if question is not None:
                 is_deep = frame["transitive"] and question.verb is CodeVerb.CALLERS
                 return replace(question, depth=3) if is_deep else question
     return None
 
 
-def _build_question(wording: _Wording, subject: str, path: str) -> CodeQuestion | None:
-    verb, form, _, use = wording
-    if verb is CodeVerb.OUTLINE:
+def _build_question(wording: re.Match[str], form: str, path: str) -> CodeQuestion | None:
+    subject = wording["subject"]
+    if form == "outline":
         file = subject.strip("`'\"“”‘’")
         is_path = re.fullmatch(r"[\w$./~@+-]+/[\w$./~@+-]*|[\w$.@+-]+\.[A-Za-z][A-Za-z+]{0,4}", file) is not None
-        return CodeQuestion(verb, "", path=file) if is_path and not path else None
+        return CodeQuestion(CodeVerb.OUTLINE, "", path=file) if is_path and not path else None
+    answer = _ANSWERS[(wording.groupdict().get("word") or "define").lower()]
+    use = {"read": UseKind.READ, "write": UseKind.WRITE}.get(answer)
+    verb = CodeVerb.REFERENCES if use else CodeVerb(answer)
     match = _subject_pattern(module=verb is CodeVerb.IMPORTS).fullmatch(subject)
+    # "callers of x" asks about code; so does "who sets x" only if x looks like it
+    form = "code" if use else "any" if form == "capital" and verb is CodeVerb.CALLERS else form
     if match is None or not _is_name(match, form):
         return None
     name, owner = match["name"], match["owner"] or ""
     if owner and not path and re.fullmatch(r"[\w$.@+-]+\.[a-z][a-z+]{0,4}", owner):
         owner, path = "", owner  # "in engine.py"
     if verb is not CodeVerb.IMPORTS:
-        *around, name = re.split(_SEPARATORS, name)
-        owner = ".".join([*filter(None, re.split(_SEPARATORS, owner)), *around])
+        *around, name = name_parts(name)
+        owner = ".".join([*name_parts(owner), *around])
     return CodeQuestion(verb, name, owner, path, use=use)
 
 
@@ -215,26 +199,20 @@ def answer_question(text: str, scope: CodeScope) -> CodeReply | None:
     if question is None:
         return None
     # Imported late: most searches are not questions about code, and the resolver is large.
-    from lorelog.services.code.navigation import CodeNavigator
+    from lorelog.services.code.navigation import CodeNavigator, CodeQueryOptions, SymbolQuery
 
     navigator = CodeNavigator(scope)
-    return _run_question(question, navigator, scope.root) if navigator.has_index else None
-
-
-def _run_question(question: CodeQuestion, navigator: CodeNavigator, root: str) -> CodeReply | None:
-    from lorelog.services.code.navigation import CodeQueryOptions, SymbolQuery
-
-    path = f"{root.rstrip('/')}/{question.path.strip('/')}" if question.path else ""
+    path = f"{scope.root.rstrip('/')}/{question.path.strip('/')}" if question.path else ""
+    options = CodeQueryOptions(limit=MAX_ANSWERS, uses=frozenset({question.use} if question.use else ()), below=path)
+    query = SymbolQuery(question.name, question.container)
     if question.verb is CodeVerb.OUTLINE:
         with suppress(NotFound):
             reply = navigator.outline(path, None, MAX_ANSWERS)
             return reply if reply.files else None
         return None
-    options = CodeQueryOptions(limit=MAX_ANSWERS, uses=frozenset({question.use} if question.use else ()), below=path)
     if question.verb is CodeVerb.IMPORTS:
         reply = navigator.find_imports(question.name, options)
         return reply if reply.total else None
-    query = SymbolQuery(question.name, question.container)
     if question.verb is CodeVerb.DEFINITION:
         reply = navigator.find_definition(replace(query, path=path), MAX_ANSWERS)
     elif question.verb is CodeVerb.CALLERS:

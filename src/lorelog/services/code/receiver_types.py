@@ -13,9 +13,11 @@ which therefore also accepts `::`, `&` and `*`.
 
 from __future__ import annotations
 
+import ast
 import builtins
 import posixpath
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -27,7 +29,6 @@ from lorelog.services.code.view import (
     IMPORT_SCOPED,
     VARIABLES,
     CodeView,
-    DefinitionKey,
     ModuleReceiver,
     NameScope,
     ResolvedDefinitions,
@@ -36,84 +37,83 @@ from lorelog.services.code.view import (
 )
 
 _NAME = re.compile(r"[^\W\d][\w$]*(?:(?:\.|::)[^\W\d][\w$]*)*")
-_OPEN, _CLOSE = "([{<", ")]}>"
 _TRANSPARENT_WRAPPERS = frozenset(
-    "Optional Annotated Final ClassVar Type type Required NotRequired ReadOnly Awaitable Coroutine".split()
+    "Optional Annotated Final ClassVar Type type Required NotRequired ReadOnly Awaitable".split()
 )
-"""Generic types whose members are those of their argument."""
+"""Generic types whose members are those of their first argument."""
 _MAPPINGS = frozenset("dict Dict Mapping MutableMapping defaultdict DefaultDict OrderedDict".split())
 _COLLECTIONS = frozenset(
     "list List tuple Tuple set Set frozenset FrozenSet deque Deque Sequence MutableSequence Iterable Iterator Collection"
     " Container AbstractSet Generator AsyncIterable AsyncIterator AsyncGenerator".split()
 )
+_MAX_CUTS = 8
+"""Parameters of a truncated signature that are left out before it counts as unreadable."""
 
 
 @lru_cache(maxsize=20_000)
 def parameter_types(signature: str) -> dict[str, str]:
     """Return the parameters of a function with their annotations; an empty annotation where there is none."""
-    start = signature.find("(")
-    if start < 0:
+    function = _parse_function(signature)
+    if function is None:
         return {}
-    inside = signature[start + 1 : _closing_bracket(signature, start)]
-    return {name: annotation for name, annotation in map(_parse_parameter, _split_top_level(inside, ",")) if name}
+    given = function.args
+    named = (*given.posonlyargs, *given.args, *given.kwonlyargs)
+    types = {argument.arg: ast.unparse(argument.annotation) if argument.annotation else "" for argument in named}
+    return types | {star.arg: kind for star, kind in ((given.vararg, "tuple"), (given.kwarg, "dict")) if star}
 
 
 @lru_cache(maxsize=20_000)
 def return_type(signature: str) -> str:
     """Return the return annotation of a function, or an empty string."""
-    start = signature.find("(")
-    if start < 0:
-        return ""
-    rest = signature[_closing_bracket(signature, start) + 1 :].strip()
-    return rest[2:].strip().rstrip("{:;=").strip() if rest.startswith("->") else ""
+    function = _parse_function(signature)
+    return ast.unparse(function.returns) if function is not None and function.returns else ""
 
 
 @lru_cache(maxsize=20_000)
-def variable_annotation(signature: str) -> tuple[str, str]:
-    """Return the annotation and the assigned value of a variable as written; either may be empty."""
-    equals = _find_top_level(signature, "=")
-    head, value = (signature[:equals], signature[equals + 1 :].strip()) if equals >= 0 else (signature, "")
-    colon = _find_top_level(head, ":")
-    return (head[colon + 1 :].strip() if colon >= 0 else ""), value
+def variable_annotation(signature: str, name: str) -> tuple[str, str]:
+    """Return the annotation and the assigned value of a variable; either may be empty."""
+    statement = next(iter(_parse(signature)), None)
+    if isinstance(statement, ast.AnnAssign):
+        return ast.unparse(statement.annotation), ast.unparse(statement.value) if statement.value else ""
+    if isinstance(statement, ast.Assign):
+        target, value = statement.targets[0], statement.value
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            pairs = zip(target.elts, value.elts, strict=False)
+            value = next((part for to, part in pairs if ast.unparse(to).rpartition(".")[2] == name), value)
+        return "", ast.unparse(value)
+    return "", signature.partition(" = ")[2]  # truncated
 
 
 @lru_cache(maxsize=20_000)
 def type_names(annotation: str) -> tuple[str, ...]:
     """Return the type names: `Optional["Foo"]` gives Foo, `A | None` gives A, `list[Foo]` gives list."""
-    text = annotation.strip().strip("\"'").strip().lstrip("&*").strip()
-    parts = _split_top_level(text, "|")
-    if len(parts) > 1:
-        return tuple(dict.fromkeys(name for part in parts for name in type_names(part)))
-    match = _NAME.match(text)
-    if match is None or text == "None":
-        return ()
-    name, rest = match[0].replace("::", "."), text[match.end() :].strip()
-    last = name.rpartition(".")[2]
-    if rest.startswith("[") and (last == "Union" or last in _TRANSPARENT_WRAPPERS):
-        inner = _split_top_level(rest[1 : _closing_bracket(rest, 0)], ",")
-        if last == "Coroutine":
-            inner = inner[-1:]
-        elif last != "Union":
-            inner = inner[:1]
-        return tuple(dict.fromkeys(type_name for part in inner for type_name in type_names(part)))
-    return (name,)
+    text = annotation.strip().lstrip("&*").strip()
+    expression = _expression(text)
+    if expression is None:  # of another language
+        match = _NAME.match(text.strip("\"'"))
+        return (match[0].replace("::", "."),) if match else ()
+    names: list[str] = []
+    for part in _union_members(expression):
+        generic, arguments = _generic(part)
+        last = generic.rpartition(".")[2]
+        if arguments and (last in {"Union", "Coroutine"} or last in _TRANSPARENT_WRAPPERS):
+            inner = arguments if last == "Union" else arguments[-1:] if last == "Coroutine" else arguments[:1]
+            names += [name for argument in inner for name in type_names(ast.unparse(argument))]
+        else:
+            names.append(generic)
+    return tuple(dict.fromkeys(filter(None, names)))
 
 
 @lru_cache(maxsize=20_000)
 def element_annotation(annotation: str, *, key: bool = False) -> str:
     """Return the element type of a collection (`Foo` for `list[Foo]`), or the type of a mapping's values or keys."""
-    for part in _split_top_level(annotation.strip().strip("\"'"), "|"):
-        match = _NAME.match(part.strip())
-        rest = part.strip()[match.end() :].strip() if match else ""
-        if match is None or not rest.startswith("["):
-            continue
-        inner = [argument.strip() for argument in _split_top_level(rest[1 : _closing_bracket(rest, 0)], ",")]
-        last = match[0].rpartition(".")[2]
-        if last == "Optional":
-            return element_annotation(inner[0], key=key)
-        if last in _MAPPINGS:
-            return inner[0] if key else inner[-1]
-        return inner[0] if last in _COLLECTIONS else ""
+    for part in _union_members(_expression(annotation)):
+        generic, arguments = _generic(part)
+        last = generic.rpartition(".")[2]
+        if last == "Optional" and arguments:
+            return element_annotation(ast.unparse(arguments[0]), key=key)
+        if arguments and (last in _MAPPINGS or last in _COLLECTIONS):
+            return ast.unparse(arguments[-1 if last in _MAPPINGS and not key else 0])
     return ""
 
 
@@ -121,73 +121,63 @@ def element_annotation(annotation: str, *, key: bool = False) -> str:
 def value_origin(value: str) -> tuple[str, str]:
     """Return `("call", "pkg.Foo")` for a call, `("name", "self.x")` for a plain name, else two empty strings."""
     text = value.strip().removeprefix("await ").strip()
-    match = _NAME.match(text)
-    if match is None:
-        return "", ""
-    rest = text[match.end() :].strip()
-    if not rest or rest[0] in ",;":
-        return "name", match[0]
-    # Signatures may be truncated, so an unclosed bracket counts as the whole call.
-    is_call = rest[0] == "(" and _closing_bracket(rest, 0) >= len(rest.rstrip(";")) - 1
-    return ("call", match[0]) if is_call else ("", "")
+    expression = _expression(text)
+    if expression is None:  # truncated: an unclosed bracket counts as the whole call
+        match = _NAME.match(text)
+        is_call = match is not None and text.startswith("(", match.end()) and ")." not in text
+        return ("call", match[0]) if match and is_call else ("", "")
+    name = _dotted(expression.func if isinstance(expression, ast.Call) else expression)
+    return ("call" if isinstance(expression, ast.Call) else "name", name) if name else ("", "")
 
 
-def _parse_parameter(text: str) -> tuple[str, str]:
-    parameter = text.strip()
-    equals = _find_top_level(parameter, "=")
-    head = parameter[:equals] if equals >= 0 else parameter
-    colon = _find_top_level(head, ":")
-    name, annotation = (head[:colon], head[colon + 1 :]) if colon >= 0 else (head, "")
-    if parameter.startswith("*"):
-        annotation = "dict" if parameter.startswith("**") else "tuple"
-    return name.strip().lstrip("*").strip(), annotation.strip()
+def _parse(source: str) -> list[ast.stmt]:
+    """Parse statements; nothing for a text that is not Python, or a truncated one."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about escape sequences in defaults
+            return ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
 
 
-def _outside_quotes(text: str, start: int = 0) -> Iterator[tuple[int, str, int]]:
-    """Yield the letters outside of quotes, each with its position and the number of brackets that are open after it."""
-    depth, quote = 0, ""
-    for position, letter in enumerate(text[start:], start):
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "\"'":
-            quote = letter
-        else:
-            if letter in _OPEN:
-                depth += 1
-            elif letter in _CLOSE and text[position - 1 : position + 1] != "->":
-                depth -= 1
-            yield position, letter, depth
+def _parse_function(signature: str) -> ast.FunctionDef | None:
+    start = signature.find("(")
+    texts = [f"def f{signature[start:]}: ..."] if start >= 0 else []
+    if signature.endswith("…"):
+        head = signature[start:]
+        for _ in range(_MAX_CUTS):
+            head = head.rpartition(",")[0]
+            texts.append(f"def f{head or '('}): ...")
+    parsed = (statement for text in texts for statement in _parse(text)[:1])
+    return next((statement for statement in parsed if isinstance(statement, ast.FunctionDef)), None)
 
 
-def _closing_bracket(text: str, start: int) -> int:
-    """Return the position of the bracket that closes the one at `start`, or the length of the text."""
-    closed = (position for position, letter, depth in _outside_quotes(text, start) if letter in _CLOSE and depth == 0)
-    return next(closed, len(text))
+def _expression(text: str) -> ast.expr | None:
+    statement = next(iter(_parse(text.strip())), None)
+    return statement.value if isinstance(statement, ast.Expr) else None
 
 
-def _split_top_level(text: str, separator: str) -> list[str]:
-    """Split a text at separators outside of brackets and quotes."""
-    parts, start = [], 0
-    for position in _top_level_positions(text, separator):
-        parts.append(text[start:position])
-        start = position + 1
-    return [*parts, text[start:]]
+def _union_members(node: ast.expr | None) -> Iterator[ast.expr]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield from _union_members(_expression(node.value))
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        yield from (*_union_members(node.left), *_union_members(node.right))
+    elif node is not None:
+        yield node
 
 
-def _find_top_level(text: str, mark: str) -> int:
-    """Return the first position of `=` or `:` outside of brackets and operators, or -1."""
-    for position in _top_level_positions(text, mark):
-        around = text[max(0, position - 1) : position + 2]
-        if mark == "=" and (around[:1] in "!<>=+-*/%&|^~" or around.endswith("==")):
-            continue
-        if mark == ":" and ":=" in around:
-            return -1
-        return position
-    return -1
+def _generic(node: ast.expr) -> tuple[str, list[ast.expr]]:
+    """Return the name of a type, and its arguments."""
+    if not isinstance(node, ast.Subscript):
+        return _dotted(node), []
+    return _dotted(node.value), node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
 
 
-def _top_level_positions(text: str, mark: str) -> list[int]:
-    return [position for position, letter, depth in _outside_quotes(text) if letter == mark and depth <= 0]
+def _dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        before = _dotted(node.value)
+        return f"{before}.{node.attr}" if before else ""
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 _MAPPING_VIEWS = ("values", "keys")
@@ -206,30 +196,27 @@ class TypeResolver:
 
     def __init__(self, code: CodeView) -> None:
         self._code = code
-        self._orders: dict[DefinitionKey, tuple[StoredDefinition, ...]] = {}
-        self._resolved_names: dict[tuple[str, str, str], ResolvedDefinitions] = {}
-
-    # -- names ------------------------------------------------------------------------------------------------------
 
     def resolve_name(self, name: str, scope: NameScope) -> ResolvedDefinitions:
         """Resolve an unqualified name: the innermost scope that defines it, else the imports."""
-        key = (name, scope.path, scope.around.qualified_name if scope.around else "")
-        if key not in self._resolved_names:
-            self._resolved_names[key] = None  # a name that refers to itself is unknown
-            self._resolved_names[key] = self._resolve_name(name, scope)
-        return self._resolved_names[key]
+        key = ("name", name, scope.path, scope.around.qualified_name if scope.around else "")
+        # A name that refers to itself is unknown.
+        return self._code.cached(key, lambda: self._resolve_name(name, scope), None)
 
     def _resolve_name(self, name: str, scope: NameScope) -> ResolvedDefinitions:
         own = self._code.defined_at(name, scope.path)
-        if own:
-            for index, level in enumerate(scope_chain(scope.around)):
-                if index and level and self._is_class(level, scope.path):
-                    continue  # methods do not see the names of their class
-                matches = tuple(definition for definition in own if definition.symbol.container == level)
-                if matches and not level and all(match.symbol.kind in VARIABLES for match in matches):
-                    return self.resolve_import(name, scope) or matches  # `x = None` after a failed import
-                if matches:
-                    return matches
+        for index, level in enumerate(scope_chain(scope.around) if own else ()):
+            if (
+                index
+                and level
+                and any(match.symbol.kind in CLASSES for match in self.definitions_at(level, scope.path))
+            ):
+                continue  # methods do not see the names of their class
+            matches = tuple(definition for definition in own if definition.symbol.container == level)
+            if matches and not level and all(match.symbol.kind in VARIABLES for match in matches):
+                return self.resolve_import(name, scope) or matches  # `x = None` after a failed import
+            if matches:
+                return matches
         return self.resolve_import(name, scope)
 
     def resolve_import(self, name: str, scope: NameScope) -> ResolvedDefinitions:
@@ -260,17 +247,12 @@ class TypeResolver:
         near = [candidate for candidate in candidates if posixpath.dirname(candidate.path) == folder]
         return tuple(near) or (tuple(candidates) if len(candidates) == 1 else None)
 
-    def _is_class(self, qualified: str, path: str) -> bool:
-        return any(definition.symbol.kind in CLASSES for definition in self.definitions_at(qualified, path))
-
     def definitions_at(self, qualified: str, path: str) -> list[StoredDefinition]:
         """Return the definitions of a file with this qualified name."""
         container, _, name = qualified.rpartition(".")
         return [
             definition for definition in self._code.defined_at(name, path) if definition.symbol.container == container
         ]
-
-    # -- classes ----------------------------------------------------------------------------------------------------
 
     def enclosing_class(self, scope: NameScope) -> ResolvedDefinitions:
         """Return the innermost class around a scope."""
@@ -287,15 +269,13 @@ class TypeResolver:
 
     def linearized_bases(self, cls: StoredDefinition) -> tuple[StoredDefinition, ...]:
         """Return a class and its ancestors in member lookup order."""
-        key = definition_key(cls)
-        if key not in self._orders:
-            self._orders[key] = (cls,)  # ends circular inheritance
-            order: dict[DefinitionKey, StoredDefinition] = {key: cls}
-            for base in self.bases(cls):
-                for ancestor in self.linearized_bases(base):
-                    order.setdefault(definition_key(ancestor), ancestor)
-            self._orders[key] = tuple(order.values())
-        return self._orders[key]
+
+        def order() -> tuple[StoredDefinition, ...]:
+            ancestors = [cls, *(ancestor for base in self.bases(cls) for ancestor in self.linearized_bases(base))]
+            return tuple({definition_key(ancestor): ancestor for ancestor in reversed(ancestors)}.values())[::-1]
+
+        # Circular inheritance ends with the class itself.
+        return self._code.cached(("bases", definition_key(cls)), order, (cls,))
 
     def bases(self, cls: StoredDefinition) -> list[StoredDefinition]:
         """Return the direct base classes that are defined in this working tree."""
@@ -329,8 +309,6 @@ class TypeResolver:
         """Return the definitions of a member in all of some classes."""
         return tuple(member for cls in classes or () for member in self.members(cls, name))
 
-    # -- types ------------------------------------------------------------------------------------------------------
-
     def resolve_type(self, annotation: str, scope: NameScope, depth: int = _MAX_DEPTH) -> ResolvedDefinitions:
         """Resolve an annotation to classes."""
         names = type_names(annotation)
@@ -347,7 +325,7 @@ class TypeResolver:
                 if match.symbol.kind in CLASSES:
                     classes.append(match)
                 elif match.symbol.kind in VARIABLES:
-                    _, value = variable_annotation(match.symbol.signature)
+                    _, value = variable_annotation(match.symbol.signature, match.symbol.name)
                     is_alias = value and value_origin(value)[0] != "call"  # a type variable is unknown
                     around = NameScope(match.path, match.language, None)
                     targets = self.resolve_type(value, around, depth - 1) if is_alias else None
@@ -367,8 +345,6 @@ class TypeResolver:
                 matches = self.module_members(".".join(parts[:count]), parts[count], scope) or matches
         return matches
 
-    # -- modules ----------------------------------------------------------------------------------------------------
-
     def modules(self, receiver: str, scope: NameScope) -> list[str]:
         """Return the modules that a receiver may be, as `is_module_file` takes them."""
         first, _, rest = receiver.partition(".")
@@ -377,18 +353,14 @@ class TypeResolver:
     def module_members(self, receiver: str, name: str, scope: NameScope) -> tuple[StoredDefinition, ...]:
         """Return the definitions that a module exports under a name, where the receiver is a module."""
         modules = self.modules(receiver, scope)
-        if not modules:
-            return ()
         return tuple(
             definition
-            for definition in self._code.definitions(name)
+            for definition in (self._code.definitions(name) if modules else ())
             if not definition.symbol.container
             and any(
                 self._code.is_exported_by(definition, name, module, scope.path, scope.language) for module in modules
             )
         )
-
-    # -- receivers --------------------------------------------------------------------------------------------------
 
     def resolve_receiver(
         self, receiver: str, scope: NameScope, depth: int = _MAX_DEPTH
@@ -396,20 +368,13 @@ class TypeResolver:
         """Resolve the expression before a dot in Python, inferring the types of values."""
         name, mark, hint = split_hint(receiver)
         parts = name.split(".")
-        if depth <= 0:
-            return None
-        resolved = self._first_part(parts[0], mark, hint, scope=scope, depth=depth)
+        resolved = self._first_part(parts[0], mark, hint, scope=scope, depth=depth) if depth > 0 else None
         for count in range(1, len(parts)):
-            if resolved is None or resolved == ():
-                return resolved
             if isinstance(resolved, ModuleReceiver):
                 matches = self.module_members(".".join(parts[:count]), parts[count], scope)
-                resolved = (
-                    self._types_of(matches, depth)
-                    if matches
-                    else ModuleReceiver(tuple(self.modules(".".join(parts[: count + 1]), scope)))
-                )
-            else:
+                modules = tuple(self.modules(".".join(parts[: count + 1]), scope))
+                resolved = self._types_of(matches, depth) if matches else ModuleReceiver(modules)
+            elif resolved:
                 members = self.member_definitions(resolved, parts[count])
                 resolved = self._types_of(members, depth) if members else None
         return resolved
@@ -491,54 +456,51 @@ class TypeResolver:
         """Return the types of definitions, or of the results of calling them; a method without a call is a property."""
         classes: list[StoredDefinition] = []
         for definition in definitions:
-            symbol = definition.symbol
+            kind = definition.symbol.kind
+            has_value = kind is SymbolKind.METHOD or (kind is SymbolKind.FUNCTION if called else kind in VARIABLES)
             types: ResolvedDefinitions = None
-            if symbol.kind in CLASSES:
+            if kind in CLASSES:
                 types = (definition,)
-            elif symbol.kind is SymbolKind.METHOD or (called and symbol.kind is SymbolKind.FUNCTION):
-                annotation, scope = (
-                    return_type(symbol.signature),
-                    NameScope(definition.path, definition.language, symbol),
-                )
-                types = self.resolve_type(annotation, scope, depth - 1) if annotation else None
-            elif symbol.kind in VARIABLES and not called:
-                types = self._variable_type(definition, depth - 1)
+            elif has_value and depth > 1:
+                types = self._value_type(definition, depth - 1)
             if types is None:
                 return None
             classes += types
         return tuple(classes)
 
-    def _variable_type(self, variable: StoredDefinition, depth: int) -> ResolvedDefinitions:
-        """Return the type of a variable by its annotation, else by its first value."""
-        if depth <= 0:
-            return None
-        annotation, value = variable_annotation(variable.symbol.signature)
-        scope = NameScope(variable.path, variable.language, self._enclosing_symbol(variable))
+    def _value_type(self, definition: StoredDefinition, depth: int) -> ResolvedDefinitions:
+        """Return the type of a result or a variable by its annotation; of a variable also by its first value."""
+        annotation, value, scope = self._annotation(definition)
         if annotation:
             return self.resolve_type(annotation, scope, depth - 1)
         origin, name = value_origin(value)
         if origin == "call":
             return self.call_result(name, scope, depth - 1)
-        if origin == "name" and name:
+        if origin == "name":
             resolved = self.resolve_receiver(name, scope, depth - 1)
             return None if isinstance(resolved, ModuleReceiver) else resolved
         return () if value and value[0] in "\"'[{(0123456789" else None
 
-    def _enclosing_symbol(self, variable: StoredDefinition) -> Symbol | None:
-        """Return the innermost function or class around a variable's line: attributes are assigned in methods."""
+    def _annotation(self, definition: StoredDefinition) -> tuple[str, str, NameScope]:
+        """Return the annotation of a function's result or of a variable, the variable's value, and their scope."""
+        symbol = definition.symbol
+        if symbol.kind in FUNCTIONS:
+            return return_type(symbol.signature), "", NameScope(definition.path, definition.language, symbol)
 
-        def find() -> Symbol | None:
+        def find_enclosing() -> Symbol | None:
+            """Return the innermost function or class around the line: attributes are assigned in methods."""
             around = (
-                definition.symbol
-                for definition in reversed(self._code.symbols(variable.path))
-                if definition.symbol.kind not in VARIABLES
-                and definition.symbol.span.start_line <= variable.symbol.name_line <= definition.symbol.span.end_line
+                other.symbol
+                for other in reversed(self._code.symbols(definition.path))
+                if other.symbol.kind not in VARIABLES
+                and other.symbol.span.start_line <= symbol.name_line <= other.symbol.span.end_line
             )
             return max(around, key=lambda symbol: symbol.span.start_line, default=None)
 
-        return self._code.cached(("around", definition_key(variable)), find)
-
-    # -- elements ---------------------------------------------------------------------------------------------------
+        around = self._code.cached(("around", definition_key(definition)), find_enclosing)
+        return *variable_annotation(symbol.signature, symbol.name), NameScope(
+            definition.path, definition.language, around
+        )
 
     def _element_type(self, value: str, scope: NameScope, depth: int) -> tuple[str, NameScope] | None:
         """Return the element annotation of a collection, and its scope. `=f` stands for the result of a call of `f`."""
@@ -552,30 +514,22 @@ class TypeResolver:
 
     def _annotation_of(self, name: str, scope: NameScope, depth: int) -> tuple[str, NameScope] | None:
         """Return the annotation of a dotted name, and the scope it is written in."""
-        if depth <= 0:
-            return None
         before, _, last = name.rpartition(".")
-        if not before:
-            parameter = self._parameter(last, scope)
-            return parameter or self._first_annotation(self.resolve_name(last, scope) or (), depth)
-        receiver = self.resolve_receiver(before, scope, depth - 1)
+        parameter = self._parameter(last, scope) if not before else None
+        if depth <= 0 or parameter:
+            return parameter if depth > 0 else None
+        receiver = self.resolve_receiver(before, scope, depth - 1) if before else None
         if isinstance(receiver, ModuleReceiver):
-            return self._first_annotation(self.module_members(before, last, scope), depth)
-        return self._first_annotation(self.member_definitions(receiver, last), depth)
-
-    def _first_annotation(self, definitions: Sequence[StoredDefinition], depth: int) -> tuple[str, NameScope] | None:
+            definitions = self.module_members(before, last, scope)
+        else:
+            definitions = self.member_definitions(receiver, last) if before else self.resolve_name(last, scope) or ()
         if not definitions:
             return None
-        first = definitions[0]
-        if first.symbol.kind in FUNCTIONS:
-            annotation = return_type(first.symbol.signature)
-            return (annotation, NameScope(first.path, first.language, first.symbol)) if annotation else None
-        annotation, value = variable_annotation(first.symbol.signature)
-        scope = NameScope(first.path, first.language, self._enclosing_symbol(first))
-        if annotation:
-            return annotation, scope
-        origin, name = value_origin(value)
-        return self._annotation_of(name, scope, depth - 1) if origin else None
+        annotation, value, around = self._annotation(definitions[0])
+        origin, other = value_origin(value)
+        if annotation or not origin:
+            return (annotation, around) if annotation else None
+        return self._annotation_of(other, around, depth - 1)
 
 
 def split_hint(receiver: str) -> tuple[str, str, str]:

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from lorelog.code.names import name_parts
 from lorelog.code.tables import CodeTables, StoredDefinition, StoredImport, StoredUse
 from lorelog.core.code import ImportStatement, Symbol, SymbolKind
 
@@ -112,7 +113,7 @@ def _matches_path_end(importer: str, module: str, file: str) -> bool:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(importer), module))
         return file == target or posixpath.splitext(file)[0] == posixpath.splitext(target)[0]
     parts = posixpath.splitext(file)[0].split("/")
-    module_parts = [part for part in re.split(r"/|::|\\|\.", module) if part not in {"", "crate", "self", "super"}]
+    module_parts = [part for part in name_parts(module) if part not in {"crate", "self", "super"}]
     if not module_parts:  # the enclosing module, or the crate itself
         return module.startswith(("self", "super")) or parts[-1] in _FOLDER_MODULES
     count = len(module_parts)
@@ -145,9 +146,12 @@ class CodeView:
         self.root = root
         self._cache: dict[tuple[object, ...], object] = {}
 
-    def cached(self, key: tuple[object, ...], make: Callable[[], CachedValue]) -> CachedValue:
-        """Return the value that `make` returned for a key at first."""
+    def cached(
+        self, key: tuple[object, ...], make: Callable[[], CachedValue], meanwhile: CachedValue | None = None
+    ) -> CachedValue:
+        """Return the value that `make` returned for a key at first; while it runs, the value is `meanwhile`."""
         if key not in self._cache:
+            self._cache[key] = meanwhile
             self._cache[key] = make()
         return self._cache[key]  # type: ignore[return-value]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from lorelog.code.languages.registry import may_be_code
 from lorelog.core.errors import Cancelled, LorelogError, StoreBusy
 from lorelog.core.options import ScanOptions, WatchOptions
 from lorelog.core.paths import cache_folder, data_folder, is_below
-from lorelog.services.code.index_run import REGISTRY_FILE, CodeIndexJob, CodeIndexReport, CodeRootRegistry, index_code
+from lorelog.services.code.index_run import REGISTRY_FILE, CodeIndexJob, CodeIndexReport, index_code, registered_trees
 from lorelog.services.places.workspace import CODE_DATABASE
 from lorelog.services.watch.watcher import DELETED, FileEventBatch, FileEventSource, WatchUnavailable
 
@@ -51,8 +51,8 @@ TreeKey = tuple[str, str]
 class _WatchedTree(Struct):
     project: str
     parts: tuple[str, ...]
-    identity: object = None
-    """Device and inode of the directory; None while it does not exist."""
+    identity: tuple[int, ...]
+    """Device and inode of the directory; empty while it does not exist."""
     whole: bool = True
     """Whether the whole tree must be compared."""
     paths: set[str] = field(default_factory=set)
@@ -109,8 +109,6 @@ class CodeWatcher:
         """Return the watcher's state as JSON values."""
         return {"roots": sorted({path for _, path in self._trees}), "runs": self._runs, "deaf": self._unavailable}
 
-    # -- the thread --------------------------------------------------------------------------------------------------
-
     def _run(self) -> None:
         discover_at = 0.0
         try:
@@ -131,46 +129,35 @@ class CodeWatcher:
         except Exception as error:  # noqa: BLE001  (a failure in one tree must not stop the others)
             self._on_run(error)
 
-    # -- discovery ---------------------------------------------------------------------------------------------------
-
     def _discover_trees(self) -> None:
-        stamps = tuple(sorted(self._registry_files()))
-        current = {path: _identity(path) for _, path in self._trees}
+        try:
+            tenants = sorted(entry.name for entry in os.scandir(self._tenants) if entry.is_dir(follow_symlinks=False))
+        except OSError:
+            tenants = []
+        stamps = [_stamp(self._tenants / tenant / REGISTRY_FILE) for tenant in tenants]
+        current = {path: _stamp(path)[1:] for _, path in self._trees}
         previous = {path: tree.identity for (_, path), tree in self._trees.items()}
         if stamps == self._registry_stamps and current == previous and not self._unavailable:
             return
         self._registry_stamps = stamps
-        registered = {
-            (tenant, path): entry for tenant in self._tenant_names() for path, entry in self._registered(tenant)
-        }
-        self._trees = {key: self._trees.get(key) or _WatchedTree(*entry) for key, entry in registered.items()}
-        for key, (project, parts) in registered.items():
-            tree = self._trees[key]
-            identity = _identity(key[1])
-            if (tree.project, tree.parts, tree.identity) != (project, parts, identity):
-                tree.project, tree.parts, tree.identity, tree.whole = project, parts, identity, True
+        trees: dict[TreeKey, _WatchedTree] = {}
+        for tenant in tenants:
+            try:
+                registered = registered_trees(self._tenants / tenant).all()
+            except LorelogError as error:
+                self._on_run(error)
+                continue
+            for root in registered:
+                key, now = (tenant, root.path), (root.project, root.patterns, _stamp(root.path)[1:])
+                tree = trees[key] = self._trees.get(key) or _WatchedTree(*now)
+                if (tree.project, tree.parts, tree.identity) != now:
+                    tree.project, tree.parts, tree.identity = now
+                    tree.whole = True
+        self._trees = trees
         self._listen()
 
-    def _registered(self, tenant: str) -> Iterator[tuple[str, tuple[str, tuple[str, ...]]]]:
-        try:
-            yield from CodeRootRegistry(self._tenants / tenant).all().items()
-        except LorelogError as error:
-            self._on_run(error)
-
-    def _tenant_names(self) -> list[str]:
-        try:
-            return sorted(entry.name for entry in os.scandir(self._tenants) if entry.is_dir(follow_symlinks=False))
-        except OSError:
-            return []
-
-    def _registry_files(self) -> Iterator[tuple[str, int, int]]:
-        for tenant in self._tenant_names():
-            with suppress(OSError):
-                status = (self._tenants / tenant / REGISTRY_FILE).stat()
-                yield tenant, status.st_mtime_ns, status.st_ino
-
     def _listen(self) -> None:
-        existing = sorted({path for (_, path), tree in self._trees.items() if tree.identity is not None})
+        existing = sorted({path for (_, path), tree in self._trees.items() if tree.identity})
         try:
             self._events.listen(existing, [])
             self._unavailable = ""
@@ -178,8 +165,6 @@ class CodeWatcher:
             self._registry_stamps = None  # deleted meanwhile: discover again
         except WatchUnavailable as error:
             self._unavailable = str(error)
-
-    # -- events ------------------------------------------------------------------------------------------------------
 
     def _receive_events(self, wait_s: float) -> None:
         with suppress(Empty):
@@ -196,28 +181,24 @@ class CodeWatcher:
                 tree.whole = True
         for kind, path in batch.changes:
             for (_, root), tree in self._trees.items():
-                if path != root and is_below(path, root):
-                    self._add_change(kind, path, root, tree)
-
-    def _add_change(self, kind: int, path: str, root: str, tree: _WatchedTree) -> None:
-        relative = path[len(root.rstrip("/")) + 1 :]
-        *above, name = relative.split("/")
-        if ".git" in above or name == ".git":
-            return
-        if name in {".gitignore", ".lorelogignore"} or _is_in_nested_repository(root, above):
-            tree.whole = True
-        elif may_be_code(name) or kind == DELETED or os.path.isdir(path):
-            tree.paths.add(relative)
-        else:
-            return
-        tree.last = time.monotonic()
-        tree.first = tree.first or tree.last
-
-    # -- updates -----------------------------------------------------------------------------------------------------
+                if path == root or not is_below(path, root):
+                    continue
+                relative = path[len(root.rstrip("/")) + 1 :]
+                *above, name = relative.split("/")
+                if ".git" in above or name == ".git":
+                    continue
+                if name in {".gitignore", ".lorelogignore"} or _is_in_nested_repository(root, above):
+                    tree.whole = True
+                elif may_be_code(name) or kind == DELETED or os.path.isdir(path):
+                    tree.paths.add(relative)
+                else:
+                    continue
+                tree.last = time.monotonic()
+                tree.first = tree.first or tree.last
 
     def _is_due(self, tree: _WatchedTree) -> bool:
         now = time.monotonic()
-        if tree.identity is None or now < tree.not_before:
+        if not tree.identity or now < tree.not_before:
             return False
         if tree.whole or tree.paths:
             return now >= min(tree.last + self._quiet_s, tree.first + _MAX_QUIET_PERIODS * self._quiet_s)
@@ -264,19 +245,16 @@ class CodeWatcher:
             raise Cancelled("the code watcher was stopped")
 
 
-def _identity(path: str) -> object:
+def _stamp(path: str | Path) -> tuple[int, ...]:
+    """Return the time of modification, device and inode; empty if the path does not exist."""
     try:
         status = os.stat(path)
     except OSError:
-        return None
-    return status.st_dev, status.st_ino
+        return ()
+    return status.st_mtime_ns, status.st_dev, status.st_ino
 
 
 def _is_in_nested_repository(root: str, above: list[str]) -> bool:
     """Return True for a path in a nested repository: if that is a submodule, only the whole tree can be listed."""
-    folder = root
-    for name in above:
-        folder = os.path.join(folder, name)
-        if os.path.lexists(os.path.join(folder, ".git")):
-            return True
-    return False
+    folders = (os.path.join(root, *above[:count]) for count in range(1, len(above) + 1))
+    return any(os.path.lexists(f"{folder}/.git") for folder in folders)

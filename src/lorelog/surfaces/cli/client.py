@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lorelog.core.ports import Progress
     from lorelog.engine import Engine
-    from lorelog.light.daemon_address import DaemonAddress
+    from lorelog.light.daemon_connection import DaemonAddress
     from lorelog.operations.dispatch import Dispatcher
     from lorelog.operations.operation import Json
     from lorelog.wiring import ResourcePool
@@ -250,8 +250,7 @@ class OperationClient:
 
             start = launch_daemon if self._start_daemon else None
             if self._mode == "required":  # even if a start has just failed
-                from lorelog.light.daemon_address import find_address
-                from lorelog.light.daemon_connection import is_listening
+                from lorelog.light.daemon_connection import find_address, is_listening
                 from lorelog.light.daemon_control import mark_announced
                 from lorelog.light.daemon_control import start as start_daemon
 
@@ -297,7 +296,7 @@ class OperationClient:
 
 def _configured_mode() -> str:
     """Return daemon.warm. Settings are loaded only if config.toml contains the word: that takes as long as the rest."""
-    from lorelog.light.daemon_address import find_address
+    from lorelog.light.daemon_connection import find_address
 
     home = find_address(None, None).home
     try:
@@ -310,4 +309,4 @@ def _configured_mode() -> str:
 
     from lorelog.wiring import user_settings
 
-    return user_settings(Path(home)).daemon_options().warm
+    return user_settings(Path(home)).text("daemon.warm")

@@ -137,7 +137,7 @@ def handle_hook(words: Sequence[str], data: bytes, environment: Mapping[str, str
 
 def _handle_event(event: dict[str, Any], prompt: str, environment: Mapping[str, str]) -> tuple[str, str]:
     """Spool an event, wake the daemon, and return the context for the model and a notice for the user."""
-    from lorelog.light.daemon_address import find_address
+    from lorelog.light.daemon_connection import find_address
     from lorelog.light.git_location import find_worktree
     from lorelog.surfaces.hook.settings import load_settings
 

@@ -14,7 +14,7 @@ import time
 from lorelog.core.errors import LorelogError
 from lorelog.hosts import host_adapter
 from lorelog.light.cue_table import match_cues
-from lorelog.light.daemon_address import find_address
+from lorelog.light.daemon_connection import find_address
 from lorelog.light.delivery_files import DeliveryFiles
 from lorelog.light.git_location import find_worktree
 from lorelog.light.quick_json import dumps
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from lorelog.light.daemon_address import DaemonAddress
+    from lorelog.light.daemon_connection import DaemonAddress
 
 
 MAX_MEMORIES = 3

@@ -49,7 +49,7 @@ class OperationCaller:
         self.location = resolve_location(home=home, project=project)
         self.settings = {key: value for key, value in (settings or {}).items() if value is not None}
         self.engine = open_engine(self.location, self.settings)
-        configured = settings_at(self.location, self.settings).daemon_options().warm
+        configured = settings_at(self.location, self.settings).text("daemon.warm")
         self._daemon = daemon or configured
         if self._daemon not in get_args(DaemonMode):
             raise UsageError(f"daemon must be auto, off or required (got {self._daemon!r})")
@@ -230,6 +230,7 @@ def start_watch(
     caller: OperationCaller, paths: Sequence[str], on_event: Callable[[WatchPass], object] | None
 ) -> FileWatch:
     """Watch paths, after indexing them, or all roots of the project if there are none."""
+    from lorelog.core.options import WatchOptions
     from lorelog.services.watch.watcher import Watcher
 
     options = settings_at(caller.location, caller.settings)
@@ -237,7 +238,7 @@ def start_watch(
     try:
         overrides = {**caller.settings, "scope.tenant": options.tenant()}
         discovery, _ = discover_watched(caller.location, resources, overrides, paths)
-        watcher = Watcher(discovery, options.watch_options(), on_pass=_log_errors(on_event))
+        watcher = Watcher(discovery, options.options(WatchOptions), on_pass=_log_errors(on_event))
         watcher.start()
     except BaseException:
         resources.close()

@@ -37,7 +37,7 @@ HELP = {
     "guard": """\
 Check the tool calls of agents against your corrections: warn, or block.
 
-'propose' derives guards from your corrections ("use pnpm, not npm"). 'test' replays a guard over all captured tool
+'propose' derives guards from your rules that forbid something ("never use npm"). 'test' replays a guard over all captured tool
 calls and shows what it would have hit. 'enable' does the same, and switches it on unless it matches nearly everything.
 Patterns are wildcards (* ** ?), not regular expressions. Only a guard that a person wrote or approved can block. A
 guard that is dismissed three times retires. In the shell of an agent, changes to your guards need confirmation on a
@@ -246,7 +246,7 @@ def _tenant_notes(tenant: str, directory: str) -> list[str]:
 
     location = resolve_location(project=directory, tenant=tenant)
     settings_at(location, {"scope.tenant": tenant})
-    allowed = user_settings(location.home).allowed_tenants()
+    allowed = user_settings(location.home).texts("scope.tenants")
     enable = f"to enable the tenant, run: lorelog config set scope.tenants {','.join((*allowed, tenant))}"
     return [] if tenant in allowed else [enable]
 

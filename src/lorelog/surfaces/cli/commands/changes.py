@@ -34,7 +34,7 @@ _CUE_OPTIONS = {
     "command": ("--when-running", "PATTERN", "show it when an agent runs such a command: 'npm *'"),
     "symbol": ("--when-symbol", "NAME", "show it when an agent writes this name: ConnectionPool"),
     "error": ("--when-error", "TEXT", "show it when a command prints this: 'ECONNREFUSED'"),
-    "topic": ("--when-topic", "WORDS", "show it when a prompt is about this: 'database migrations'"),
+    "topic": ("--when-topic", "WORDS", "show it when a prompt has these words: 'database migrations'"),
     "event": (
         "--on-event",
         "EVENT",

@@ -21,7 +21,7 @@ from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
 from lorelog.hosts import HOSTS
 from lorelog.hosts.documented import ALL_TITLES, BY_THE_BOOK, DOCUMENTED_HOSTS
-from lorelog.light.daemon_address import DaemonAddress, find_address
+from lorelog.light.daemon_connection import DaemonAddress, find_address
 from lorelog.services.install import plan
 from lorelog.services.install import status as install_status
 from lorelog.services.install.manifests import build_manifest, resolve_command
@@ -506,7 +506,8 @@ def _known_projects(home: str) -> list[str]:
 
 
 def _plan_home(address: DaemonAddress, *, with_data: bool) -> Iterator[_Removal]:
-    from lorelog.light.daemon_control import read_lock_holder, stop
+    from lorelog.light.daemon_connection import read_lock_holder
+    from lorelog.light.daemon_control import stop
 
     def delete(path: Path) -> None:
         """Delete a file or folder; of a link only the link."""

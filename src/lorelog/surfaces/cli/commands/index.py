@@ -184,6 +184,7 @@ def run_watch(args: argparse.Namespace) -> int:
     from contextlib import nullcontext
     from queue import SimpleQueue
 
+    from lorelog.core.options import WatchOptions
     from lorelog.services.watch.watcher import Watcher
     from lorelog.surfaces.python.calls import discover_watched
     from lorelog.wiring import ResourcePool, resolve_location, settings_at
@@ -200,7 +201,7 @@ def run_watch(args: argparse.Namespace) -> int:
         )
     for problem in problems:
         print_problem(problem.path, problem.message, problem.hint)
-    watcher = Watcher(discovery, settings.watch_options(), on_pass=passes.put)
+    watcher = Watcher(discovery, settings.options(WatchOptions), on_pass=passes.put)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: passes.put(None))
     watcher.start()

@@ -284,6 +284,7 @@ def run_serve(args: argparse.Namespace) -> int:
     from lorelog.core.extras import require_extra
 
     require_extra("serve", "lorelog serve")
+    from lorelog.core.options import DaemonOptions
     from lorelog.surfaces.http.tickets import token_path, with_token
     from lorelog.wiring import resolve_location, settings_at
 
@@ -316,7 +317,7 @@ def run_serve(args: argparse.Namespace) -> int:
         else:
             print_note(f"clients must send the token in {short_path(own_path)}: Authorization: Bearer TOKEN")
 
-    _serve(location, options, settings.daemon_options(), tenant=settings.tenant(), started=show)
+    _serve(location, options, settings.options(DaemonOptions), tenant=settings.tenant(), started=show)
     return 0
 
 
@@ -446,6 +447,7 @@ def serve_page(
 
     require_extra("serve", command)
     from lorelog.core.caller import detect_agent
+    from lorelog.core.options import DaemonOptions
     from lorelog.surfaces.http.server import open_listener
     from lorelog.surfaces.http.tickets import find_server, issue_ticket, with_token
     from lorelog.wiring import resolve_location, settings_at
@@ -472,7 +474,7 @@ def serve_page(
             open_listener(options).close()
         except UsageError:  # our port is taken
             options = replace(options, port=0)
-    _serve(location, options, settings.daemon_options(), tenant=settings.tenant(), started=announce)
+    _serve(location, options, settings.options(DaemonOptions), tenant=settings.tenant(), started=announce)
     return 0
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from lorelog.core.errors import DaemonError, LorelogError, UsageError, plural
-from lorelog.light.daemon_address import find_address
-from lorelog.light.daemon_connection import is_listening
+from lorelog.light.daemon_connection import find_address, is_listening
 from lorelog.surfaces.cli.arguments import add_options, add_setting_options, add_shared, add_verb
 from lorelog.surfaces.cli.client import call_operation, print_note, print_notes, print_reply, print_table
 from lorelog.surfaces.text import hang, known_width, one_line, printable, short_path, stylize
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from lorelog.light.daemon_address import DaemonAddress
+    from lorelog.light.daemon_connection import DaemonAddress
     from lorelog.operations.operation import Json
 
 HELP = {
