@@ -1,25 +1,10 @@
-"""Exchange memories, records and their state with your other machines, or with a team, over a Git remote of yours.
-
-The first 'lorelog sync REMOTE' in a project chooses the project; run it in the same project on the other machine. Later, 'lorelog
-sync' exchanges all chosen projects. Entries are merged by their ids, so there are no conflicts to resolve. What was forgotten on
-one machine is forgotten on all. A text with a secret is not pushed, and is named. Offline, nothing is lost: the next sync
-sends what waits ('lorelog docs sync').
-
-examples:
-  lorelog sync git@host:me/memory.git --dry-run
-  lorelog sync git@host:me/memory.git
-  lorelog sync
-  lorelog sync --status
-  lorelog sync git@host:team/app-memory.git --team --user mara
-  lorelog sync --merge-driver                      merge journals that Git tracks, in this clone
-"""
+"""The command that exchanges memories between machines: sync."""
 
 from __future__ import annotations
 
 import os
 
 from lorelog.core.errors import UsageError, plural
-from lorelog.surfaces.cli.arguments import add_options
 from lorelog.surfaces.cli.client import call_operation, print_note, print_reply
 from lorelog.surfaces.text import one_line, short_path
 
@@ -30,35 +15,46 @@ if TYPE_CHECKING:
 
     from lorelog.operations.operation import Json
 
+ARGUMENTS = {
+    "sync": {
+        "words REMOTE*": "address of a Git remote, or the name of an exchange",
+        "--dry-run": "report what would be exchanged, and change nothing",
+        "--status": "show exchanges, their projects, and what waits",
+        "--who ID": "show who wrote a memory or record",
+        "--team": "new exchange: other people use it, too",
+        "--user NAME": "your name, as others see it (records.writer)",
+        "--as NAME": "name of a project without a remote",
+        "--with-global": "also exchange global memories from now on",
+        "--name NAME": "new exchange: its name on this machine",
+        "--branch NAME": "new exchange: its branch (default: lorelog)",
+        "--remove": "stop exchanging with REMOTE on this machine",
+        "--merge-driver": "let Git merge tracked journals of this clone by entry",
+        "--merge": "merge three versions of a journal; Git runs this",
+        "shared": "json project tenant daemon",
+    },
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 _MAX_SHOWN = 10
 _DRIVER_FILES = 3
 _ATTRIBUTE = ".lorelog/memory/*.md merge=lorelog"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_options(
-        parser,
-        {
-            "words REMOTE*": "address of a Git remote, or the name of an exchange",
-            "--dry-run": "report what would be exchanged, and change nothing",
-            "--status": "show exchanges, their projects, and what waits",
-            "--who ID": "show who wrote a memory or record",
-            "--team": "new exchange: other people use it, too",
-            "--user NAME": "your name, as others see it (records.writer)",
-            "--as NAME": "name of a project without a remote",
-            "--with-global": "also exchange global memories from now on",
-            "--name NAME": "new exchange: its name on this machine",
-            "--branch NAME": "new exchange: its branch (default: lorelog)",
-            "--remove": "stop exchanging with REMOTE on this machine",
-            "--merge-driver": "let Git merge tracked journals of this clone by entry",
-            "--merge": "merge three versions of a journal; Git runs this",
-        },
-        *("json", "project", "tenant", "daemon"),
-    )
+def run_sync(args: argparse.Namespace) -> int:
+    """Exchange memories, records and their state with your other machines, or with a team, over a Git remote of yours.
 
+    The first 'lorelog sync REMOTE' in a project chooses the project; run it in the same project on the other machine. Later, 'lorelog
+    sync' exchanges all chosen projects. Entries are merged by their ids, so there are no conflicts to resolve. What was forgotten on
+    one machine is forgotten on all. A text with a secret is not pushed, and is named. Offline, nothing is lost: the next sync
+    sends what waits ('lorelog docs sync').
 
-def run(args: argparse.Namespace) -> int:
-    """Exchange, show the exchanges, or merge journals for Git."""
+    examples:
+      lorelog sync git@host:me/memory.git --dry-run
+      lorelog sync git@host:me/memory.git
+      lorelog sync
+      lorelog sync --status
+      lorelog sync git@host:team/app-memory.git --team --user mara
+      lorelog sync --merge-driver                      merge journals that Git tracks, in this clone
+    """
     from lorelog.services.sync.exchange import absolute_remote
 
     if args.merge:

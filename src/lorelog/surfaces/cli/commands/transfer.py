@@ -6,7 +6,7 @@ import os
 import sys
 
 from lorelog.core.errors import LorelogError, NotFound, SourceError, UsageError, plural
-from lorelog.surfaces.cli.arguments import add_options, expand_path
+from lorelog.surfaces.cli.arguments import expand_path
 from lorelog.surfaces.cli.client import (
     call_command,
     call_operation,
@@ -30,6 +30,27 @@ if TYPE_CHECKING:
     from lorelog.ingest.importers.source import ImportSource, MachinePlaces
     from lorelog.operations.operation import Json
     from lorelog.services.imports.memory_importer import ImportSummary
+
+
+ARGUMENTS = {
+    "backup": {"--verify": "check an existing backup instead of writing one"},
+    "import": {
+        "source FROM?": "a tool, or a file or folder; none lists what is found",
+        "path PATH?": "file or folder of that tool (default: where it keeps it)",
+        "--dry-run": "show what would be imported, and write nothing",
+        "--yes": "do not ask for confirmation",
+        "--undo BATCH": "take an import back; entries that you edited since are kept",
+        "to_global --global": "import into the global memories",
+        "--all-projects": "also import what belongs to other projects, as global memories",
+        "--settings": "also take over the tool's settings (never its keys)",
+        "--format {auto,jsonl,markdown,omf}": "format of a file of 'lorelog export', or OMF; auto (default) detects it",
+        "--restore": "the file is your own: records keep their origin",
+        "--include-archived": "omf: also import archived, expired and superseded memories",
+        "--project DIR": "import into the project of DIR",
+        "shared": "json tenant",
+    },
+}
+"""Arguments of the shell alone: see `arguments.add_options`."""
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -60,10 +81,6 @@ def run_export(args: argparse.Namespace) -> int:
         sys.stdout.write(f"Wrote {shown} to {short_path(reply['path'])}.\n" if args.out else reply["text"])
 
     return print_reply(args, reply, show)
-
-
-def configure_backup(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"--verify": "check an existing backup instead of writing one"})
 
 
 def run_backup(args: argparse.Namespace) -> int:
@@ -103,25 +120,6 @@ def _show_backup(reply: Json, args: argparse.Namespace) -> None:
 
 
 _MAX_SHOWN = 5
-
-
-def configure_import(parser: argparse.ArgumentParser) -> None:
-    options = {
-        "source FROM?": "a tool, or a file or folder; none lists what is found",
-        "path PATH?": "file or folder of that tool (default: where it keeps it)",
-        "--dry-run": "show what would be imported, and write nothing",
-        "--yes": "do not ask for confirmation",
-        "--undo BATCH": "take an import back; entries that you edited since are kept",
-        "--all-projects": "also import what belongs to other projects, as global memories",
-        "--settings": "also take over the tool's settings (never its keys)",
-        "--restore": "the file is your own: records keep their origin",
-        "--include-archived": "omf: also import archived, expired and superseded memories",
-        "--project DIR": "import into the project of DIR",
-    }
-    add_options(parser, options, "json", "tenant")
-    parser.add_argument("--global", dest="to_global", action="store_true", help="import into the global memories")
-    text = "format of a file of 'lorelog export', or OMF; auto (default) detects it"
-    parser.add_argument("--format", choices=("auto", "jsonl", "markdown", "omf"), default="auto", help=text)
 
 
 def run_import(args: argparse.Namespace) -> int:
@@ -175,7 +173,7 @@ def _resolve(args: argparse.Namespace) -> tuple[ImportSource | None, Sequence[Pa
         hint = "check the path; 'lorelog import' alone lists what it finds on this machine"
         raise NotFound(f"there is no file {short_path(str(path))}", hint=hint)
     # A file of ours: so the user says, or it is OMF, which may hold records.
-    is_own = args.format != "auto" or args.restore or (path.is_file() and detect_format(str(path)) == "omf")
+    is_own = args.format not in {None, "auto"} or args.restore or (path.is_file() and detect_format(str(path)) == "omf")
     return (None if is_own else detect_source(path)), [path]
 
 
@@ -402,7 +400,7 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
             f"{short_path(path)} is not recognized as a folder of a known tool",
             hint="name the tool: lorelog import TOOL PATH; for Markdown files of your own: lorelog index PATH",
         )
-    file_format = detect_format(path) if args.format == "auto" else args.format
+    file_format = detect_format(path) if args.format in {None, "auto"} else args.format
     with open_own_engine(args) as engine:
         scope = engine.records()
         project = scope.workspace.project.id if args.project else None
