@@ -115,8 +115,7 @@ _MODULES = {
     "hosts": ("hosts", "uninstall"),
     "index": ("index", "watch", "reset", "store", "eval"),
     "status": ("status", "doctor", "daemon"),
-    "transfer": ("export", "backup", "import"),
-    "sync": ("sync",),
+    "transfer": ("export", "backup", "import", "sync"),
     "programs": ("call", "batch", "ops", "mcp", "serve", "ui"),
     "guide": ("docs", "completion", "help", "config"),
 }
