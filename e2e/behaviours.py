@@ -220,7 +220,7 @@ def tool_turn(host: Host) -> None:
 def delivered(host: Host) -> None:
     rule, program = mark("because"), mark("build")
     host.world.model.script(rule, Step("Understood."))
-    host.turn(f"No, don't run `npm run {program}`, always use `pnpm run {program}` instead, {rule}.")
+    host.turn(f"From now on, use `pnpm run {program}` instead of `npm run {program}`, {rule}.")
     host.world.wait_for_entries(lambda entries: bool(of(entries, rule)), "the turn was not captured")
     eventually(lambda: bool(cues_naming(host.world, rule)), "the rule has no cue", 45)
     asked = mark("asking")

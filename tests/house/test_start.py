@@ -293,9 +293,9 @@ def test_a_hook_imports_next_to_nothing(tmp_path: Path, warm_home: dict[str, str
 
 def test_a_prompt_is_compared_with_rules_without_a_slow_module(tmp_path: Path, warm_home: dict[str, str]) -> None:
     """A prompt hook that finds a rule imports no slow module either."""
-    words = ["-m", "lorelog", "add", "--type", "preference", "Always run alpha before a commit"]
+    words = ["-m", "lorelog", "add", "--type", "preference", "Always run `alpha --all`"]
     subprocess.run([sys.executable, *words], cwd=tmp_path, env=warm_home, check=True, capture_output=True)
-    payload = {"session_id": "s1", "cwd": str(tmp_path), "prompt": "commit alpha"}
+    payload = {"session_id": "s1", "cwd": str(tmp_path), "prompt": "run alpha --all"}
     imported = imported_by(["hook", "claude", "prompt"], tmp_path, warm_home, payload)
-    assert "lorelog.services.sessions.prompt_rules" in imported
+    assert "lorelog.light.prompt_match" in imported
     assert imported & SLOW_TO_IMPORT == set()

@@ -9,7 +9,7 @@ import pytest
 from lorelog.core.errors import ConfigError
 from lorelog.core.options import EMBEDDING_PROVIDERS as NAMES
 from lorelog.core.options import EmbedOptions
-from lorelog.models.embed import PROVIDERS, max_texts_in_flight, open_embedder, open_lazily, previous_embedder
+from lorelog.models.embed import PROVIDERS, max_texts_in_flight, open_embedder, previous_embedder
 
 
 def test_settings_may_choose_exactly_the_providers_there_are() -> None:
@@ -24,26 +24,6 @@ def test_every_provider_opens_under_its_name(name: str) -> None:
     assert (embedder.provider, embedder.model) == (name, PROVIDERS[name].default_model)
     embedder.close()
     embedder.close()
-
-
-OPTIONS = [
-    *(EmbedOptions(provider=name) for name in sorted(PROVIDERS)),
-    EmbedOptions("openai", "text-embedding-3-large"),
-    EmbedOptions("openai", "nomic-embed-text-v1.5", base_url="http://127.0.0.1:8000/v1"),
-    EmbedOptions("openai", dimensions=256),
-    EmbedOptions("openai", document_prefix="doc: "),
-    EmbedOptions("google", dimensions=768),
-    EmbedOptions("openai", base_url="http://localhost:8000/v1"),
-]
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_a_lazy_embedder_has_the_same_name(options: EmbedOptions) -> None:
-    """An embedder that is opened lazily has the provider and model name of one that is opened at once."""
-    lazy, eager = open_lazily(options), open_embedder(options)
-    assert (lazy.provider, lazy.model) == (eager.provider, eager.model)
-    lazy.close()
-    eager.close()
 
 
 @pytest.mark.parametrize(

@@ -124,3 +124,10 @@ def _bounded(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [str(part)[:_MAX_TEXT_CHARS] for part in list(value)[:_MAX_MEMORIES]]
     return value if isinstance(value, (int, float)) or value is None else str(value)[:_MAX_TEXT_CHARS]
+
+
+def prompted_memories(folder: str, host: str, session: str) -> frozenset[str]:
+    """Return the memories that a session was shown after its start: with prompts and tool calls."""
+    lines = read_deliveries(session_log(folder, host, session))
+    later = (line for line in lines if line.get("moment") != "session-start")
+    return frozenset(memory for line in later for memory in line["memories"] if isinstance(memory, str))

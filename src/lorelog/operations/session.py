@@ -111,7 +111,7 @@ class CaptureRequest(OperationRequest, frozen=True):
 
 
 class RecallReply(ReplyItems[RecalledMemory], OperationReply, frozen=True, kw_only=True):
-    """Memories that match a prompt: first those with a topic that it is about, then the hits of a search."""
+    """Memories that match a prompt, by a search."""
 
     hits: tuple[RecalledMemory, ...]
 

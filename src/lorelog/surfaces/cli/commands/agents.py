@@ -38,7 +38,7 @@ HELP = {
     "guard": """\
 Check the tool calls of agents against your corrections: warn, or block.
 
-'propose' derives guards from your corrections ("use pnpm, not npm"). 'test' replays a guard over all captured tool
+'propose' derives guards from your rules that forbid something ("never use npm"). 'test' replays a guard over all captured tool
 calls and shows what it would have hit. 'enable' does the same, and switches it on unless it matches nearly everything.
 Patterns are wildcards (* ** ?), not regular expressions. Only a guard that a person wrote or approved can block. A
 guard that is dismissed three times retires. In the shell of an agent, changes to your guards need confirmation on a

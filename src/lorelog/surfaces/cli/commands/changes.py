@@ -38,7 +38,7 @@ _CUE_OPTIONS = (
     ("--when-running", "command", "PATTERN", "show it when an agent runs such a command: 'npm *'"),
     ("--when-symbol", "symbol", "NAME", "show it when an agent writes this name: ConnectionPool"),
     ("--when-error", "error", "TEXT", "show it when a command prints this: 'ECONNREFUSED'"),
-    ("--when-topic", "topic", "WORDS", "show it when a prompt is about this: 'database migrations'"),
+    ("--when-topic", "topic", "WORDS", "show it when a prompt has these words: 'database migrations'"),
     (
         "--on-event",
         "event",

@@ -304,7 +304,7 @@ def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSum
     if changes:
         lists = engine.importer().lists
         batch = lists.read(summary.batch) if summary.batch else lists.start(summary.source, summary.path)
-        lists.add_settings(batch, changes)
+        lists.add(batch, settings=changes)
         lists.finish(batch)
         summary.batch = batch.name
     return messages
