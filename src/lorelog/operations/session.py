@@ -340,7 +340,7 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
     """
     from lorelog.ingest.redaction.redact import redact
     from lorelog.light.delivery_files import DeliveryFiles
-    from lorelog.light.recent_journals import RecentJournals, render_open_tasks
+    from lorelog.light.session_start import RecentJournals, render_open_tasks
 
     to = resolve_host(request.to)
     if request.inject and request.to and not to:

@@ -17,10 +17,11 @@ from lorelog.light.daemon_connection import find_address
 from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, DeliveryFiles, clean_line, shorten_line
 from lorelog.light.delivery_log import append_delivery, estimate_tokens, prompted_memories
 from lorelog.light.quick_json import dumps, loads
-from lorelog.light.recent_journals import RecentJournals, foreign_origin_label
 from lorelog.light.session_start import (
     STALE_VERDICTS,
+    RecentJournals,
     SessionStartSources,
+    foreign_origin_label,
     is_agents_note,
     is_users_word,
     render_session_start,
