@@ -10,7 +10,7 @@ import pytest
 from tests.services.records.desk import OperationCaller
 
 from lorelog.core.errors import NotFound, UsageError
-from lorelog.records.kinds import FIELDS, KINDS, FieldType
+from lorelog.records.kinds import FIELDS, FieldType
 
 VALUES: dict[FieldType, Any] = {
     FieldType.TEXT: "some words",
@@ -136,37 +136,6 @@ def test_what_is_wrong_is_refused_and_nothing_is_written(
         desk(op, **given)
 
     assert desk.lines() == 1
-
-
-REQUIRED = [
-    (op, name)
-    for op, kind in (
-        ("task.progress", "task_progress"),
-        ("task.run_start", "run_start"),
-        ("task.add_evidence", "evidence"),
-    )
-    for name in KINDS[kind].required
-]
-
-
-@pytest.mark.parametrize(("op", "field"), [*REQUIRED, ("task.run_finish", "notes"), ("task.run_finish", "status")])
-def test_what_a_kind_needs_cannot_be_blank(desk: OperationCaller, op: str, field: str) -> None:
-    """A missing or blank required field is an error."""
-    task = desk.start()
-    ways: dict[str, dict[str, Any]] = {
-        "task.progress": {"summary": "a", "next_step": "b"},
-        "task.run_start": {"tool_name": "a", "command": "b", "why_chosen": "c", "inputs": ["d"]},
-        "task.run_finish": {"status": "completed", "notes": "a"},
-        "task.add_evidence": {"evidence_kind": "a", "summary": "b"},
-    }
-    whole = ways[op]
-    blank = [" "] if isinstance(whole[field], list) else ""
-
-    desk(op, task_id=task, **whole)
-    for wrong in ({**whole, field: blank}, {name: value for name, value in whole.items() if name != field}):
-        with pytest.raises(UsageError):
-            desk(op, task_id=task, **wrong)
-    assert desk.lines() == 2
 
 
 def test_a_reply_belongs_where_its_parent_does(desk: OperationCaller) -> None:
