@@ -340,8 +340,6 @@ def _is_finding(sentence: str) -> bool:
 
 # -- what a short request answers ------------------------------------------------------------------------------------
 
-MAX_ASKED_CHARS = 2000
-"""Characters at the end of an answer in which the question or the options are looked for."""
 _MAX_QUESTION_CHARS = 240
 _MAX_OPTION_CHARS = 140
 _MAX_OPTIONS = 3
@@ -360,16 +358,6 @@ _THANKS = frozenset({"thank", "thanks", "thank you", "thanks you", "ta"})
 _ORDINALS = {"first": "1", "second": "2", "third": "3", "fourth": "4"}
 
 
-def last_words(text: str) -> str:
-    """Return the end of an answer that a short reply may refer to, from the beginning of a paragraph."""
-    bare = text.strip()
-    tail = bare[-MAX_ASKED_CHARS:]
-    if len(bare) > MAX_ASKED_CHARS:  # half a secret would not be recognised, so the cut is not within a sentence
-        _, found, rest = tail.partition("\n")
-        tail = rest if found else " ".join(SENTENCE_END.split(tail)[1:])
-    return tail.strip()
-
-
 _MIN_SAID_WORDS = 4
 """Fewer words ("Done.") do not say what a reply refers to."""
 
@@ -385,7 +373,6 @@ def find_question(asked: str, request: str) -> str:
 
     A request that is only a reply is shown with the agent's last sentences if there is no question.
     """
-    asked = last_words(asked)
     chosen = _chosen_options(asked, request)
     if chosen:
         return "; ".join(shorten_text(option, _MAX_OPTION_CHARS) for option in chosen[:_MAX_OPTIONS])
