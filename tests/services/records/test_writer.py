@@ -120,7 +120,7 @@ def test_a_task_tells_its_story(desk: OperationCaller) -> None:
         ("artifact.decision", {}, UsageError, "the decision is empty"),
         ("artifact.decision", {"summary": " ", "motivation": "", "validation": [" "]}, UsageError, "is empty"),
         ("artifact.decision", {"sumary": "a"}, UsageError, "did you mean 'summary'"),
-        ("artifact.decision", {"dataset_refs": [{"nam": "x"}]}, UsageError, "no part 'nam'"),
+        ("artifact.decision", {"dataset_refs": [{"nam": "x"}]}, UsageError, "unknown field `nam`"),
         ("artifact.decision", {"confidence": 2}, UsageError, "confidence"),
         ("artifact.decision", {"origin": "god"}, UsageError, "god"),
         ("task.start", {"goal": "  "}, UsageError, "needs 'goal'"),

@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from msgspec import Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import replace
@@ -37,10 +37,12 @@ from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged,
 from lorelog.core.paths import data_folder, is_below
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.sqlite_file import connect
-from lorelog.records.ledger import Ledger
 from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.places.roots import Roots
 from lorelog.services.places.workspace import Project, Workspace
+
+if TYPE_CHECKING:
+    from lorelog.records.ledger import Ledger
 
 FORMAT = "lorelog-backup"
 FORMAT_VERSION = 1
@@ -223,7 +225,7 @@ class BackupWriter:
         """Copy all segments and the last acknowledged line at one moment; sealed segments do not change any more."""
         if not (folder / "ledger.jsonl").exists() and not list(folder.glob("ledger-*.jsonl")):
             return
-        with Ledger(folder).exclusive():
+        with open_ledger(folder).exclusive():
             names = [path.name for path in folder.glob("ledger-*.jsonl")] + ["ledger.jsonl", "ledger.torn"]
             changing = {
                 name: (folder / name).read_bytes()
@@ -253,6 +255,13 @@ def _plan_data_file(path: Path, folder: Path, read: Callable[[], bytes] | None =
 def project_workspace(home: Path, tenant: str, project: str) -> Workspace:
     """Return the workspace of a project by its directory."""
     return Workspace(Project(project, project, Path(project).name, git=False), home, tenant)
+
+
+def open_ledger(folder: Path) -> Ledger:
+    """Return the ledger in a folder."""
+    from lorelog.records.ledger import Ledger  # a search loads this module for its types
+
+    return Ledger(folder)
 
 
 def list_tenants(home: Path) -> list[str]:
