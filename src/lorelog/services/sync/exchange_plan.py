@@ -459,8 +459,9 @@ class _Planner:
         """Take records that were redacted here out of the chain of another writer."""
         own = {identity: record for identity, record in self._state.records.items() if "redacted" in record}
         lines = [
-            redacted_line(line, own[record["id"]]) if "redacted" not in record and record.get("id") in own else line
+            redacted_line(line, own[name]) if name in own and "redacted" not in record else line
             for line, record in zip(chain.lines, chain.records, strict=True)
+            for name in [str(record.get("id"))]
         ]
         if tuple(lines) != chain.lines and not chain.fault:
             self._files[writer_file(writer, "ledger")] = _join(lines)
