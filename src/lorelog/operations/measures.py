@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec.structs import replace
 
 from lorelog.core.errors import NotFound, SourceError, UsageError
-from lorelog.core.memory import FileProblem
 from lorelog.core.options import ListOptions
 from lorelog.core.query import Filters, Lane, VectorCoverage
-from lorelog.core.serializable import ReplyItems, shows_as_json, to_json
+from lorelog.core.serializable import ReplyItems
 from lorelog.engine import Engine
 from lorelog.operations.operation import (
-    Json,
     OperationFamily,
     OperationReply,
     RequestContext,
@@ -117,42 +115,6 @@ class MetricsReply(OperationReply, frozen=True, kw_only=True):
     rss_bytes: int
     operations: tuple[OperationLatency, ...]
     cache: dict[str, int]
-
-
-class MissingDocument(OperationReply, frozen=True, kw_only=True):
-    """A judged document that search cannot return."""
-
-    document: str
-    reason: str
-
-
-class EvaluateJson(OperationReply, frozen=True, kw_only=True):
-    """Measured search quality."""
-
-    k: int
-    questions: int
-    judged: int
-    documents: int
-    unknown: tuple[MissingDocument, ...]
-    rankings: tuple[Json, ...]
-    problems: tuple[FileProblem, ...]
-    failed: int
-    notes: tuple[str, ...]
-
-
-@shows_as_json(EvaluateReply, EvaluateJson)
-def evaluate_json(reply: EvaluateReply) -> EvaluateJson:
-    """Return measured search quality."""
-    rankings = tuple(
-        {
-            "name": ranking.name,
-            "measures": [{"name": name, **to_json(value)} for name, value in ranking.measures.items()],
-            "ours_ahead": to_json(ranking.ours_ahead),
-        }
-        for ranking in reply.rankings
-    )
-    missing = tuple(MissingDocument(document=name, reason=reason) for name, reason in reply.unknown)
-    return reply_from(reply, EvaluateJson, rankings=rankings, unknown=missing, failed=len(reply.problems))
 
 
 @OPERATIONS.declare("memory.stats", ShellCommand("status index", summary="show the sizes of the index"))
