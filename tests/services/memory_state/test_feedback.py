@@ -96,7 +96,7 @@ def test_searches_are_measured_by_feedback(memory: Lorelog) -> None:
 
     assert (reply.questions, reply.judged, reply.unknown) == (2, 2, ())
     ours = next(ranking for ranking in reply.rankings if ranking.name == "ours")
-    assert ours.measures["MRR"].mean == 1.0
+    assert {measure.name: measure.mean for measure in ours.measures}["MRR"] == 1.0
     with pytest.raises(UsageError, match="feedback cannot be combined"):
         memory.call("memory.evaluate", {"queries": "q", "qrels": "r", "feedback": True})
     with pytest.raises(UsageError, match="judged questions are missing"):

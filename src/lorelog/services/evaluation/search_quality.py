@@ -18,6 +18,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path, PurePath
 from typing import Annotated
@@ -235,15 +236,14 @@ def _read_judgements(
     gains: dict[str, dict[str, float]] = {}
     for number, (location, line) in enumerate(_read_lines(path, problems)):
         question, document, text, *_ = [*(cell.strip() for cell in line.split("\t")), "", "", ""]
-        try:
-            gain = float(text) if question and document else float("nan")
-        except ValueError:
-            gain = float("nan")
-        if isfinite(gain):
+        gain = None
+        with suppress(ValueError):
+            gain = float(text)
+        if gain is not None and isfinite(gain) and question and document:
             if gains.setdefault(question, {}).setdefault(document, gain) != gain:
                 message = f"{_format_excerpt(document)} has two different gains; the first one counts"
                 problems.append(FileProblem(location, message))
-        elif number or question in questions or not text:
+        elif number or gain is not None or question in questions or not text:
             message = f"expected question, document and gain, got {_format_excerpt(line)}"
             problems.append(FileProblem(location, message, "separate three columns by tabs"))
     return gains
