@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from copy import copy
+from datetime import date
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Self
@@ -182,20 +184,15 @@ class ProjectScope:
 
     def with_embedder(self, change: Callable[[Embedder], Embedder]) -> Self:
         """Return a copy with a wrapped embedder, if there is one. Only the original needs closing."""
-        changed = self._copy()
+        changed = copy(self)
         changed.embedder = None if self.embedder is None else change(self.embedder)
         return changed
 
     def without_feedback(self) -> Self:
         """Return a copy that ranks without the user's judgements: they must not improve the ranking they measure."""
-        changed = self._copy()
+        changed = copy(self)
         changed._uses_feedback = False  # noqa: SLF001
         return changed
-
-    def _copy(self) -> Self:
-        from copy import copy
-
-        return copy(self)
 
     @property
     def model(self) -> str:
@@ -211,12 +208,10 @@ class ProjectScope:
 
     def lifecycle_index(self) -> LifecycleIndex:
         """Return the lifecycle of memories as of today."""
-        from datetime import date
-
         from lorelog.services.memory_state.lifecycle_index import LifecycleIndex
 
-        today = date.today()
-        return LifecycleIndex(self.store, self.place.tenant_folder, today, uses_feedback=self._uses_feedback)
+        folder = self.place.tenant_folder
+        return LifecycleIndex(self.store, folder, date.today(), uses_feedback=self._uses_feedback)
 
     def authored(self) -> AuthoredMemories:
         """Return the registry of memories that were written on this machine."""
@@ -296,8 +291,6 @@ class ProjectScope:
         changed, and a failure is ignored: the files are derived, and the next call writes them. With `check_code`, the
         memories of this project are checked against the code they mention.
         """
-        from datetime import date
-
         from lorelog.services.standing.source import DeliverySource
 
         check = None
