@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from copy import copy
 from datetime import date
 from pathlib import Path
 from threading import Lock
@@ -184,15 +183,20 @@ class ProjectScope:
 
     def with_embedder(self, change: Callable[[Embedder], Embedder]) -> Self:
         """Return a copy with a wrapped embedder, if there is one. Only the original needs closing."""
-        changed = copy(self)
+        changed = self._copy()
         changed.embedder = None if self.embedder is None else change(self.embedder)
         return changed
 
     def without_feedback(self) -> Self:
         """Return a copy that ranks without the user's judgements: they must not improve the ranking they measure."""
-        changed = copy(self)
+        changed = self._copy()
         changed._uses_feedback = False  # noqa: SLF001
         return changed
+
+    def _copy(self) -> Self:
+        from copy import copy
+
+        return copy(self)
 
     @property
     def model(self) -> str:
