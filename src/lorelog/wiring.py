@@ -263,7 +263,7 @@ def open_engine(location: Location, flags: Mapping[str, object] | None = None) -
     from lorelog.language.analyser import WordAnalyser
 
     plan, analyser = _make_plan(location, flags or {}), WordAnalyser()
-    embedder = _open_embedder(plan.embedding, lazily=True)
+    embedder = _open_embedder(plan.embedding)
     return _make_engine(
         location,
         plan,
@@ -555,12 +555,12 @@ def _embed_options(settings: Settings, location: Location) -> EmbedOptions:
     return resolve_embed_options(options, location.environment)
 
 
-def _open_embedder(options: EmbedOptions, *, lazily: bool = False) -> Embedder | None:
+def _open_embedder(options: EmbedOptions) -> Embedder | None:
     if options.provider == "none":
         return None
-    from lorelog.models.embed import open_embedder, open_lazily
+    from lorelog.models.embed import open_embedder
 
-    return open_lazily(options) if lazily else open_embedder(options)
+    return open_embedder(options)
 
 
 def check_embedder(location: Location, settings: Settings) -> str:

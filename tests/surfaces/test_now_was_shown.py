@@ -55,9 +55,9 @@ def test_what_comes_unasked_says_what_is_outdated(monkeypatch: pytest.MonkeyPatc
     chosen = {"session.hits": 3, "session.hits_relevance": 0.5, "session.hits_wait_ms": 10}
     event = {"host": "claude", "session": "s", "directory": str(tmp_path)}
 
-    (delivery,) = recall_for_prompt(DaemonAddress(str(tmp_path / "run")), event, "what", chosen, 300)
+    lines, _ = recall_for_prompt(DaemonAddress(str(tmp_path / "run")), event, "what", chosen, 300)
 
-    outdated, contradicted, plain = (line for line in delivery["lines"] if line.startswith("- "))
+    outdated, contradicted, plain = (line for line in lines if line.startswith("- "))
     assert "superseded by id" in outdated
     assert "</" not in outdated
     assert contradicted == '- 2026-03-05 j.md (id x), contradicted by id z: "a"'

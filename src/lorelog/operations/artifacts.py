@@ -32,7 +32,7 @@ from lorelog.operations.requests import (
     about,
     parse_past_day,
 )
-from lorelog.records.chain import LedgerFault
+from lorelog.records.chain import LedgerFault, UnprovenSignature
 from lorelog.records.kinds import check_kind
 
 if TYPE_CHECKING:
@@ -371,16 +371,6 @@ class RelatedReply(OperationReply, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-class UnprovenSignatureInfo(OperationReply, frozen=True, kw_only=True):
-    """A signature that does not prove its writer, and why."""
-
-    artifact_id: str
-    writer: str
-    state: str
-    reason: str
-    key: str
-
-
 class SignatureCounts(OperationReply, frozen=True, kw_only=True):
     """Number of signatures by state."""
 
@@ -402,7 +392,7 @@ class VerifyReply(OperationReply, frozen=True, kw_only=True):
     fault_count: int
     faults: tuple[LedgerFault, ...]
     signatures: SignatureCounts
-    unproven: tuple[UnprovenSignatureInfo, ...]
+    unproven: tuple[UnprovenSignature, ...]
 
 
 def artifact_info(rated: RatedRecord) -> ArtifactInfo:
@@ -708,14 +698,5 @@ def verify(engine: Engine, request: VerifyRequest, call: RequestContext) -> Veri
             wrong_name=states[SignatureState.WRONG_NAME],
             broken=states[SignatureState.BROKEN],
         ),
-        unproven=tuple(
-            UnprovenSignatureInfo(
-                artifact_id=unproven.id,
-                writer=unproven.agent,
-                state=unproven.signature.state.value,
-                reason=unproven.signature.meaning,
-                key=unproven.signature.key,
-            )
-            for unproven in check.unproven
-        ),
+        unproven=check.unproven,
     )

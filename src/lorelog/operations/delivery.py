@@ -117,14 +117,14 @@ class UnusedReply(ReplyItems[UnusedMemoryInfo], OperationReply, frozen=True, kw_
     actions: tuple[ReviewAction, ...]
 
 
-_InboxKind = Literal["rule", "correction", "summary", "import", "guard"]
+_InboxKind = Literal["rule", "correction", "decision", "summary", "import", "guard"]
 
 
 class InboxRequest(ScopedRequest, frozen=True, kw_only=True):
     """Which proposals to list."""
 
     kind: Annotated[
-        Literal["", "rule", "correction", "summary", "import", "guard"],
+        Literal["", "rule", "correction", "decision", "summary", "import", "guard"],
         about("Only this kind."),
     ] = ""
     limit: Annotated[int, about("Maximum number of items, newest first.", ge=1, le=1000)] = 200
@@ -276,7 +276,7 @@ _PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 def list_inbox(engine: Engine, request: InboxRequest, call: RequestContext) -> InboxReply:
     """List what waits for a person's word, newest first.
 
-    Rules that agents propose, corrections in conversations that may be meant to last, summaries, text from imports and
+    Rules that agents propose, corrections and answers in conversations that may be meant to last, summaries, text from imports and
     repositories, guards of agents, and guards that your corrections suggest.
     """
     from lorelog.services.memory_state.authored import AuthoredMemories
@@ -330,7 +330,7 @@ def approve_item(engine: Engine, request: ApproveRequest, call: RequestContext) 
 def refuse_item(engine: Engine, request: RefuseRequest, call: RequestContext) -> InboxDecision:
     """Refuse what was proposed.
 
-    A memory of an agent, a summary or an import is deleted, which can be undone. A correction stays as it is. A guard is removed,
+    A memory of an agent, a summary or an import is deleted, which can be undone. A correction or an answer stays as it is. A guard is removed,
     and a suggested guard is not suggested again.
     """
     _check_person(call)

@@ -111,7 +111,7 @@ class CaptureRequest(OperationRequest, frozen=True):
 
 
 class RecallReply(ReplyItems[RecalledMemory], OperationReply, frozen=True, kw_only=True):
-    """Memories that match a prompt: first those with a topic that it is about, then the hits of a search."""
+    """Memories that match a prompt, by a search."""
 
     hits: tuple[RecalledMemory, ...]
 
@@ -342,7 +342,7 @@ def hand_over(engine: Engine, request: HandoffRequest, call: RequestContext) -> 
     """
     from lorelog.ingest.redaction.redact import redact
     from lorelog.light.delivery_files import DeliveryFiles
-    from lorelog.light.recent_journals import RecentJournals, render_open_tasks
+    from lorelog.light.session_start import RecentJournals, render_open_tasks
 
     to = resolve_host(request.to)
     if request.inject and request.to and not to:

@@ -286,7 +286,9 @@ def decode_line(line: bytes) -> LedgerLine | None:
     """Decode a line; None if it is not a record. Raise StoreIncompatible if a newer version wrote it."""
     try:
         values = _DECODER.decode(line.decode())
-        convert(values, _LineShape)  # anyone may have written the line
+        convert(values, LINE_SHAPE)  # anyone may have written the line
+        if "seq" not in values or "prev" not in values:
+            return None
         if line.count(b"{") + line.count(b"[") > MAX_NESTING and exceeds_max_nesting(values.get("fields")):
             return None  # lorelog never writes such a line, and recursion into it would not return
         if b"\\u" in line:  # possibly half a surrogate pair, which neither files nor databases accept
@@ -310,19 +312,19 @@ def chain_hash(raw: bytes) -> str:
 
 _DECODER = json.JSONDecoder(parse_constant=int)  # which refuses NaN and Infinity
 _Number = Annotated[int, Meta(ge=0, lt=2**53)]
-_LineShape = defstruct(
-    "_LineShape",
+LINE_SHAPE = defstruct(
+    "LineShape",
     [
-        *((name, str) for name in ("id", "prev", "at", "kind")),
-        *((name, _Number) for name in ("v", "seq")),
-        *((name, str, "") for name in TEXT_FIELDS),
-        ("more", _Number, 0),
+        *((name, str) for name in ("id", "at", "kind")),
+        ("v", _Number),
+        *((name, str, "") for name in ("prev", *TEXT_FIELDS)),
+        *((name, _Number, 0) for name in ("seq", "more")),
         (REDACTED_KEY, _Hash, ""),
         ("supports_claim", bool | None, None),
         ("fields", dict, field(default_factory=dict)),
     ],
 )
-"""The types of a line's values."""
+"""The types of a line's values; an exported line has no position in a ledger."""
 
 
 MISSING_SEGMENT = "this segment is missing"
@@ -499,6 +501,16 @@ class LedgerFault(Serializable, Struct, frozen=True):
     file: str
     line: int
     what: str
+
+
+class UnprovenSignature(Serializable, Struct, frozen=True):
+    """A signature that does not prove its writer, and why."""
+
+    artifact_id: str
+    writer: str
+    state: str
+    reason: str
+    key: str
 
 
 class LedgerVerification(Struct, frozen=True):

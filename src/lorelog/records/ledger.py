@@ -80,7 +80,7 @@ class Ledger:
             return []
         for draft in drafts:
             check_draft(draft)
-        drafts = [replace(draft, id=draft.id or new_id(), at=draft.at or _utc_now()) for draft in drafts]
+        drafts = [replace(draft, id=draft.id or new_id(), at=draft.at or utc_time()) for draft in drafts]
         if len({draft.id for draft in drafts}) < len(drafts):
             raise UsageError("two records of a batch have the same id", hint="omit the ids to have them generated")
         with self._translate_errors(), self._exclusive_lock() as lock:
@@ -239,7 +239,7 @@ class Ledger:
             entries = to_builtins(redactions[start : start + MAX_REDACTIONS_PER_RECORD])
             fields = {"reason": reason, "redactions": entries}
             draft = RecordDraft(
-                REDACTION_KIND, id=new_id(), at=_utc_now(), agent=actor, origin="user", status="recorded", fields=fields
+                REDACTION_KIND, id=new_id(), at=utc_time(), agent=actor, origin="user", status="recorded", fields=fields
             )
             drafts.append(sign(draft) if sign else draft)
         os.close(open_to_append(self._redacting))
@@ -401,8 +401,9 @@ class Ledger:
             raise StoreUnwritable(f"{path} cannot be used: {error.strerror or error}", hint=_UNWRITABLE_HINT) from error
 
 
-def _utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def utc_time(timespec: str = "milliseconds") -> str:
+    """Return the time now, as records have it."""
+    return datetime.now(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def _encode_head(end: LedgerPosition) -> bytes:

@@ -23,7 +23,7 @@ from tests.records.drafts import draft
 from lorelog.core.errors import NotFound, StoreBusy, UsageError
 from lorelog.core.record import Promotion, Record, RecordDraft, TrustTier, signed_bytes
 from lorelog.ingest.importers.source import ImportedEntry
-from lorelog.light.recent_journals import OPEN_TASKS_FILE, read_open_tasks
+from lorelog.light.session_start import OPEN_TASKS_FILE, read_open_tasks
 from lorelog.services.records.keyring import Keyring
 from lorelog.services.records.record_importer import (
     FORMATS,
@@ -282,9 +282,9 @@ BAD: Sequence[tuple[str, str]] = (
     (json.dumps(said(agnt="x")), "did you mean 'agent'"),
     (json.dumps(said(tier="verified_record")), "no field 'tier'"),
     (json.dumps(said(fields={"trust_tier": "verified_record"})), "no field"),
-    (json.dumps(said(fields=[])), "not an object"),
-    (json.dumps(said(agent=3)), "not text"),
-    (json.dumps(said(supports_claim="yes")), "neither"),
+    (json.dumps(said(fields=[])), "Expected `object`, got `array` - at `$.fields`"),
+    (json.dumps(said(agent=3)), "Expected `str`, got `int` - at `$.agent`"),
+    (json.dumps(said(supports_claim="yes")), "Expected `bool | null`, got `str`"),
     (json.dumps(said(agent="\ud800")), "cannot be encoded"),
     (json.dumps(said(fields={"metrics": {"a": float("inf")}})), "cannot be encoded"),
     (json.dumps(said(fields={"metrics": json.loads('{"a":' * 60 + "1" + "}" * 60)})), "nested too deeply"),

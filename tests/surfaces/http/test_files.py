@@ -33,6 +33,21 @@ def test_a_file_is_read_as_it_is(client: Client, world: ServedNotes) -> None:
         assert reply.headers["x-content-type-options"] == "nosniff"
 
 
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fills up while a file is written gives status 507, and costs nothing but the new version."""
+    path = write(tmp_path / "a.md", "before")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(HttpRefusalError) as refused:
+        loop.put_file(str(path), b"after", 100)
+
+    assert refused.value.status == 507
+    assert {item.name: item.read_text("utf-8") for item in tmp_path.iterdir()} == {"a.md": "before"}
+
+
 def test_a_file_is_replaced_and_found_at_once(client: Client, world: ServedNotes) -> None:
     """A file that was put is on disk with its old mode, found by its new words, and nothing is left beside it."""
     world.note.chmod(0o640)

@@ -25,18 +25,20 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO
+from typing import IO, Any
 
 from msgspec import Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import replace
 
 from lorelog.core import VERSION
-from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile, append_line
+from lorelog.core.atomic_file import TEMPORARY_SUFFIX, AtomicFile
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, StoreDamaged, StoreUnwritable, UsageError
 from lorelog.core.paths import data_folder, is_below
 from lorelog.core.processes import acquire_file_lock
 from lorelog.core.sqlite_file import connect
+from lorelog.records.ledger import Ledger
+from lorelog.services.memory_state.append_log import AppendLog
 from lorelog.services.places.roots import Roots
 from lorelog.services.places.workspace import Project, Workspace
 
@@ -55,7 +57,6 @@ _TRIES = 20
 _LOCK_S = 10.0
 _STALE_PARTIAL_S = 3600.0
 """Age after which nobody writes to an unfinished backup any more."""
-_WRITTEN_BACKUPS = "backups/written.jsonl"
 
 
 class BackupFile(Struct, frozen=True):
@@ -125,10 +126,8 @@ class BackupWriter:
                 AtomicFile(target, exclusive=True) as stream,
             ):
                 manifest = self._write(stream, Path(scratch))
-            line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), "file": os.path.realpath(target)})
-            with suppress(OSError):  # noted so that `forget` can name it
-                (self._home / "backups").mkdir(mode=0o700, parents=True, exist_ok=True)
-                append_line(self._home / _WRITTEN_BACKUPS, line.encode())
+            with suppress(LorelogError):  # noted so that `forget` can name it
+                _backup_log(self._home).append([{"at": manifest.created_at, "file": os.path.realpath(target)}])
         except OSError as error:
             raise StoreUnwritable(
                 f"{error.filename or target} cannot be written: {error.strerror or error}",
@@ -224,8 +223,6 @@ class BackupWriter:
         """Copy all segments and the last acknowledged line at one moment; sealed segments do not change any more."""
         if not (folder / "ledger.jsonl").exists() and not list(folder.glob("ledger-*.jsonl")):
             return
-        from lorelog.records.ledger import Ledger  # the Python client loads this module for its types
-
         with Ledger(folder).exclusive():
             names = [path.name for path in folder.glob("ledger-*.jsonl")] + ["ledger.jsonl", "ledger.torn"]
             changing = {
@@ -403,14 +400,9 @@ def _remove_partial_files(target: Path) -> None:
 
 def written_backups(home: Path) -> dict[str, str]:
     """Return the backups that were written from this home and still exist, each with its time."""
-    found: dict[str, str] = {}
-    try:
-        lines = (home / _WRITTEN_BACKUPS).read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return found
-    for line in lines:
-        with suppress(ValueError, KeyError, TypeError):
-            values = json.loads(line)
-            if Path(values["file"]).is_file():
-                found[str(values["file"])] = str(values["at"])
-    return found
+    written = {str(line.get("file")): str(line.get("at")) for line in _backup_log(home).lines()}
+    return {file: at for file, at in written.items() if Path(file).is_file()}
+
+
+def _backup_log(home: Path) -> AppendLog[dict[str, Any]]:
+    return AppendLog(home / "backups" / "written.jsonl", dict, is_optional=True)

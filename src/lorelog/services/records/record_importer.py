@@ -18,6 +18,8 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import starmap
+from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -34,6 +36,7 @@ from lorelog.services.records.exports import (
     MARKDOWN_HEADER,
     ExportedMemory,
     ImportItem,
+    parse_import_line,
     read_jsonl,
     read_markdown,
     read_omf,
@@ -301,6 +304,19 @@ class RecordImporter:
         busy = StoreBusy("another import into this ledger is running", hint="nothing was written; try again")
         with FileLock(folder / "ledger.import", busy, _LOCK_WAIT_S):
             yield
+
+
+def import_lines(
+    folder: Path, home: Path, lines: Callable[[], Iterable[bytes]], options: ImportOptions
+) -> ImportReport:
+    """Import records as JSON lines into a tenant's ledger, with the keys of a home. Memories are ignored."""
+    keyring = Keyring(home / "identities")
+    store = RecordStore(folder, keyring.signing_key)
+    try:
+        importer = RecordImporter(store, keyring, options, lambda _: None)
+        return importer.run(lambda: starmap(parse_import_line, enumerate(lines(), 1)))
+    finally:
+        store.close()
 
 
 def _batches(items: Iterator[ImportItem]) -> Iterator[list[ImportItem]]:

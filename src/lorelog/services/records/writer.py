@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +18,7 @@ from lorelog.core.ids import new_id
 from lorelog.core.record import CANDIDATE_TRUST, Json, Promotion, Record, RecordDraft
 from lorelog.ingest.redaction.redact import redact
 from lorelog.records.kinds import KINDS, check_fields, complete_draft, is_reply
+from lorelog.records.ledger import utc_time
 from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.records.trust import writer_identity
 from lorelog.services.records.record_scope import (
@@ -142,7 +142,7 @@ def _resolve_ids(tables: RecordTables, draft: RecordDraft, parent: Record | None
         reply_to=parent.id if parent else "",
         supersedes=resolve_record(tables, draft.supersedes).id if draft.supersedes else "",
         id=new_id(),
-        at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        at=utc_time(),
     )
 
 

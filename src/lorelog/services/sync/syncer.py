@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,15 +27,15 @@ from lorelog.ingest.redaction.redact import redact
 from lorelog.records.ledger import Ledger
 from lorelog.services.backup.archive import project_workspace, read_consistently
 from lorelog.services.backup.restore import ForgottenMemories, forgotten_lines, open_locked, write_whole_file
+from lorelog.services.forget.scrub import iter_texts
+from lorelog.services.indexing.documents import utc_now
 from lorelog.services.memories.journal import anchor_field, entry_digest, split_journal
 from lorelog.services.memory_state.authored import AuthoredMemories
 from lorelog.services.memory_state.tombstones import Tombstone, Tombstones, memory_key
 from lorelog.services.places.roots import Root
 from lorelog.services.places.workspace import SYNC_COPIES, Workspace, create_project_folder
-from lorelog.services.records.exports import parse_import_line, record_to_json
-from lorelog.services.records.keyring import Keyring
-from lorelog.services.records.record_importer import ImportOptions, ImportReport, RecordImporter
-from lorelog.services.records.store import RecordStore
+from lorelog.services.records.exports import record_to_json
+from lorelog.services.records.record_importer import ImportOptions, ImportReport, import_lines
 from lorelog.services.sync.exchange import (
     CommitAuthor,
     Exchange,
@@ -233,14 +232,9 @@ class LocalFiles(Struct):
             lines.append(json.dumps(moved, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace"))
         if not lines:
             return ImportReport()
-        keyring = Keyring(self.workspace.home / "identities")
-        store = RecordStore(self.folder, keyring.signing_key)
-        try:
-            options = ImportOptions(restore=restore, patterns=patterns)
-            importer = RecordImporter(store, keyring, options, lambda _: None)
-            return importer.run(lambda: (parse_import_line(number, line) for number, line in enumerate(lines, 1)))
-        finally:
-            store.close()
+        return import_lines(
+            self.folder, self.workspace.home, lambda: lines, ImportOptions(restore=restore, patterns=patterns)
+        )
 
     def forgotten(self, there: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         """Return what was forgotten here, with the time: ids of memories and records, digests of texts without an id.
@@ -515,7 +509,7 @@ class Syncer:
             if left:
                 local.cut_entries(project, left)
         records, _ = local.records()
-        local.note_forgotten({key: plan.forgotten.get(key, _now()) for key in plan.forget if key not in records})
+        local.note_forgotten({key: plan.forgotten.get(key, utc_now()) for key in plan.forget if key not in records})
 
     def _find_secrets(self, local: LocalFiles, plan: ExchangePlan, before: ExchangeState) -> tuple[SecretFinding, ...]:
         """Return the secrets in everything that the exchange does not have yet."""
@@ -538,7 +532,7 @@ class Syncer:
         for path, content in plan.files.items():  # names of files, projects and the user
             if before.files.get(path) != content:
                 names = [path.rpartition("/")[2]] if path not in before.files else []
-                for text in (*names, *(_texts(json_object(content)) if path.endswith(".json") else ())):
+                for text in (*names, *(iter_texts(json_object(content)) if path.endswith(".json") else ())):
                     check([text], f"the name {redact(text, self._deps.patterns).text}", redact(path).text)
         for log in ("ledger", *LOGS):
             path = writer_file(self._folder.writer(), log)
@@ -549,7 +543,7 @@ class Syncer:
                     record = values.get("record", values)
                     named = record if isinstance(record, dict) else {}
                     identity = str(named.get("memory") or named.get("id") or "")
-                    check(_texts(values), identity, str(local.folder / f"{log}.jsonl"))
+                    check(iter_texts(values), identity, str(local.folder / f"{log}.jsonl"))
         return tuple(found)
 
     def _remember(self, plan: ExchangePlan, *, is_complete: bool) -> None:
@@ -559,7 +553,7 @@ class Syncer:
         settings.pending = {}
         own = self._folder.writer()
         settings.seen = {writer: seen for writer, seen in plan.seen.items() if is_complete or writer != own}
-        settings.last = _now() if is_complete else settings.last
+        settings.last = utc_now() if is_complete else settings.last
         self._folder.write(settings)
 
     def _report(self, plan: ExchangePlan, *, dry_run: bool, secrets: tuple[SecretFinding, ...]) -> SyncReport:
@@ -590,15 +584,3 @@ def failed_report(settings: SyncSettings, reason: str, *, dry_run: bool) -> Sync
         projects=tuple(settings.projects.values()),
         last=settings.last,
     )
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
