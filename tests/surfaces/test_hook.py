@@ -466,6 +466,7 @@ def test_a_scope_that_is_not_allowed_is_shown_nothing(quiet: Path, app: Path) ->
 
 
 RULE = {
+    "named": ["e2e tests"],
     "id": "0195c1f2-7d2e-7abc-8000-000000000001",
     "type": "correction",
     "text": "do not run e2e tests proactively",
@@ -517,7 +518,7 @@ def test_a_prompt_brings_the_rule_it_is_about_once(quiet: Path, app: Path) -> No
 def test_what_an_agent_noted_comes_under_a_heading_of_its_own(quiet: Path, app: Path) -> None:
     """A rule or a topic of an agent comes with a prompt after the user's rules, and never as one of them."""
     noted = {**RULE, "id": "n1", "origin": "agent", "text": "run e2e tests before every push"}
-    topic = {**noted, "id": "n2", "type": "fact", "text": "ask Mara first", "cues": ["topic=e2e tests"]}
+    topic = {**noted, "id": "n2", "type": "fact", "text": "ask Mara first"}
     stands(quiet, app, noted, topic, RULE)
     asked = {**PAYLOAD, "cwd": str(app), "prompt": "write e2e tests and run them"}
 
@@ -533,9 +534,9 @@ def test_what_an_agent_noted_comes_under_a_heading_of_its_own(quiet: Path, app: 
     ]
 
 
-@pytest.mark.parametrize("more", [{"own": False}, {"origin": "tool"}, {"verdict": "drifted"}, {"type": "decision"}])
+@pytest.mark.parametrize("more", [{"own": False}, {"origin": "tool"}, {"verdict": "drifted"}, {"named": []}])
 def test_only_rules_of_the_user_come_with_a_prompt(quiet: Path, app: Path, more: dict[str, Any]) -> None:
-    """Text of a repository or a tool, an outdated rule and a decision do not come as rules."""
+    """Text of a repository or a tool, an outdated rule, and one that the prompt does not name do not come."""
     stands(quiet, app, {**RULE, **more})
     asked = {**PAYLOAD, "cwd": str(app), "prompt": "write e2e tests and run them"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
 
 OPERATIONS = OperationFamily()
 _ABSENT_DECIDES = "only a person decides what was proposed: in the page, the shell or Python"
-_CONDITION_METAVARS = {"tool": "NAME", "paths": "PATTERN", "command": "PATTERN", "content": "PATTERN"}
 _Identity = Annotated[str, Meta(max_length=512)]
-_AllProjects = Annotated[bool, about("Include all projects of the tenant.")]
 
 
 class DeliveryListRequest(ScopedRequest, frozen=True, kw_only=True):
@@ -118,14 +117,14 @@ class UnusedReply(ReplyItems[UnusedMemoryInfo], OperationReply, frozen=True, kw_
     actions: tuple[ReviewAction, ...]
 
 
-_InboxKind = Literal["rule", "correction", "summary", "import", "guard"]
+_InboxKind = Literal["rule", "correction", "decision", "summary", "import", "guard"]
 
 
 class InboxRequest(ScopedRequest, frozen=True, kw_only=True):
     """Which proposals to list."""
 
     kind: Annotated[
-        Literal["", "rule", "correction", "summary", "import", "guard"],
+        Literal["", "rule", "correction", "decision", "summary", "import", "guard"],
         about("Only this kind."),
     ] = ""
     limit: Annotated[int, about("Maximum number of items, newest first.", ge=1, le=1000)] = 200
@@ -178,7 +177,7 @@ def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContex
     A use is noted where it can be seen in the turn: the memory's id or distinctive words in the assistant's text or
     tool calls, a guard that was obeyed, a call that was changed.
     """
-    from lorelog.services.usage.history import DeliveryFilter, list_deliveries
+    from lorelog.services.usage.history import NOT_USED, DeliveryFilter, list_deliveries
 
     filters = DeliveryFilter(
         projects=engine.log_projects(all_projects=request.all_projects),
@@ -189,8 +188,19 @@ def list_shown(engine: Engine, request: DeliveryListRequest, call: RequestContex
     )
     found = list_deliveries(deliveries_folder(engine), filters)
     memories = _MemoryLookup(engine)
+
+    def shown(delivery: Delivery) -> Iterator[DeliveredMemoryInfo]:
+        for identity in delivery.memories:
+            how = delivery.used.get(identity)
+            word = "" if how in {None, NOT_USED} else str(how)
+            yield DeliveredMemoryInfo(
+                **memories.about(identity), used=None if how is None else how != NOT_USED, how=word
+            )
+
     return DeliveryListReply(
-        deliveries=tuple(_delivery_info(delivery, memories) for delivery in found[: request.limit]),
+        deliveries=tuple(
+            reply_from(delivery, DeliveryInfo, memories=tuple(shown(delivery))) for delivery in found[: request.limit]
+        ),
         total_count=len(found),
         total_tokens=sum(delivery.tokens for delivery in found),
     )
@@ -259,22 +269,6 @@ class _MemoryLookup(dict[str, GetReply]):
         return {"id": identity, "type": memory.chunk.type, "text": text}
 
 
-def _delivery_info(delivery: Delivery, memories: _MemoryLookup) -> DeliveryInfo:
-    from lorelog.services.usage.history import NOT_USED
-
-    shown = []
-    for identity in delivery.memories:
-        how = delivery.used.get(identity)
-        shown.append(
-            DeliveredMemoryInfo(
-                **memories.about(identity),
-                used=None if how is None else how != NOT_USED,
-                how="" if how in {None, NOT_USED} else str(how),
-            )
-        )
-    return reply_from(delivery, DeliveryInfo, memories=tuple(shown))
-
-
 _PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 
 
@@ -282,7 +276,7 @@ _PERSON_HINT = "a person does this in the page, or in a terminal of their own"
 def list_inbox(engine: Engine, request: InboxRequest, call: RequestContext) -> InboxReply:
     """List what waits for a person's word, newest first.
 
-    Rules that agents propose, corrections in conversations that may be meant to last, summaries, text from imports and
+    Rules that agents propose, corrections and answers in conversations that may be meant to last, summaries, text from imports and
     repositories, guards of agents, and guards that your corrections suggest.
     """
     from lorelog.services.memory_state.authored import AuthoredMemories
@@ -336,7 +330,7 @@ def approve_item(engine: Engine, request: ApproveRequest, call: RequestContext) 
 def refuse_item(engine: Engine, request: RefuseRequest, call: RequestContext) -> InboxDecision:
     """Refuse what was proposed.
 
-    A memory of an agent, a summary or an import is deleted, which can be undone. A correction stays as it is. A guard is removed,
+    A memory of an agent, a summary or an import is deleted, which can be undone. A correction or an answer stays as it is. A guard is removed,
     and a suggested guard is not suggested again.
     """
     _check_person(call)

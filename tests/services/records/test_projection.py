@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.records.drafts import draft
 from tests.services.records.tenants import Tenant, tenant
+from tests.stores.making import TemporaryStore
 
 from lorelog.core.errors import StoreBusy, StoreUnwritable
 from lorelog.core.options import ChunkOptions
@@ -27,7 +28,6 @@ from lorelog.services.records.projection import (
     records_folder,
     render_page,
 )
-from lorelog.stores.memory import MemoryStore
 
 HOSTILE = st.lists(
     st.sampled_from(
@@ -193,7 +193,7 @@ def test_what_the_ledger_does_not_hold_any_more_is_found_no_more(here: Tenant) -
 
 def test_another_way_of_cutting_reaches_records(tmp_path: Path) -> None:
     """Changed chunk options apply to records, although no record changed."""
-    store = MemoryStore(WordAnalyser(), provider="n", model="n")
+    store = TemporaryStore(WordAnalyser(), provider="n", model="n")
     here = tenant(tmp_path / "data" / "t", store)
     here.book.append([draft("evidence", {"summary": " ".join(f"w{n}" for n in range(400))})])
     here.pages.catch_up()
@@ -221,7 +221,7 @@ def test_digests_are_never_projected(here: Tenant) -> None:
 def test_an_index_that_cannot_be_written_is_a_note(tmp_path: Path, error: Exception) -> None:
     """While the index cannot be written, a search omits the newest records and says how many and why."""
 
-    class Locked(MemoryStore):
+    class Locked(TemporaryStore):
         def writer(self, *, wait_s: float = 10.0, take_over: bool = False) -> NoReturn:
             assert wait_s < 1
             raise error

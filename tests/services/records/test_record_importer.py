@@ -23,7 +23,7 @@ from tests.records.drafts import draft
 from lorelog.core.errors import NotFound, StoreBusy, UsageError
 from lorelog.core.record import Promotion, Record, RecordDraft, TrustTier, signed_bytes
 from lorelog.ingest.importers.source import ImportedEntry
-from lorelog.light.recent_journals import OPEN_TASKS_FILE, read_open_tasks
+from lorelog.light.session_start import OPEN_TASKS_FILE, read_open_tasks
 from lorelog.services.records.keyring import Keyring
 from lorelog.services.records.record_importer import (
     FORMATS,

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from lorelog.core.session import UserStatement
 from lorelog.ingest.transcripts.actions import parse_arguments
-from lorelog.ingest.transcripts.statements import rejection_kind
+from lorelog.ingest.transcripts.certain_forms import certain_rules
 
 MAX_WORDS_CHARS = 20_000
 """Length at which words are cut when they are read. They are redacted and shortened later."""
@@ -126,7 +126,8 @@ def read_reply(call: PendingCall, result: CallResult, key: str, plan: str = "") 
         yield from _plan_statement(call, result, key, plan)
     if words:
         context = _plan_title(call, plan) if call.shows_plan else f"{call.tool} {call.subject}".strip()
-        yield UserStatement(rejection_kind(words), words, f"rejected {context}", f"reply {key}")
+        kind = "preference" if certain_rules(words) else "correction"
+        yield UserStatement(kind, words, f"rejected {context}", f"reply {key}")
 
 
 def unanswered_plan(call: PendingCall, key: str, plan: str = "") -> UserStatement | None:

@@ -6,7 +6,7 @@
 | command | wildcard pattern or first words | a command that the agent runs |
 | symbol | name, or names joined by dots | text that the agent writes or searches for |
 | error | words, or a wildcard pattern | the output of a call |
-| topic | words | a prompt, by meaning; evaluated by the daemon |
+| topic | words | a prompt that has these words |
 | event | session-start, commit, test, e2e-test, failure | that moment |
 | day | ISO date | sessions that start on that day or shortly after |
 

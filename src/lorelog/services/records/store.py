@@ -22,7 +22,7 @@ from lorelog.core.errors import LorelogError, StoreError, StoreUnwritable
 from lorelog.core.paths import cache_folder
 from lorelog.core.processes import FileLock
 from lorelog.core.record import UNTRUSTED_ORIGINS, Record, RecordDraft, Trust
-from lorelog.light.recent_journals import MAX_OPEN_TASKS_BYTES, OPEN_TASKS_FILE, merge_task_lines
+from lorelog.light.session_start import MAX_OPEN_TASKS_BYTES, OPEN_TASKS_FILE, merge_task_lines
 from lorelog.records.ledger import DraftSigner, Ledger
 from lorelog.records.tables import RecordQuery, RecordTables
 from lorelog.records.trust import SigningKeyLookup, assess_records, no_signing_key

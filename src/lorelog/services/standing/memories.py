@@ -1,9 +1,9 @@
 """Selects the memories that may be delivered without a search, and writes the files that hooks read.
 
-Standing are corrections, preferences and decisions, and other memories with cues written by hand. Cues are derived from
+Standing are corrections, preferences and decisions that were added or approved, and other memories with cues written by hand. Of what
+was captured from conversations only a rule in a certain form stands (`certain_rules`); the rest waits in the inbox. Cues are derived from
 standing memories and from facts that were added by hand, never from the notes of captured turns: these name every file
-of a session. A captured statement is delivered without what it is about; if its words name nothing, the call that the
-user rejected with them is its cue. Superseded, expired and deleted memories, and those whose code is gone, are left out. A memory that came
+of a session. A captured statement is delivered without what it is about. Superseded, expired and deleted memories, and those whose code is gone, are left out. A memory that came
 with the repository cannot supersede one of the user's own.
 
 Each project has a file of standing memories and a table of cues; `light.cue_table` reads the table, and says how it is
@@ -29,8 +29,10 @@ from lorelog.core.document import ARCHIVE_TYPE, TURN_TYPE, Anchor, Chunk, ChunkK
 from lorelog.core.paths import is_below
 from lorelog.core.processes import FileLock
 from lorelog.core.query import Filters, Freshness
+from lorelog.language.lexicon import lexicon
 from lorelog.light import cue_table
 from lorelog.light.delivery_files import project_key
+from lorelog.light.session_start import RULE_TYPES
 from lorelog.light.shell_command import word_set
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import Cue, CueKind, read_cues
@@ -169,7 +171,9 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
         """Return its line of the standing file."""
         names = ("id", "type", "text", "date", "origin", "source", "verdict", "own")
         fields = {name: getattr(self, name) for name in names}
-        more = {"cues": [str(cue) for cue in self.cues], "unused": self.unused}
+        more: dict[str, Any] = {"cues": [str(cue) for cue in self.cues], "unused": self.unused}
+        named = list(dict.fromkeys(filter(None, (_named_phrase(cue, self.type) for cue in self.cues))))
+        more |= {"named": named} if named else {}
         return fields | more | ({"expires": self.expires} if self.expires else {})
 
     def cue_entry(self) -> dict[str, Any]:
@@ -179,6 +183,24 @@ class StandingMemory(Struct, frozen=True, kw_only=True):
         drifted = self.verdict if self.verdict == Freshness.DRIFTED else ""
         optional = {"expires": self.expires, "verdict": drifted, "session": self.session}
         return fields | {name: value for name, value in optional.items() if value}
+
+
+def _named_phrase(cue: Cue, kind: str) -> str:
+    """Return what a prompt must name to bring a memory with this cue; empty if no prompt does.
+
+    A program whose name is also a word must stand in backquotes. Other memories than rules come with their topics only.
+    """
+    if cue.kind is CueKind.TOPIC:
+        return cue.value.casefold()
+    if kind not in RULE_TYPES or cue.kind not in (CueKind.PATH, CueKind.COMMAND, CueKind.SYMBOL):
+        return ""
+    phrase = cue.value.casefold().rstrip("* /")
+    if has_wildcard(phrase):
+        return ""
+    from lorelog.services.cues.derive import LANGUAGES
+
+    is_word = cue.kind is CueKind.COMMAND and (phrase in lexicon("program_words") or phrase in LANGUAGES)
+    return f"`{phrase}`" if is_word else phrase
 
 
 _Bucket = tuple[str, tuple[str, ...], frozenset[str]]
@@ -258,45 +280,49 @@ class _Reading(Struct, frozen=True):
     """What of a chunk matters for delivery."""
 
     text: str
-    context: str
-    """For a captured statement: what it is about."""
     by_hand: tuple[Cue, ...]
     is_standing: bool
     derives_cues: bool
-    """True if cues are derived from the text: it lasts, and has none written by hand."""
+    """True if cues are derived from the text: it stands or is a fact, and has none written by hand."""
 
 
 def _read_chunk(chunk: Chunk, anchor: Anchor) -> _Reading:
-    is_captured = bool(anchor.session or anchor.turn)
-    words, context = split_statement(chunk.text) if is_captured else (chunk.text, "")
-    text = plain_text(words)
+    was_said = is_captured(anchor)
+    words = split_statement(HEADING.sub("", chunk.text, count=1))[0] if was_said else chunk.text
     by_hand = read_cues(anchor.cues)
-    lasts = True
-    if is_captured:
-        from lorelog.services.standing.rules import is_lasting_rule
+    stands = is_certain(chunk.type, words) if was_said else chunk.type in STANDING_TYPES
+    is_added_fact = not (was_said or anchor.covers) and chunk.type not in _CUELESS_TYPES
+    return _Reading(plain_text(words), by_hand, stands or bool(by_hand), (stands or is_added_fact) and not by_hand)
 
-        lasts = is_lasting_rule(text)
-    is_standing = bool(by_hand) or (chunk.type in STANDING_TYPES and (lasts or chunk.type == "decision"))
-    is_added_fact = not (is_captured or anchor.covers) and chunk.type not in _CUELESS_TYPES
-    return _Reading(text, context, by_hand, is_standing, lasts and (is_standing or is_added_fact) and not by_hand)
+
+def is_captured(anchor: Anchor) -> bool:
+    """Return whether a memory was captured from a conversation."""
+    return bool(anchor.session or anchor.turn)
+
+
+def is_certain(kind: str, words: str) -> bool:
+    """Return whether a captured statement stands without a person's word: a rule in a certain form."""
+    if kind != "preference":
+        return False
+    from lorelog.ingest.transcripts.certain_forms import certain_rules
+
+    return bool(certain_rules(words))
 
 
 def list_derived_cues(stored: StoredChunk) -> tuple[Cue, ...]:
     """Return the cues that are derived from a memory's text; none if it has cues written by hand, or is not delivered."""
-    from lorelog.services.cues.derive import derive_call_cues, derive_cues
+    from lorelog.services.cues.derive import derive_cues
 
     chunk, anchor = stored.chunk, stored.chunk.anchor
     if anchor is None or stored.machine or chunk.type == ARCHIVE_TYPE:
         return ()
     reading = _read_chunk(chunk, anchor)
-    if not reading.derives_cues:
-        return ()
-    return derive_cues(reading.text) or derive_call_cues(reading.context, stored.project)
+    return derive_cues(reading.text) if reading.derives_cues else ()
 
 
 def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: DerivedCues) -> _Draft:
     """Return the draft of a chunk, with a memory if that can ever be delivered."""
-    from lorelog.services.cues.derive import derive_call_cues, derived_field
+    from lorelog.services.cues.derive import derived_field
 
     chunk, anchor = stored.chunk, stored.chunk.anchor
     bare = replace(stored, chunk=replace(chunk, content="", text="", content_hash=chunk.content_hash))
@@ -308,7 +334,6 @@ def _make_draft(stored: StoredChunk, mark: str, ownership: Ownership, derived: D
     if reading.derives_cues:
         cues, key = derived.of(text)
         draft.derived = derived_field(key, cues)
-        cues = cues or derive_call_cues(reading.context, stored.project)
     if not text or not (reading.is_standing or cues):
         return draft
     draft.memory = StandingMemory(
