@@ -183,13 +183,3 @@ def test_guards_and_summaries_are_decided_by_keyboard(page: PageWorld) -> None:
     tab.press("r")
     tab.wait_text("Nothing waits for you.")
     assert page.call("memory.list", {"types": ["summary"]})["memories"] == []
-
-
-@pytest.mark.parametrize("part", ["", "/guards", "/inbox"])
-@pytest.mark.parametrize("dark", [False, True])
-def test_told_is_accessible(page: PageWorld, part: str, *, dark: bool) -> None:
-    """Axe has no serious finding in any part, in light and in dark; on a phone nothing is wider than the screen."""
-    tab = page.open(f"#/told{part}", dark=dark, width=390 if dark else 1360)
-    tab.wait("document.querySelector('.told-table, .replay-hit, .inbox-item .markdown p')")
-    check_accessible(tab)
-    assert tab.run("document.querySelector('main').scrollWidth <= document.querySelector('main').clientWidth")

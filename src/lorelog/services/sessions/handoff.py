@@ -16,7 +16,7 @@ from msgspec import Struct
 from lorelog.core.errors import NotFound, StoreUnwritable
 from lorelog.core.serializable import Serializable
 from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, RecentEntry, clean_line, shorten_line
-from lorelog.light.recent_journals import RecentJournals, parse_note
+from lorelog.light.session_start import RecentJournals, parse_note
 
 _MAX_FILES, _MAX_DECISIONS, _MAX_QUESTIONS, _MAX_LINE_CHARS = 20, 10, 8, 400
 _MIN_GOAL_CHARS = 15

@@ -18,7 +18,7 @@ from lorelog.core.document import StoredChunk
 from lorelog.core.query import LifecycleState
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import parse_iso_time
-from lorelog.light.recent_journals import parse_note
+from lorelog.light.session_start import parse_note
 from lorelog.services.standing.memories import plain_text, split_statement
 from lorelog.services.usage.history import Delivery, DeliveryFilter, list_deliveries, local_day
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, to_builtins
 
-from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError
+from lorelog.core.errors import ConfigError, LorelogError, NotFound, UsageError, plural
 from lorelog.core.extras import installer
 from lorelog.core.paths import data_folder
 from lorelog.hosts import HOSTS
@@ -26,21 +26,19 @@ from lorelog.services.install import plan
 from lorelog.services.install import status as install_status
 from lorelog.services.install.manifests import build_manifest, resolve_command
 from lorelog.surfaces.cli.arguments import add_options, add_verb, parse_any_host
-from lorelog.surfaces.cli.client import OperationClient, call_operation, print_reply
-from lorelog.surfaces.cli.render import (
+from lorelog.surfaces.cli.client import (
+    OperationClient,
+    call_operation,
     confirm,
-    one_line,
-    plural,
     print_json,
     print_note,
     print_notes,
     print_problem,
     print_problems,
+    print_reply,
     print_table,
-    printable,
-    short_path,
-    stylize,
 )
+from lorelog.surfaces.text import one_line, printable, short_path, stylize
 
 if TYPE_CHECKING:
     import argparse

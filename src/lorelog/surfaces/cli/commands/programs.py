@@ -8,9 +8,18 @@ import time
 
 from lorelog.core.errors import DaemonError, LorelogError, NotFound, UsageError
 from lorelog.light.quick_json import loads
-from lorelog.surfaces.cli.arguments import add_options, add_shared
-from lorelog.surfaces.cli.client import OperationClient, call_operation, daemon_mode, launch_daemon, tell_unresponsive
-from lorelog.surfaces.cli.render import print_json, print_note, print_table, short_path, stylize
+from lorelog.surfaces.cli.arguments import add_options, add_shared, read_text
+from lorelog.surfaces.cli.client import (
+    OperationClient,
+    call_operation,
+    daemon_mode,
+    launch_daemon,
+    print_json,
+    print_note,
+    print_table,
+    tell_unresponsive,
+)
+from lorelog.surfaces.text import short_path, stylize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +63,7 @@ def _read_arguments(args: argparse.Namespace) -> dict[str, Any]:
     if args.input and args.arguments is not None:
         raise UsageError("use either JSON or --input, not both", hint="lorelog call --help")
     path = args.input or ("-" if args.arguments == "-" else "")
-    text = _read_input(path) if path else args.arguments or "{}"
+    text = read_text(path, file=True) if path else args.arguments or "{}"
     where = "standard input" if path == "-" else path or "the JSON argument"
     try:
         arguments = loads(text)
@@ -66,16 +75,6 @@ def _read_arguments(args: argparse.Namespace) -> dict[str, Any]:
         if getattr(args, name) is None:
             setattr(args, name, arguments.get(name))
     return arguments
-
-
-def _read_input(path: str) -> str:
-    try:
-        if path == "-":
-            return sys.stdin.buffer.read().decode("utf-8")
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
 
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
