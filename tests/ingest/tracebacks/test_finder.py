@@ -92,7 +92,7 @@ def test_colours_and_progress_bars_do_not_matter() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_open_ends_with_the_text_and_what_is_held_is_bounded() -> None:
+def test_unfinished_stacks_are_bounded() -> None:
     """In an endless log, unfinished stacks are dropped and messages are reported with a delay."""
     recognizer = TraceRecognizer()
     traces: list[LocatedTrace] = []
