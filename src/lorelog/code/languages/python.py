@@ -76,9 +76,8 @@ def extract_python(
         walk.walk(root)
     walk.resolve_assignments()
     comments, blocks = frozenset({"comment"}), frozenset({"block"})
-    tokens = Tokens.merge(
-        read_tokens(root, source, comments, blocks=blocks, silent=walk.docstrings)[0] for root in roots
-    )
+    read = [read_tokens(root, source, comments, blocks=blocks, silent=walk.docstrings)[0] for root in roots]
+    tokens = Tokens.merge(read) if len(read) > 1 else read[0]
     # A class that was parsed in parts is defined several times; the first one is kept.
     first: dict[int, int] = {}
     for index, definition in enumerate(walk.definitions):
